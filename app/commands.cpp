@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "commands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "base/log.hpp"
+#include "data/import_idx.hpp"
+#include "data/import_text.hpp"
+#include "io/inspect.hpp"
+#include "train/build_info.hpp"
+#include "train/plan_report.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+namespace {
+
+/// DECK [key.path=value …], shared by the commands that read a deck.
+struct DeckArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+
+  void declare(CLI::App& command) {
+    command.add_option("DECK", file, "input deck (YAML)")->required();
+    command.add_option("OVERRIDES", overrides, "changes to the deck: key.path=value");
+  }
+
+  /// Rank 0 reads the file, and all ranks read its text.
+  RunConfig read(const Communicator& comm) const {
+    std::string text;
+    comm.together([&] {
+      if (comm.is_root()) text = read_text_file(file);
+    });
+    comm.broadcast(text);
+    RunConfig config;
+    comm.together([&] {
+      DeckNode deck = parse_deck(text, file);
+      for (const auto& assignment : overrides) apply_override(deck, assignment);
+      read_config(deck, config);
+    });
+    return config;
+  }
+};
+
+/// Prints on rank 0. Text that is a command's result goes to standard output whole.
+void print(const Communicator& comm, const std::string& text) {
+  if (comm.is_root()) std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+/// Work of one process, whatever the number of ranks.
+void on_root(const Communicator& comm, const std::function<void()>& work) {
+  comm.together([&] {
+    if (comm.is_root()) work();
+  });
+}
+
+void declare_train(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("train", "Train the network of a deck; under mpirun every rank is a replica");
+  const auto deck = std::make_shared<DeckArguments>();
+  deck->declare(*command);
+  command->callback([&chosen, deck] {
+    chosen = [deck](const Communicator& comm) { Trainer(deck->read(comm), comm).run(); };
+  });
+}
+
+void declare_check(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("check", "Validate a deck and its files, and print what a step of it needs");
+  const auto deck = std::make_shared<DeckArguments>();
+  deck->declare(*command);
+  const auto ranks = std::make_shared<int>(0);
+  command->add_option("--ranks", *ranks, "ranks to plan for (default: those it runs on)")->check(CLI::Range(1, 10000000));
+  command->callback([&chosen, deck, ranks] {
+    chosen = [deck, ranks](const Communicator& comm) {
+      RunConfig config = deck->read(comm);
+      on_root(comm, [&] {
+        const std::string report = plan_report(config, *ranks > 0 ? *ranks : comm.size());
+        print(comm, fmt::format("{}\n{}", write_config(config), report));
+      });
+    };
+  });
+}
+
+void declare_evaluate(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("evaluate", "Loss and metrics of a checkpoint on the validation examples");
+  const auto deck = std::make_shared<DeckArguments>();
+  deck->declare(*command);
+  const auto file = std::make_shared<std::string>();
+  command->add_option("--checkpoint", *file, "checkpoint, or other file with parameters")->required();
+  command->callback([&chosen, deck, file] {
+    chosen = [deck, file](const Communicator& comm) {
+      const Metrics metrics = evaluate_file(deck->read(comm), *file, comm);
+      print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
+                              metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));
+    };
+  });
+}
+
+void declare_import(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("import", "Make an HDF5 dataset of other files");
+  command->require_subcommand(1);
+
+  CLI::App* idx = command->add_subcommand("idx", "Images and labels in IDX files (MNIST and its like), plain or gzipped");
+  const auto idx_options = std::make_shared<ImportIdxOptions>();
+  idx->add_option("--images", idx_options->images, "IDX file of images")->required();
+  idx->add_option("--labels", idx_options->labels, "IDX file of labels")->required();
+  idx->add_option("--validation", idx_options->validation, "the last N examples become the validation split")->check(CLI::NonNegativeNumber);
+  idx->add_option("--output", idx_options->output, "HDF5 file to make")->required();
+  idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
+  idx->callback([&chosen, idx_options] {
+    chosen = [idx_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_idx(*idx_options)); }); };
+  });
+
+  CLI::App* text = command->add_subcommand("text", "Characters of a text file as tokens");
+  const auto text_options = std::make_shared<ImportTextOptions>();
+  text->add_option("--file", text_options->file, "text file (UTF-8)")->required();
+  text->add_option("--validation", text_options->validation, "this fraction, from the end, becomes the validation split")->check(CLI::Range(0.0, 1.0));
+  text->add_option("--output", text_options->output, "HDF5 file to make")->required();
+  text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
+  text->callback([&chosen, text_options] {
+    chosen = [text_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_text(*text_options)); }); };
+  });
+}
+
+void declare_inspect(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("inspect", "What is in a dataset or checkpoint, and whether its checksums hold");
+  const auto file = std::make_shared<std::string>();
+  command->add_option("FILE", *file, "HDF5 file")->required();
+  command->callback([&chosen, file] {
+    chosen = [file](const Communicator& comm) {
+      on_root(comm, [&] {
+        const Inspection inspection = inspect_file(*file);
+        print(comm, inspection.text);
+        validate(inspection.problem.empty(), ExitStatus::bad_data, "{}", inspection.problem);
+      });
+    };
+  });
+}
+
+void declare_printers(CLI::App& app, Command& chosen) {
+  app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
+    chosen = [](const Communicator& comm) { print(comm, build_info_text()); };
+  });
+  CLI::App* schema = app.add_subcommand("schema", "JSON Schema of decks, for editors");
+  const auto markdown = std::make_shared<bool>(false);
+  schema->add_flag("--reference", *markdown, "the same as the Markdown tables of docs/user/deck_reference.md");
+  schema->callback([&chosen, markdown] {
+    chosen = [markdown](const Communicator& comm) {
+      RunConfig config;
+      print(comm, *markdown ? reference_page(config) : json_schema(config, "Lockstep input deck"));
+    };
+  });
+}
+
+}  // namespace
+
+void declare_commands(CLI::App& app, Command& chosen) {
+  declare_train(app, chosen);
+  declare_check(app, chosen);
+  declare_evaluate(app, chosen);
+  declare_import(app, chosen);
+  declare_inspect(app, chosen);
+  declare_printers(app, chosen);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <Kokkos_Core.hpp>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "commands.hpp"
+
+namespace {
+
+using namespace lockstep;
+
+int exit_code(ExitStatus status) { return static_cast<int>(status); }
+
+/// Errors that every rank has (Communicator::together) are said once, by rank 0. An error of one
+/// rank alone is said by that rank, and ends all of them: the others may be waiting for it.
+int run_command(const Command& command, const Communicator& comm) {
+  std::string message;
+  ExitStatus status = ExitStatus::internal;
+  bool shared = false;
+  try {
+    command(comm);
+    return exit_code(ExitStatus::done);
+  } catch (const SharedError& error) {
+    message = error.what(), status = error.status(), shared = true;
+  } catch (const Error& error) {
+    message = error.what(), status = error.status();
+  } catch (const std::bad_alloc&) {
+    message = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
+  } catch (const std::exception& error) {
+    message = fmt::format("{}; this is a fault of Lockstep, please report it", error.what());
+  }
+  if (comm.is_root() || !shared) error_line(message);
+  if (!shared && comm.size() > 1) comm.abort(status);
+  return exit_code(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Lockstep: data-parallel neural-network training", "lockstep"};
+  app.set_version_flag("--version", fmt::format("lockstep {} ({})", version(), git_hash()));
+  app.require_subcommand(1);
+  Command command;
+  declare_commands(app, command);
+
+  // MPI first: it strips its own arguments, and help or errors are then said by one rank.
+  MpiSession mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  enable_log(comm.is_root());
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return comm.is_root() ? app.exit(done) : exit_code(ExitStatus::done);
+  } catch (const CLI::ParseError& error) {
+    if (comm.is_root()) error_line(fmt::format("command line: {}; see lockstep --help", error.what()));
+    return exit_code(ExitStatus::bad_usage);
+  }
+  const Kokkos::ScopeGuard kokkos;
+  return run_command(command, comm);
+}

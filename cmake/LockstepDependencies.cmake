@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Everything from outside, by find_package only; docs/developer/dependencies.md says why each is there.
+# Installed beside LockstepConfig.cmake, which includes it: a program that links Lockstep finds the same.
+
+find_package(Kokkos 4.5 REQUIRED)
+if(LOCKSTEP_BACKEND AND NOT LOCKSTEP_BACKEND IN_LIST Kokkos_DEVICES)
+  message(FATAL_ERROR "The Kokkos in ${Kokkos_DIR} is built for ${Kokkos_DEVICES}, not ${LOCKSTEP_BACKEND}; "
+    "name another one with Kokkos_ROOT, or choose another preset.")
+endif()
+find_package(MPI REQUIRED COMPONENTS C)
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(yaml-cpp 0.7 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
+
+# xxHash has a CMake file only where CMake built it.
+find_package(xxHash QUIET CONFIG)
+if(NOT TARGET xxHash::xxhash)
+  find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+  find_library(XXHASH_LIBRARY xxhash REQUIRED)
+  add_library(xxHash::xxhash UNKNOWN IMPORTED)
+  set_target_properties(xxHash::xxhash PROPERTIES
+    IMPORTED_LOCATION "${XXHASH_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${XXHASH_INCLUDE_DIR}")
+endif()
+if(NOT TARGET yaml-cpp::yaml-cpp) # 0.7
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+
+# HDF5's CMake variables name its own MPI build's flags; one target hides the difference.
+if(NOT TARGET lockstep_hdf5)
+  add_library(lockstep_hdf5 INTERFACE IMPORTED)
+  set_target_properties(lockstep_hdf5 PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${HDF5_C_INCLUDE_DIRS}"
+    INTERFACE_COMPILE_DEFINITIONS "${HDF5_C_DEFINITIONS}")
+  target_link_libraries(lockstep_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+  if(HDF5_IS_PARALLEL)
+    target_link_libraries(lockstep_hdf5 INTERFACE MPI::MPI_C)
+  endif()
+endif()
+
+# Providers: ON insists, AUTO takes what is there. oneDNN computes on CPUs only.
+set(lockstep_has_device OFF)
+foreach(device IN ITEMS CUDA HIP SYCL)
+  if(device IN_LIST Kokkos_DEVICES)
+    set(lockstep_has_device ON)
+  endif()
+endforeach()
+
+set(LOCKSTEP_WITH_ONEDNN OFF)
+if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON")
+  find_package(dnnl 2.6 REQUIRED)
+elseif(LOCKSTEP_ENABLE_ONEDNN STREQUAL "AUTO" AND NOT lockstep_has_device)
+  find_package(dnnl 2.6 QUIET)
+endif()
+if(TARGET DNNL::dnnl AND NOT LOCKSTEP_ENABLE_ONEDNN STREQUAL "OFF")
+  set(LOCKSTEP_WITH_ONEDNN ON)
+endif()
+
+set(LOCKSTEP_WITH_KOKKOS_KERNELS OFF)
+if(LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "ON")
+  find_package(KokkosKernels 4.5 REQUIRED)
+elseif(LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "AUTO")
+  find_package(KokkosKernels 4.5 QUIET)
+endif()
+foreach(candidate IN ITEMS Kokkos::kokkoskernels KokkosKernels::all_libs)
+  if(TARGET ${candidate} AND NOT LOCKSTEP_WITH_KOKKOS_KERNELS AND NOT LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "OFF")
+    set(LOCKSTEP_WITH_KOKKOS_KERNELS ON)
+    set(LOCKSTEP_KOKKOS_KERNELS_TARGET ${candidate})
+  endif()
+endforeach()

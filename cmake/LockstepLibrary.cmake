@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# lockstep_library(<folder> SOURCES … [USES …] [PRIVATE_USES …]): the target lockstep_<folder>, also
+# known as Lockstep::<folder>. USES appear in its headers, PRIVATE_USES only in its sources.
+
+add_library(lockstep_flags INTERFACE)
+target_compile_features(lockstep_flags INTERFACE cxx_std_20)
+target_compile_options(lockstep_flags INTERFACE
+  $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wall -Wextra -Wno-unknown-pragmas -Wno-missing-field-initializers>>)
+if(LOCKSTEP_MARCH)
+  target_compile_options(lockstep_flags INTERFACE $<BUILD_INTERFACE:-march=${LOCKSTEP_MARCH}>)
+endif()
+
+set_property(GLOBAL PROPERTY LOCKSTEP_TARGETS lockstep_flags)
+
+function(lockstep_library folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;PRIVATE_USES")
+  set(target lockstep_${folder})
+  add_library(${target} ${arg_SOURCES})
+  add_library(Lockstep::${folder} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
+  target_link_libraries(${target} PUBLIC lockstep_flags ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TARGETS ${target})
+endfunction()

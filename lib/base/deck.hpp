@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+
+/// Where a deck says something. Lines and columns count from 1.
+struct DeckPosition {
+  std::string file;
+  int line = 1;
+  int column = 1;
+};
+
+/// One node of a parsed deck. It knows where it stands, so that every later complaint can say so.
+struct DeckNode {
+  enum class Kind { null, scalar, sequence, mapping };
+  struct Entry;
+
+  Kind kind = Kind::null;
+  std::string text;             ///< scalar
+  bool quoted = false;          ///< a quoted scalar is text, whatever it looks like
+  std::vector<DeckNode> items;  ///< sequence
+  std::vector<Entry> entries;   ///< mapping, in the deck's order
+  DeckPosition position;
+  std::string path;             ///< "batch.global"; empty for the deck itself
+
+  const DeckNode* find(std::string_view key) const;
+};
+
+struct DeckNode::Entry {
+  std::string key;
+  DeckPosition position;  ///< of the key
+  DeckNode value;
+};
+
+/// A complaint about a deck, "FILE:LINE:COL: key.path: problem; what to do"; exit status 78.
+class DeckError : public Error {
+ public:
+  DeckError(const DeckPosition& where, std::string_view path, std::string_view problem);
+};
+
+/// Parses a deck. Throws DeckError for broken YAML, tabs used as indentation, repeated keys, and
+/// documents that are larger, deeper or more aliased than any deck (alias bombs).
+/// `file` only names the text in messages.
+DeckNode parse_deck(const std::string& text, const std::string& file);
+
+/// Applies "key.path=value" from the command line; missing mappings on the way are made, list
+/// entries are named by their index from 0. Throws Error(bad_usage) when there is no "=".
+void apply_override(DeckNode& deck, const std::string& assignment);
+
+/// The whole text of a file. Throws missing_file, or io_error when it cannot be read.
+std::string read_text_file(const std::string& path);
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+
+/// What a process tells the batch system; the numbers are those of sysexits.h.
+enum class ExitStatus : int {
+  done = 0,
+  bad_usage = 64,
+  bad_data = 65,
+  missing_file = 66,
+  internal = 70,
+  cannot_create = 73,
+  io_error = 74,
+  stopped_early = 75,
+  rank_lost = 76,
+  bad_deck = 78,
+};
+
+/// A failure that a user can understand: "where: problem (why); what to do".
+class Error : public std::runtime_error {
+ public:
+  Error(ExitStatus status, const std::string& message)
+      : std::runtime_error(message), status_(status) {}
+
+  ExitStatus status() const { return status_; }
+
+ private:
+  ExitStatus status_;
+};
+
+/// For what users can get wrong; always on. (Assertions are for what only we can get wrong.)
+template <class... Args>
+void validate(bool ok, ExitStatus status, fmt::format_string<Args...> message, Args&&... args) {
+  if (!ok) throw Error(status, fmt::format(message, std::forward<Args>(args)...));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/fields.hpp"
+#include "base/fields_text.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string_view kind_name(const DeckNode& node) {
+  switch (node.kind) {
+    case DeckNode::Kind::null: return "empty";
+    case DeckNode::Kind::scalar: return node.quoted ? "quoted text" : "text";
+    case DeckNode::Kind::sequence: return "a list";
+    case DeckNode::Kind::mapping: return "a mapping";
+  }
+  return "";
+}
+
+[[noreturn]] void wrong_type(const DeckNode& node, std::string_view wanted) {
+  const std::string given = node.kind == DeckNode::Kind::scalar ? fmt::format("'{}'", node.text)
+                                                                : std::string(kind_name(node));
+  throw DeckError(node.position, node.path,
+                  fmt::format("{} is given ({} is expected); write {}", given, wanted, wanted));
+}
+
+template <class T>
+bool parse_number(const std::string& text, T& value) {
+  const char* begin = text.data();
+  if (text.size() > 1 && *begin == '+') ++begin;
+  const auto [end, code] = std::from_chars(begin, text.data() + text.size(), value);
+  return code == std::errc{} && end == text.data() + text.size() && begin != end;
+}
+
+class Reader final : public Fields {
+ public:
+  explicit Reader(const DeckNode& node) : node_(node) {
+    if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
+      wrong_type(node, "a mapping (key: value)");
+  }
+
+  void boolean(std::string_view key, bool& value, std::string_view) override {
+    if (const DeckNode* node = take(key)) {
+      if (node->kind != DeckNode::Kind::scalar || node->quoted ||
+          (node->text != "true" && node->text != "false"))
+        wrong_type(*node, "true or false");
+      value = node->text == "true";
+    }
+  }
+
+  void integer(std::string_view key, std::int64_t& value, Range range, std::string_view,
+               Presence presence) override {
+    if (const DeckNode* node = take(key, presence)) value = to_integer(*node, range);
+  }
+
+  void integer(std::string_view key, std::optional<std::int64_t>& value, Range range,
+               std::string_view) override {
+    if (const DeckNode* node = take(key)) value = to_integer(*node, range);
+  }
+
+  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+                  std::string_view) override {
+    const DeckNode* node = take(key);
+    if (!node) return;
+    if (node->kind == DeckNode::Kind::scalar && node->text == word) {
+      value.reset();
+      return;
+    }
+    std::int64_t number = 0;
+    if (node->kind != DeckNode::Kind::scalar || node->quoted || !parse_number(node->text, number))
+      wrong_type(*node, fmt::format("a whole number or '{}'", word));
+    require_range(*node, static_cast<double>(number), range);
+    value = number;
+  }
+
+  void number(std::string_view key, double& value, Range range, std::string_view,
+              Presence presence) override {
+    if (const DeckNode* node = take(key, presence)) value = to_number(*node, range);
+  }
+
+  void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view) override {
+    if (const DeckNode* node = take(key)) {
+      if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list of numbers, as [0.5, 0.5]");
+      values.clear();
+      for (const auto& item : node->items) values.push_back(to_number(item, range));
+    }
+  }
+
+  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
+                std::string_view) override {
+    if (const DeckNode* node = take(key)) {
+      if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list of whole numbers, as [28, 28, 1]");
+      values.clear();
+      for (const auto& item : node->items) values.push_back(to_integer(item, range));
+    }
+  }
+
+  void text(std::string_view key, std::string& value, std::string_view, Presence presence) override {
+    if (const DeckNode* node = take(key, presence)) {
+      if (node->kind != DeckNode::Kind::scalar || node->text.empty()) wrong_type(*node, "text");
+      value = node->text;
+    }
+  }
+
+  void choice(std::string_view key, int& index, std::span<const std::string_view> names,
+              std::string_view) override {
+    const DeckNode* node = take(key);
+    if (!node) return;
+    if (node->kind != DeckNode::Kind::scalar) wrong_type(*node, one_of_words(names));
+    const auto found = std::find(names.begin(), names.end(), node->text);
+    if (found == names.end()) refuse_word(*node, {names.begin(), names.end()});
+    index = static_cast<int>(found - names.begin());
+  }
+
+  void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
+               Presence presence) override {
+    const DeckNode* node = take(key, presence);
+    DeckNode empty{.position = node_.position, .path = child(key)};
+    read(node ? *node : empty, describe);
+  }
+
+  void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
+                        std::string_view) override {
+    const DeckNode* node = take(key);
+    present = node != nullptr;
+    if (node) read(*node, describe);
+  }
+
+  void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
+              std::span<const Alternative> alternatives, std::string_view) override {
+    const DeckNode* node = take(key);
+    if (node) {
+      if (node->kind != DeckNode::Kind::scalar) wrong_type(*node, "a name");
+      if (!find(alternatives, node->text)) refuse_word(*node, names_of(alternatives));
+      name = node->text;
+    }
+    config.reset();
+    if (name.empty()) return;
+    config = find(alternatives, name)->make();
+    config->position = node ? node->position : node_.position;
+    config->path = child(key);
+    config->describe(*this);
+  }
+
+  void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
+               std::string_view) override {
+    const DeckNode* node = take(key);
+    if (!node) return;
+    if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list (- entry)");
+    if (node->items.empty()) throw DeckError(node->position, node->path, "the list is empty; give at least one entry");
+    items.clear();
+    for (const auto& item : node->items) items.push_back(read_item(item, alternatives));
+  }
+
+  void check(bool ok, std::string_view key, std::string_view problem) override {
+    if (ok) return;
+    for (const auto& entry : node_.entries)
+      if (entry.key == key) throw DeckError(entry.value.position, entry.value.path, problem);
+    throw DeckError(node_.position, child(key), problem);
+  }
+
+  /// Every key of the mapping must have been asked for.
+  void finish() const {
+    for (const auto& entry : node_.entries) {
+      if (known_.count(entry.key)) continue;
+      throw DeckError(entry.position, entry.value.path,
+                      fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
+    }
+  }
+
+  static void read(const DeckNode& node, const std::function<void(Fields&)>& describe) {
+    Reader reader(node);
+    describe(reader);
+    reader.finish();
+  }
+
+ private:
+  std::string child(std::string_view key) const {
+    return node_.path.empty() ? std::string(key) : fmt::format("{}.{}", node_.path, key);
+  }
+
+  const DeckNode* take(std::string_view key, Presence presence = Presence::optional) {
+    known_.insert(std::string(key));
+    const DeckNode* node = node_.find(key);
+    if (node && node->kind != DeckNode::Kind::null) return node;
+    if (presence == Presence::required) {
+      // An unknown key is the likelier mistake when one stands here: say that first.
+      const std::string near = nearest_given(key);
+      throw DeckError(node ? node->position : node_.position, child(key),
+                      near.empty() ? "is missing (it has no default); give it"
+                                   : fmt::format("is missing (it has no default); is '{}' meant to be it?", near));
+    }
+    if (node)
+      throw DeckError(node->position, node->path, "has no value; give one, or remove the key for its default");
+    return nullptr;
+  }
+
+  std::string nearest_given(std::string_view key) const {
+    std::vector<std::string> given;
+    for (const auto& entry : node_.entries)
+      if (!known_.count(entry.key)) given.push_back(entry.key);
+    return nearest(key, given);
+  }
+
+  static std::int64_t to_integer(const DeckNode& node, Range range) {
+    std::int64_t value = 0;
+    if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value))
+      wrong_type(node, "a whole number");
+    require_range(node, static_cast<double>(value), range);
+    return value;
+  }
+
+  static double to_number(const DeckNode& node, Range range) {
+    double value = 0;
+    if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value) ||
+        !std::isfinite(value))
+      wrong_type(node, "a finite number");
+    require_range(node, value, range);
+    return value;
+  }
+
+  static void require_range(const DeckNode& node, double value, Range range) {
+    const bool low = range.above_min ? value <= range.min : value < range.min;
+    const bool high = range.below_max ? value >= range.max : value > range.max;
+    if (low || high)
+      throw DeckError(node.position, node.path, fmt::format("{} is out of range ({} is allowed); give a value in it",
+                                                            node.text, range_text(range)));
+  }
+
+  static std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
+    const std::string near = nearest(word, words);
+    if (!near.empty()) return fmt::format("did you mean '{}'?", near);
+    return fmt::format("known here: {}", fmt::join(words, ", "));
+  }
+
+  [[noreturn]] static void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
+    throw DeckError(node.position, node.path,
+                    fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
+                                nearest(node.text, words).empty()
+                                    ? "use one of these"
+                                    : fmt::format("did you mean '{}'?", nearest(node.text, words))));
+  }
+
+  static std::vector<std::string> names_of(std::span<const Alternative> alternatives) {
+    std::vector<std::string> names;
+    for (const auto& alternative : alternatives) names.emplace_back(alternative.name);
+    return names;
+  }
+
+  static const Alternative* find(std::span<const Alternative> alternatives, std::string_view name) {
+    for (const auto& alternative : alternatives)
+      if (alternative.name == name) return &alternative;
+    return nullptr;
+  }
+
+  static ListItem read_item(const DeckNode& node, std::span<const Alternative> alternatives) {
+    ListItem item;
+    const DeckNode* options = nullptr;
+    if (node.kind == DeckNode::Kind::scalar) {
+      if (!find(alternatives, node.text)) refuse_word(node, names_of(alternatives));
+      item.type = node.text;
+    } else if (node.kind == DeckNode::Kind::mapping) {
+      for (const auto& entry : node.entries) {
+        if (entry.key == "name") {
+          if (entry.value.kind != DeckNode::Kind::scalar) wrong_type(entry.value, "a name");
+          item.name = entry.value.text;
+        } else if (entry.key == "from") {
+          item.from = read_names(entry.value);
+        } else if (find(alternatives, entry.key)) {
+          if (options)
+            throw DeckError(entry.position, entry.value.path,
+                            fmt::format("a second type in one entry (it is already '{}'); begin a new '- ' entry", item.type));
+          item.type = entry.key;
+          options = &entry.value;
+        } else {
+          std::vector<std::string> words = names_of(alternatives);
+          words.insert(words.end(), {"name", "from"});
+          throw DeckError(entry.position, entry.value.path,
+                          fmt::format("unknown key; {}", suggestion(entry.key, words)));
+        }
+      }
+      if (!options) throw DeckError(node.position, node.path, "the entry names no type; write - type or - {type: {…}}");
+    } else {
+      wrong_type(node, "a type, or a mapping {type: {…}}");
+    }
+    item.config = find(alternatives, item.type)->make();
+    item.config->position = node.position;
+    item.config->path = node.path;
+    const DeckNode empty{.position = node.position, .path = node.path + "." + item.type};
+    read(options ? *options : empty, [&](Fields& fields) { item.config->describe(fields); });
+    return item;
+  }
+
+  static std::vector<std::string> read_names(const DeckNode& node) {
+    std::vector<std::string> names;
+    if (node.kind == DeckNode::Kind::scalar) names.push_back(node.text);
+    for (const auto& item : node.items) {
+      if (item.kind != DeckNode::Kind::scalar) wrong_type(item, "a name");
+      names.push_back(item.text);
+    }
+    if (names.empty()) wrong_type(node, "a name or a list of names");
+    return names;
+  }
+
+  const DeckNode& node_;
+  std::set<std::string> known_;
+};
+
+}  // namespace
+
+void read_config(const DeckNode& deck, Config& config) {
+  Reader::read(deck, [&](Fields& fields) { config.describe(fields); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+
+/// Terminal output. Only the rank that `enable_log` named speaks (rank 0), but errors always do.
+void enable_log(bool enabled);
+void log_line(std::string_view line);      ///< standard output
+void warn_line(std::string_view line);     ///< standard error, "warning: …"
+void error_line(std::string_view line);    ///< standard error, "error: …", whatever enable_log said
+
+template <class... Args>
+void log(fmt::format_string<Args...> format, Args&&... args) {
+  log_line(fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  warn_line(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string_view>
+
+namespace lockstep {
+
+std::string_view version();    ///< "0.1.0"
+std::string_view git_hash();   ///< of the tree at configure time; "-dirty" when changed, "unknown" without git
+std::string_view compiler();   ///< "GNU 14.2.0"
+std::string_view build_type();
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// Starts and ends MPI; one object in main.
+class MpiSession {
+ public:
+  MpiSession(int& argc, char**& argv);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+};
+
+/// An error that every rank throws at the same place: one of them may speak for all.
+struct SharedError : Error {
+  using Error::Error;
+};
+
+/// The ranks of a run. Every call is collective unless it says otherwise.
+class Communicator {
+ public:
+  /// All ranks of the MPI world (a single one without mpirun).
+  static Communicator world();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool is_root() const { return rank_ == 0; }
+
+  void barrier() const;
+  /// From rank 0 to all.
+  void broadcast(std::string& text) const;
+  void broadcast(const ExecSpace& space, const Tensor& tensor) const;
+  /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
+  void sum(std::span<double> values) const;
+  void sum(const ExecSpace& space, const Tensor& tensor) const;
+  std::int64_t max(std::int64_t value) const;
+  double max(double value) const;
+  /// Each rank's text, by rank, on rank 0 (empty elsewhere).
+  std::vector<std::string> gather(const std::string& text) const;
+
+  /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
+  /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left waiting.
+  void together(const std::function<void()>& work) const;
+
+  /// Ends all ranks with this status, from any one of them. Does not return.
+  [[noreturn]] void abort(ExitStatus status) const;
+
+ private:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
+  int rank_;
+  int size_;
+};
+
+/// "Open MPI v5.0.7 …", one line.
+std::string mpi_version();
+
+}  // namespace lockstep

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+
+namespace lockstep {
+
+/// Where the step runs. An instance of it is the first argument of every operation.
+using ExecSpace = Kokkos::DefaultExecutionSpace;
+using MemorySpace = ExecSpace::memory_space;
+
+/// Host memory from which copies to the device are fastest (plain memory on CPUs).
+using StagingSpace = Kokkos::SharedHostPinnedSpace;
+
+/// Whether the host can read and write the step's memory directly.
+inline constexpr bool host_shares_memory =
+    Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, MemorySpace>::accessible;
+
+}  // namespace lockstep

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <Kokkos_Macros.hpp>
+#include <cstdint>
+
+namespace lockstep {
+
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): a function
+/// from (key, counter) to 128 random bits. Nothing has a state, so that a number depends only on
+/// what it is for (seed, purpose, step, element), never on ranks, threads or order; a resumed run
+/// needs nothing but the seed and the step.
+struct RandomBits {
+  std::uint32_t word[4];
+};
+
+KOKKOS_INLINE_FUNCTION RandomBits philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
+  std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  RandomBits x{{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+                static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)}};
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x.word[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * x.word[2];
+    x = {{static_cast<std::uint32_t>(p1 >> 32) ^ x.word[1] ^ k0, static_cast<std::uint32_t>(p1),
+          static_cast<std::uint32_t>(p0 >> 32) ^ x.word[3] ^ k1, static_cast<std::uint32_t>(p0)}};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return x;
+}
+
+/// What a stream of random numbers is for; mixed into the key so that purposes never share numbers.
+enum class RandomPurpose : std::uint32_t { parameters = 1, shuffle = 2, dropout = 3, dataset = 4, test = 5 };
+
+/// One stream: element i of it, for every i, in any order.
+class RandomStream {
+ public:
+  KOKKOS_FUNCTION RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index = 0)
+      : key_(seed), high_((static_cast<std::uint64_t>(purpose) << 56) ^ index) {}
+
+  KOKKOS_FUNCTION RandomBits bits(std::uint64_t i) const { return philox(key_, high_, i); }
+
+  /// In [0, 1), 53 random bits; exact arithmetic, the same on every machine.
+  KOKKOS_FUNCTION double uniform(std::uint64_t i) const {
+    const RandomBits b = bits(i);
+    const std::uint64_t mantissa = ((static_cast<std::uint64_t>(b.word[0]) << 32) | b.word[1]) >> 11;
+    return static_cast<double>(mantissa) * (1.0 / 9007199254740992.0);
+  }
+
+  /// A whole number in [0, n), n > 0. Its bias is below n / 2^64.
+  KOKKOS_FUNCTION std::uint64_t below(std::uint64_t n, std::uint64_t i) const {
+    const RandomBits b = bits(i);
+    const std::uint64_t value = (static_cast<std::uint64_t>(b.word[0]) << 32) | b.word[1];
+    // The high half of value · n, by 32-bit pieces (no 128-bit integers on devices).
+    const std::uint64_t low = (value & 0xFFFFFFFFu) * (n & 0xFFFFFFFFu);
+    const std::uint64_t mid1 = (value >> 32) * (n & 0xFFFFFFFFu) + (low >> 32);
+    const std::uint64_t mid2 = (value & 0xFFFFFFFFu) * (n >> 32) + (mid1 & 0xFFFFFFFFu);
+    return (value >> 32) * (n >> 32) + (mid1 >> 32) + (mid2 >> 32);
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t high_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace lockstep {
+
+/// Extents of a row-major tensor, outermost first; at most six of them.
+class Shape {
+ public:
+  static constexpr int max_rank = 6;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
+  explicit Shape(std::span<const std::int64_t> extents) {
+    assert(extents.size() <= max_rank);
+    for (const auto extent : extents) extents_[static_cast<std::size_t>(rank_++)] = extent;
+  }
+
+  int rank() const { return rank_; }
+  /// Negative dimensions count from the last one.
+  std::int64_t operator[](int dimension) const {
+    if (dimension < 0) dimension += rank_;
+    assert(dimension >= 0 && dimension < rank_);
+    return extents_[static_cast<std::size_t>(dimension)];
+  }
+  std::int64_t count() const {
+    std::int64_t product = 1;
+    for (const auto extent : extents()) product *= extent;
+    return product;
+  }
+  std::span<const std::int64_t> extents() const { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
+
+  /// [N, this…]: the shape of n examples of this shape.
+  Shape with_batch(std::int64_t n) const {
+    Shape batched({n});
+    for (const auto extent : extents()) batched.extents_[static_cast<std::size_t>(batched.rank_++)] = extent;
+    return batched;
+  }
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  std::array<std::int64_t, max_rank> extents_{};
+  int rank_ = 0;
+};
+
+/// "28×28×1".
+std::string to_string(const Shape& shape);
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+#include "core/dtype.hpp"
+#include "core/execution.hpp"
+#include "core/shape.hpp"
+
+namespace lockstep {
+
+/// A view of row-major numbers in the step's memory. It owns nothing and is cheap to copy: storage
+/// belongs to a Buffer (the activation arena, the parameter buffer, …). An empty Tensor (no data)
+/// stands for "not wanted" in argument lists.
+struct Tensor {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Shape shape;
+
+  template <class T>
+  T* as() const {
+    assert(dtype == dtype_of<std::remove_const_t<T>>());
+    return static_cast<T*>(data);
+  }
+  explicit operator bool() const { return data != nullptr; }
+  std::int64_t count() const { return shape.count(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+  Tensor reshaped(const Shape& other) const {
+    assert(other.count() == shape.count());
+    return {data, dtype, other};
+  }
+};
+
+/// Owns memory of the step, zeroed. Allocated at plan time, never inside a step.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const std::string& label, std::size_t bytes) : storage_(label, bytes) {}
+
+  std::byte* data() const { return storage_.data(); }
+  std::size_t size() const { return storage_.size(); }
+  Tensor tensor(std::size_t offset, DType dtype, const Shape& shape) const {
+    assert(offset + static_cast<std::size_t>(shape.count()) * size_of(dtype) <= size());
+    return {data() + offset, dtype, shape};
+  }
+
+ private:
+  Kokkos::View<std::byte*, MemorySpace> storage_;
+};
+
+/// A Buffer that holds one tensor.
+class OwnedTensor {
+ public:
+  OwnedTensor() = default;
+  OwnedTensor(const std::string& label, DType dtype, const Shape& shape)
+      : buffer_(label, static_cast<std::size_t>(shape.count()) * size_of(dtype)),
+        tensor_(buffer_.tensor(0, dtype, shape)) {}
+
+  const Tensor& get() const { return tensor_; }
+
+ private:
+  Buffer buffer_;
+  Tensor tensor_;
+};
+
+/// Copies between the host and the step's memory; they return when the copy is done.
+void copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
+void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
+/// Ordered after the work already given to `space`; returns at once.
+void copy(const ExecSpace& space, const Tensor& from, const Tensor& to);
+void fill_zero(const ExecSpace& space, const Tensor& tensor);
+
+}  // namespace lockstep

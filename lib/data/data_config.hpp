@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fields.hpp"
+#include "data/augment.hpp"
+#include "data/dataset.hpp"
+
+namespace lockstep {
+
+/// data.normalize: inputs become (x − mean) / std, per channel or for all. Without it they stay as
+/// they are, but u8 is divided by 255 in any case.
+struct NormalizeConfig : Config {
+  std::vector<double> mean;
+  std::vector<double> std;
+
+  void describe(Fields& fields) override;
+};
+
+/// data: what is learned from.
+struct DataConfig : Config {
+  std::string file;                   ///< empty: synthetic
+  std::string synthetic_kind;
+  std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file
+  bool has_normalize = false;
+  NormalizeConfig normalize;          ///< empty unless has_normalize
+  bool shuffle = true;
+  AugmentConfig augment;
+  bool drop_last = false;
+
+  void describe(Fields& fields) override;
+};
+
+struct Datasets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;  ///< null: there is none
+};
+
+/// Throws missing_file or bad_data.
+Datasets open_datasets(const DataConfig& config, std::uint64_t seed);
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/data_loader.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+
+DataLoader::DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max_batch, const AugmentConfig& augment,
+                       std::uint64_t seed, int depth)
+    : dataset_(dataset),
+      sampler_(std::move(sampler)),
+      augmenter_(augment, dataset.format(), seed),
+      max_batch_(max_batch),
+      ring_(static_cast<std::size_t>(std::max(depth, 2))) {
+  const auto room = [&](const std::string& label, std::size_t bytes_each) {
+    return Kokkos::View<std::byte*, StagingSpace>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
+                                                  static_cast<std::size_t>(max_batch) * bytes_each);
+  };
+  for (auto& batch : ring_) {
+    batch.inputs = room("lockstep::loader::inputs", dataset.format().input_bytes());
+    batch.targets = room("lockstep::loader::targets", dataset.format().target_bytes());
+  }
+  thread_ = std::thread([this] { fill(); });
+}
+
+DataLoader::~DataLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+const HostBatch* DataLoader::next() {
+  std::unique_lock lock(mutex_);
+  if (lent_) {
+    lent_ = false;
+    ++returned_;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [this] { return filled_ > returned_ || finished_; });
+  if (filled_ > returned_) {
+    lent_ = true;
+    return &ring_[returned_ % ring_.size()];
+  }
+  if (failure_) std::rethrow_exception(failure_);
+  return nullptr;
+}
+
+/// The thread. Kokkos is not called here: only one thread may do that on some backends.
+void DataLoader::fill() {
+  for (;;) {
+    std::uint64_t number = 0;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || filled_ - returned_ < ring_.size(); });
+      if (stopping_) return;
+      number = filled_;
+    }
+    bool made = false;
+    std::exception_ptr failure;
+    try {
+      made = fill_slot(ring_[number % ring_.size()]);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = failure;
+      finished_ = !made;
+      if (made) ++filled_;
+    }
+    changed_.notify_all();
+    if (!made) return;
+  }
+}
+
+/// False after the last batch.
+bool DataLoader::fill_slot(HostBatch& batch) {
+  auto plan = sampler_.next();
+  if (!plan) return false;
+  batch.plan = std::move(*plan);
+  validate(batch.size() <= max_batch_, ExitStatus::internal, "the loader has room for {} examples, {} are asked for",
+           max_batch_, batch.size());
+  dataset_.read(batch.plan.examples, batch.inputs.data(), batch.targets.data());
+  const std::size_t input_bytes = dataset_.format().input_bytes();
+  for (std::size_t i = 0; i < batch.plan.examples.size(); ++i)
+    augmenter_.apply(batch.plan.epoch, batch.plan.examples[i], batch.inputs.data() + i * input_bytes);
+  return true;
+}
+
+}  // namespace lockstep

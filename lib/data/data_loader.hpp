@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/execution.hpp"
+#include "data/augment.hpp"
+#include "data/dataset.hpp"
+#include "data/sampler.hpp"
+
+namespace lockstep {
+
+/// One rank's share of a batch in host memory, as it stands in the dataset.
+struct HostBatch {
+  BatchPlan plan;
+  Kokkos::View<std::byte*, StagingSpace> inputs;   // [n, input_shape…]
+  Kokkos::View<std::byte*, StagingSpace> targets;  // [n, target_shape…]
+  std::int64_t size() const { return static_cast<std::int64_t>(plan.examples.size()); }
+};
+
+/// One thread fills a ring of batches ahead of the step.
+class DataLoader {
+ public:
+  /// `max_batch`: the largest share of this rank. `dataset` must outlive the loader.
+  DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max_batch, const AugmentConfig& augment,
+             std::uint64_t seed, int depth = 3);
+  DataLoader(const DataLoader&) = delete;
+  DataLoader& operator=(const DataLoader&) = delete;
+  /// Stops at once, whatever is under way.
+  ~DataLoader();
+
+  /// The next batch, or null after the last. It stays valid until the following call. An
+  /// exception of the thread (an unreadable file, say) is thrown here, after the batches before it.
+  const HostBatch* next();
+
+ private:
+  void fill();
+  bool fill_slot(HostBatch& batch);
+
+  const Dataset& dataset_;
+  Sampler sampler_;      // of the thread, like the augmenter
+  Augmenter augmenter_;
+  std::int64_t max_batch_;
+  std::vector<HostBatch> ring_;
+
+  std::mutex mutex_;     // guards what follows
+  std::condition_variable changed_;
+  std::uint64_t filled_ = 0;    ///< batches made so far; batch b is in slot b % ring size
+  std::uint64_t returned_ = 0;  ///< batches that the step is done with
+  bool lent_ = false;           ///< batch `returned_` is in use by the step
+  bool finished_ = false;       ///< the thread makes no more, because of the last epoch or `failure_`
+  bool stopping_ = false;
+  std::exception_ptr failure_;
+
+  std::thread thread_;  // last: starts when all else stands
+};
+
+}  // namespace lockstep

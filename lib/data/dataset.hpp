@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/dtype.hpp"
+#include "core/shape.hpp"
+
+namespace lockstep {
+
+/// What the examples of a dataset look like. Inputs: images [H, W, C] u8 or f32, vectors [F] f32.
+/// Targets: a class number (i32, shape {}), or K values (f32, shape {K}).
+struct ExampleFormat {
+  Shape input_shape;
+  DType input_dtype = DType::f32;
+  Shape target_shape;
+  DType target_dtype = DType::i32;
+
+  bool has_classes() const { return target_dtype == DType::i32; }
+  std::size_t input_bytes() const { return static_cast<std::size_t>(input_shape.count()) * size_of(input_dtype); }
+  std::size_t target_bytes() const { return static_cast<std::size_t>(target_shape.count()) * size_of(target_dtype); }
+  friend bool operator==(const ExampleFormat&, const ExampleFormat&) = default;
+};
+
+/// Examples by number, 0 … size()-1. Reading is const and safe from one thread beside the main one.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual std::int64_t size() const = 0;
+  virtual const ExampleFormat& format() const = 0;
+  /// "mnist.h5:/train", for messages.
+  virtual std::string description() const = 0;
+  /// Gathers examples in the given order into packed arrays (host memory).
+  virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
+  /// Throws Error(bad_data) naming the first class target outside [0, classes).
+  virtual void check_classes(std::int64_t classes) const = 0;
+};
+
+}  // namespace lockstep

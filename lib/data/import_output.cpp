@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/import_output.hpp"
+
+#include "base/error.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+
+void check_output(const std::filesystem::path& output, bool overwrite) {
+  validate(overwrite || !std::filesystem::exists(output), ExitStatus::cannot_create,
+           "{}: exists already; choose another name, or add --overwrite", output.string());
+}
+
+void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write) {
+  ReplaceFile replacement(output);
+  Hdf5File file = Hdf5File::create(replacement.temporary());
+  write(file);
+  file.close();
+  replacement.commit();
+}
+
+}  // namespace lockstep

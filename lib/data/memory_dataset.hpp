@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+namespace lockstep {
+
+/// Targets are small: every dataset keeps them in memory. What differs is where inputs come from.
+class DatasetWithTargets : public Dataset {
+ public:
+  std::int64_t size() const override { return size_; }
+  const ExampleFormat& format() const override { return format_; }
+  std::string description() const override { return description_; }
+  void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
+  void check_classes(std::int64_t classes) const override;
+
+ protected:
+  DatasetWithTargets(std::string description, std::int64_t size, const ExampleFormat& format,
+                     std::vector<std::byte> targets)
+      : description_(std::move(description)), size_(size), format_(format), targets_(std::move(targets)) {}
+
+  virtual void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const = 0;
+
+ private:
+  std::string description_;
+  std::int64_t size_;
+  ExampleFormat format_;
+  std::vector<std::byte> targets_;
+};
+
+/// Everything in memory.
+class MemoryDataset final : public DatasetWithTargets {
+ public:
+  MemoryDataset(std::string description, std::int64_t size, const ExampleFormat& format, std::vector<std::byte> inputs,
+                std::vector<std::byte> targets)
+      : DatasetWithTargets(std::move(description), size, format, std::move(targets)), inputs_(std::move(inputs)) {}
+
+ private:
+  void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const override;
+
+  std::vector<std::byte> inputs_;
+};
+
+}  // namespace lockstep

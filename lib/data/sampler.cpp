@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/sampler.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
+#include "core/random.hpp"
+
+namespace lockstep {
+
+Share share_of(std::int64_t total, int rank, int ranks) {
+  const std::int64_t each = total / ranks, rest = total % ranks;
+  return {rank * each + std::min<std::int64_t>(rank, rest), each + (rank < rest ? 1 : 0)};
+}
+
+Sampler::Sampler(const Options& options, SamplerPosition start) : options_(options), position_(start) {
+  validate(options_.dataset_size > 0, ExitStatus::bad_data, "the dataset has no examples; give one that has some");
+  validate(batches_per_epoch() > 0, ExitStatus::bad_deck,
+           "data.drop_last: leaves no batch (batch.global is {}, the dataset has {} examples); make batch.global smaller "
+           "or set drop_last: false",
+           options_.global_batch, options_.dataset_size);
+  order_.resize(static_cast<std::size_t>(options_.dataset_size));
+  if (position_.next >= examples_per_epoch()) position_ = {position_.epoch + 1, 0};
+  begin_epoch();
+}
+
+std::int64_t Sampler::batches_per_epoch() const {
+  const std::int64_t whole = options_.dataset_size / options_.global_batch;
+  return options_.drop_last || options_.dataset_size % options_.global_batch == 0 ? whole : whole + 1;
+}
+
+std::int64_t Sampler::examples_per_epoch() const {
+  return std::min(batches_per_epoch() * options_.global_batch, options_.dataset_size);
+}
+
+void Sampler::begin_epoch() {
+  std::iota(order_.begin(), order_.end(), std::int64_t{0});
+  if (!options_.shuffle) return;
+  // Fisher and Yates' shuffle: every order is as likely as any other.
+  const RandomStream random(options_.seed, RandomPurpose::shuffle, static_cast<std::uint64_t>(position_.epoch));
+  for (std::size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random.below(i + 1, i)]);
+}
+
+std::optional<BatchPlan> Sampler::next() {
+  if (options_.epochs && position_.epoch >= *options_.epochs) return std::nullopt;
+  BatchPlan plan;
+  plan.epoch = position_.epoch;
+  plan.global_examples = std::min(options_.global_batch, examples_per_epoch() - position_.next);
+  const Share share = share_of(plan.global_examples, options_.rank, options_.ranks);
+  plan.first = share.first;
+  const auto begin = order_.begin() + position_.next + share.first;
+  plan.examples.assign(begin, begin + share.count);
+
+  position_.next += plan.global_examples;
+  plan.last_of_epoch = position_.next >= examples_per_epoch();
+  if (plan.last_of_epoch) {
+    position_ = {position_.epoch + 1, 0};
+    if (!options_.epochs || position_.epoch < *options_.epochs) begin_epoch();
+  }
+  plan.after = position_;
+  return plan;
+}
+
+}  // namespace lockstep

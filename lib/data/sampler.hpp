@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lockstep {
+
+/// Where a sampler stands: `next` examples of `epoch` have been given out.
+struct SamplerPosition {
+  std::int64_t epoch = 0;
+  std::int64_t next = 0;
+  friend bool operator==(const SamplerPosition&, const SamplerPosition&) = default;
+};
+
+/// Which examples one rank computes in one step.
+struct BatchPlan {
+  std::int64_t epoch = 0;             ///< from 0
+  std::int64_t global_examples = 0;   ///< of all ranks together; the gradient sum is divided by it
+  std::int64_t first = 0;             ///< position of this rank's first example in the global batch
+  bool last_of_epoch = false;
+  SamplerPosition after;              ///< a sampler that starts here goes on with the next batch
+  std::vector<std::int64_t> examples; ///< of this rank, may be empty
+};
+
+/// The share of `rank` in `total` things: shares are contiguous and differ by at most one.
+struct Share {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+Share share_of(std::int64_t total, int rank, int ranks);
+
+/// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
+/// number of ranks sees the same global batches.
+class Sampler {
+ public:
+  struct Options {
+    std::int64_t dataset_size = 0;
+    std::int64_t global_batch = 0;
+    std::uint64_t seed = 0;
+    bool shuffle = true;
+    bool drop_last = false;
+    std::optional<std::int64_t> epochs;  ///< none: endless
+    int rank = 0;
+    int ranks = 1;
+  };
+
+  /// Throws bad_deck when drop_last leaves no batch at all.
+  explicit Sampler(const Options& options, SamplerPosition start = {});
+
+  /// The next batch, or none after the last epoch.
+  std::optional<BatchPlan> next();
+  std::int64_t batches_per_epoch() const;
+
+ private:
+  void begin_epoch();
+  std::int64_t examples_per_epoch() const;
+
+  Options options_;
+  SamplerPosition position_;
+  std::vector<std::int64_t> order_;  ///< of the current epoch
+};
+
+}  // namespace lockstep

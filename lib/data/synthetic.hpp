@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/fields.hpp"
+#include "data/dataset.hpp"
+
+namespace lockstep {
+
+enum class Split { train, validation };
+const char* name_of(Split split);
+
+/// data.synthetic: examples that are computed, not read. Each depends on nothing but the seed, its
+/// split and its number, and is the same on every machine.
+struct SyntheticConfig : Config {
+  std::int64_t train = 8192;
+  std::int64_t validation = 1024;
+
+  void describe(Fields& fields) override;
+  std::int64_t size(Split split) const { return split == Split::train ? train : validation; }
+  /// Null for a split without examples.
+  std::unique_ptr<Dataset> make(Split split, std::uint64_t seed) const;
+
+ private:
+  virtual std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const = 0;
+};
+
+/// Drawn digits: images [28, 28, 1] u8 of ten classes. Drawn when they are first read.
+struct GlyphsConfig : SyntheticConfig {
+  double noise = 0.2;
+
+  void describe(Fields& fields) override;
+
+ private:
+  std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
+};
+
+/// y_k = Σ_j w_kj · x_j + noise, w_kj = linear_weight(k, j), x_j uniform in [−1, 1).
+struct LinearDataConfig : SyntheticConfig {
+  std::int64_t features = 32;
+  std::int64_t outputs = 1;
+  double noise = 0;
+
+  void describe(Fields& fields) override;
+
+ private:
+  std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
+};
+
+/// ((3·output + feature) mod 9 − 4) / 4: −1, −0.75, …, 1 and around again.
+double linear_weight(std::int64_t output, std::int64_t feature);
+
+/// Numbers without meaning, in any shape; for benchmarks.
+struct RandomConfig : SyntheticConfig {
+  enum class Type { f32, u8 };
+
+  std::vector<std::int64_t> shape;
+  std::int64_t classes = 10;
+  Type type = Type::f32;
+
+  void describe(Fields& fields) override;
+
+ private:
+  std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
+};
+
+/// The kinds, for Fields::one_of.
+std::span<const Alternative> synthetic_kinds();
+
+}  // namespace lockstep

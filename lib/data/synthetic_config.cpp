@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+
+#include "data/synthetic.hpp"
+
+namespace lockstep {
+
+void SyntheticConfig::describe(Fields& fields) {
+  fields.integer("train", train, {1, 1e9}, "examples to train on");
+  fields.integer("validation", validation, {0, 1e9}, "examples to validate on");
+}
+
+void GlyphsConfig::describe(Fields& fields) {
+  SyntheticConfig::describe(fields);
+  fields.number("noise", noise, fraction, "amplitude of the noise on each pixel");
+}
+
+void LinearDataConfig::describe(Fields& fields) {
+  SyntheticConfig::describe(fields);
+  fields.integer("features", features, {1, 1e6}, "inputs of an example, uniform in [-1, 1)");
+  fields.integer("outputs", outputs, {1, 1e6},
+                 "targets of an example; the weight of input j for target k is ((3k + j) mod 9 - 4) / 4");
+  fields.number("noise", noise, not_negative, "standard deviation of what is added to the targets");
+}
+
+void RandomConfig::describe(Fields& fields) {
+  static constexpr std::string_view types[] = {"f32", "u8"};
+  SyntheticConfig::describe(fields);
+  fields.integers("shape", shape, {1, 1e6}, "of an example: [features] or [height, width, channels]");
+  fields.integer("classes", classes, {1, 1e9}, "classes of the targets");
+  fields.choice("type", type, types, "of the inputs: f32 in [0, 1), or u8");
+  fields.check(shape.size() == 1 || shape.size() == 3, "shape",
+               "must have one entry (features) or three (height, width, channels); write [784] or [32, 32, 3]");
+  double elements = 1;
+  for (const auto extent : shape) elements *= static_cast<double>(extent);
+  fields.check(elements <= 1e9, "shape", "is larger than any example (1e9 numbers are allowed); make it smaller");
+}
+
+std::span<const Alternative> synthetic_kinds() {
+  static const Alternative kinds[] = {
+      {"glyphs", "drawn digits, images 28×28×1 (u8) of ten classes", make_config<GlyphsConfig>},
+      {"linear", "targets that are a known linear function of the inputs, plus noise", make_config<LinearDataConfig>},
+      {"random", "random numbers of any shape in random classes; for benchmarks", make_config<RandomConfig>},
+  };
+  return kinds;
+}
+
+}  // namespace lockstep

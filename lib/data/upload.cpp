@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/upload.hpp"
+
+#include <type_traits>
+#include <vector>
+
+#include "base/error.hpp"
+#include "ops/normalize.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Kernels run on the host and are done when their call returns: they may read the loader's memory.
+constexpr bool reads_host_memory = std::is_same_v<ExecSpace, Kokkos::DefaultHostExecutionSpace>;
+
+template <class T>
+OwnedTensor constants(const std::vector<double>& values, const char* label) {
+  const std::vector<T> converted(values.begin(), values.end());
+  OwnedTensor tensor(label, dtype_of<T>(), {static_cast<std::int64_t>(values.size())});
+  copy_from_host(ExecSpace(), converted.data(), tensor.get());
+  return tensor;
+}
+
+OwnedTensor constants(DType dtype, const std::vector<double>& values, const char* label) {
+  return dispatch_float(dtype, [&]<class T>(T) { return constants<T>(values, label); });
+}
+
+}  // namespace
+
+BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
+                             std::int64_t max_batch)
+    : format_(format), compute_(compute) {
+  const std::size_t entries = normalize.mean.size();
+  const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
+  validate(entries <= 1 || entries == channels, ExitStatus::bad_deck,
+           "data.normalize.mean: has {} entries (the inputs have {} channels); give one for each channel, or one for all",
+           entries, channels);
+  const double unit = format.input_dtype == DType::u8 ? 255 : 1;
+  std::vector<double> scale{1 / unit}, shift{0};
+  if (entries > 0) {
+    scale.resize(entries);
+    shift.resize(entries);
+    for (std::size_t c = 0; c < entries; ++c) {
+      scale[c] = 1 / (unit * normalize.std[c]);
+      shift[c] = -normalize.mean[c] / normalize.std[c];
+    }
+  }
+  identity_ = entries == 0 && format.input_dtype == compute;
+
+  const Shape inputs = format.input_shape.with_batch(max_batch), targets = format.target_shape.with_batch(max_batch);
+  if (!reads_host_memory) {
+    raw_inputs_ = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
+    raw_targets_ = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
+  }
+  if (!identity_) {
+    inputs_ = OwnedTensor("lockstep::upload::inputs", compute, inputs);
+    scale_ = constants(compute, scale, "lockstep::upload::scale");
+    shift_ = constants(compute, shift, "lockstep::upload::shift");
+  }
+  if (!format.has_classes() && format.target_dtype != compute)
+    targets_ = OwnedTensor("lockstep::upload::targets", compute, targets);
+}
+
+/// The raw numbers where kernels can read them.
+Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* host, const OwnedTensor& room, DType dtype,
+                                    const Shape& shape) const {
+  if (reads_host_memory) return {host, dtype, shape};
+  const Tensor tensor{room.get().data, dtype, shape};
+  const Kokkos::View<const std::byte*, StagingSpace, Kokkos::MemoryUnmanaged> from(host, tensor.bytes());
+  const Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged> to(static_cast<std::byte*>(tensor.data),
+                                                                          tensor.bytes());
+  Kokkos::deep_copy(space, to, from);
+  return tensor;
+}
+
+DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first,
+                                  std::int64_t count) {
+  assert(first >= 0 && first + count <= batch.size());
+  const Shape input_shape = format_.input_shape.with_batch(count), target_shape = format_.target_shape.with_batch(count);
+  const auto offset = static_cast<std::size_t>(first);
+  DeviceBatch result;
+  result.n = count;
+  result.inputs = raw_on_device(space, batch.inputs.data() + offset * format_.input_bytes(), raw_inputs_,
+                                format_.input_dtype, input_shape);
+  result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), raw_targets_,
+                                 format_.target_dtype, target_shape);
+  // The loader may write its memory again as soon as the next batch is asked for.
+  if (!reads_host_memory) space.fence("lockstep::upload");
+  if (inputs_.get()) {
+    const Tensor inputs{inputs_.get().data, compute_, input_shape};
+    if (count > 0) normalize(space, result.inputs, scale_.get(), shift_.get(), inputs);
+    result.inputs = inputs;
+  }
+  if (targets_.get()) {
+    const Tensor targets{targets_.get().data, compute_, target_shape};
+    if (count > 0) convert(space, result.targets, targets);
+    result.targets = targets;
+  }
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor.hpp"
+#include "data/data_config.hpp"
+#include "data/data_loader.hpp"
+
+namespace lockstep {
+
+/// A batch, or a piece of one, as the model reads it.
+struct DeviceBatch {
+  Tensor inputs;   // [n, input_shape…] compute type
+  Tensor targets;  // [n] i32, or [n, K] compute type
+  std::int64_t n = 0;
+};
+
+/// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that
+/// normalises them. On hosts, what needs no change is not copied: then the result lies in the
+/// HostBatch and lives as long as that. Allocates only when it is made.
+class BatchUploader {
+ public:
+  /// `max_batch`: the most examples of one upload. Throws bad_deck when `normalize` has neither
+  /// one entry nor one for each channel (the last dimension of the inputs).
+  BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch);
+
+  /// Examples first … first+count-1 of `batch`. The result is valid until the next call. On return
+  /// the host memory is free again, but for the case above.
+  DeviceBatch upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
+
+ private:
+  Tensor raw_on_device(const ExecSpace& space, std::byte* host, const OwnedTensor& room, DType dtype,
+                       const Shape& shape) const;
+
+  ExampleFormat format_;
+  DType compute_;
+  bool identity_ = false;                // inputs are wanted as they are
+  OwnedTensor raw_inputs_, raw_targets_; // on devices only
+  OwnedTensor inputs_, targets_;         // compute type
+  OwnedTensor scale_, shift_;            // [C] or [1]
+};
+
+}  // namespace lockstep

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/checkpoint.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "io/checksum.hpp"
+#include "io/hdf5.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view name_prefix = "step-";
+constexpr std::string_view name_suffix = ".h5";
+
+/// The step of "step-00001234.h5"; none for other names.
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(name_prefix) || !name.ends_with(name_suffix)) return std::nullopt;
+  name.remove_prefix(name_prefix.size());
+  name.remove_suffix(name_suffix.size());
+  std::int64_t step = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (name.empty() || code != std::errc{} || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+/// "step-00001234.h5.tmp4711": what a killed process has left of a checkpoint.
+bool is_leftover(std::string_view name) {
+  const auto marker = name.rfind(ReplaceFile::marker);
+  if (marker == std::string_view::npos || !step_of(name.substr(0, marker))) return false;
+  const auto digits = name.substr(marker + ReplaceFile::marker.size());
+  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::vector<std::int64_t> extents_of(const Shape& shape) { return {shape.extents().begin(), shape.extents().end()}; }
+
+/// Reads a dataset as it is stored, but f16 (hand-made weights) as f32.
+NamedArray read_array(const Hdf5File& file, const std::string& name, Checksum presence) {
+  const StoredArray stored = file.info(name);
+  std::optional<DType> dtype = stored.type.dtype();
+  if (stored.type == StoredType{StoredType::Kind::real, 2, true}) dtype = DType::f32;
+  validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32, f64, u8, i32 or i64 is expected); store it as f32",
+           file.name(), name, to_string(stored.type));
+  validate(stored.extents.size() <= Shape::max_rank, ExitStatus::bad_data,
+           "{}:{}: has {} dimensions (at most {} are allowed)", file.name(), name, stored.extents.size(), Shape::max_rank);
+  NamedArray array{name, *dtype, Shape(std::span<const std::int64_t>(stored.extents)), {}};
+  array.bytes.resize(static_cast<std::size_t>(stored.count()) * size_of(*dtype));
+  file.read(name, StoredType::of(*dtype), array.bytes.data());
+  if (stored.type.dtype()) verify_checksum(file, name, array.bytes.data(), array.bytes.size(), presence);
+  return array;
+}
+
+std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::filesystem::path& folder) {
+  std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    if (const auto step = step_of(entry->path().filename().string())) found.emplace_back(*step, entry->path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  ReplaceFile replacement(path);
+  Hdf5File file = Hdf5File::create(replacement.temporary());
+  for (const auto& array : checkpoint.arrays)
+    write_checked(file, array.name, StoredType::of(array.dtype), extents_of(array.shape), array.bytes.data());
+  for (const auto& [name, text] : checkpoint.texts) write_text_checked(file, "/" + name, text);
+  file.close();
+  replacement.commit();
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  const Hdf5File file = Hdf5File::open(path);
+  Checkpoint checkpoint;
+  for (const auto& name : file.datasets()) {
+    if (file.info(name).type.kind == StoredType::Kind::text) {
+      std::string text = file.read_text(name);
+      verify_checksum(file, name, text.data(), text.size(), Checksum::required);
+      checkpoint.texts.emplace(name.substr(1), std::move(text));
+    } else {
+      checkpoint.arrays.push_back(read_array(file, name, Checksum::required));
+    }
+  }
+  validate(!checkpoint.texts.empty(), ExitStatus::bad_data,
+           "{}: is no checkpoint (it holds no /deck and /state); give a file of a run's folder checkpoints/", file.name());
+  return checkpoint;
+}
+
+std::vector<NamedArray> read_parameters(const std::filesystem::path& path) {
+  const Hdf5File file = Hdf5File::open(path);
+  std::vector<NamedArray> arrays;
+  for (const auto& name : file.datasets())
+    if (name.starts_with("/model/")) arrays.push_back(read_array(file, name, Checksum::if_present));
+  validate(!arrays.empty(), ExitStatus::bad_data,
+           "{}: holds no parameters (datasets /model/<layer>/<weight, bias, …>); give a checkpoint or a weights file",
+           file.name());
+  return arrays;
+}
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", name_prefix, step, name_suffix); }
+
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  for (auto& [step, path] : steps_in(folder)) paths.push_back(std::move(path));
+  return paths;
+}
+
+void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> unwanted;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored))
+    if (is_leftover(entry->path().filename().string())) unwanted.push_back(entry->path());
+  const auto checkpoints = list_checkpoints(folder);
+  if (keep > 0 && checkpoints.size() > static_cast<std::size_t>(keep))
+    unwanted.insert(unwanted.end(), checkpoints.begin(), checkpoints.end() - keep);
+  for (const auto& path : unwanted) std::filesystem::remove(path, ignored);
+}
+
+}  // namespace lockstep

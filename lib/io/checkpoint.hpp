@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/shape.hpp"
+
+namespace lockstep {
+
+/// An array in a file: "/model/conv1/weight".
+struct NamedArray {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+/// What a checkpoint holds, free of what it is for: `train` decides on names and texts.
+struct Checkpoint {
+  std::vector<NamedArray> arrays;
+  std::map<std::string, std::string> texts;  ///< "deck", "state", "build"
+};
+
+/// Writes to a temporary name beside `path`, flushes it to disk, and renames: `path` never holds
+/// half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
+
+/// Reads and verifies all of it. Throws missing_file, or bad_data for a file that is truncated,
+/// damaged (checksum) or no checkpoint.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+
+/// Only the arrays below /model, of a checkpoint or a hand-made weights file (which may lack checksums).
+std::vector<NamedArray> read_parameters(const std::filesystem::path& path);
+
+/// step-00001234.h5
+std::string checkpoint_name(std::int64_t step);
+
+/// The checkpoints in a folder, newest (highest step) last; empty when there is no such folder.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
+
+/// Removes all but the newest `keep` (0: keeps all), and what interrupted writes have left.
+void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep);
+
+}  // namespace lockstep

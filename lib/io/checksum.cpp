@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/checksum.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string hex(XXH64_hash_t hash) { return fmt::format("{:016x}", hash); }
+
+std::string checksum_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  if (array.extents.empty()) {
+    std::vector<std::byte> value(array.type.bytes);
+    file.read(dataset, array.type, value.data());
+    XXH3_64bits_update(state.get(), value.data(), value.size());
+  } else if (array.count() > 0) {
+    const std::int64_t rows = array.extents[0];
+    const std::size_t row_bytes = array.bytes() / static_cast<std::size_t>(rows);
+    const std::int64_t piece = std::max<std::int64_t>(1, (std::int64_t{64} << 20) / static_cast<std::int64_t>(row_bytes));
+    const Hdf5Rows reader = file.rows(dataset, array.type);
+    std::vector<std::byte> values(static_cast<std::size_t>(std::min(piece, rows)) * row_bytes);
+    for (std::int64_t first = 0; first < rows; first += piece) {
+      const std::int64_t count = std::min(piece, rows - first);
+      reader.read(first, count, values.data());
+      XXH3_64bits_update(state.get(), values.data(), static_cast<std::size_t>(count) * row_bytes);
+    }
+  }
+  return hex(XXH3_64bits_digest(state.get()));
+}
+
+}  // namespace
+
+std::string checksum_text(const void* data, std::size_t bytes) { return hex(XXH3_64bits(data, bytes)); }
+
+void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
+                   const std::vector<std::int64_t>& extents, const void* data) {
+  file.write(dataset, type, extents, data);
+  file.write_attribute(dataset, checksum_attribute, checksum_text(data, StoredArray{type, extents}.bytes()));
+}
+
+void write_text_checked(Hdf5File& file, const std::string& dataset, const std::string& text) {
+  file.write_text(dataset, text);
+  file.write_attribute(dataset, checksum_attribute, checksum_text(text.data(), text.size()));
+}
+
+void verify_checksum(const Hdf5File& file, const std::string& dataset, const void* data, std::size_t bytes,
+                     Checksum presence) {
+  const auto expected = file.attribute(dataset, checksum_attribute);
+  validate(expected || presence == Checksum::if_present, ExitStatus::bad_data,
+           "{}:{}: has no checksum (attribute {}); the file was not written by lockstep, or is damaged", file.name(),
+           dataset, checksum_attribute);
+  validate(!expected || *expected == checksum_text(data, bytes), ExitStatus::bad_data,
+           "{}:{}: the checksum does not hold (the file is damaged); make or copy it again", file.name(), dataset);
+}
+
+ChecksumState check_dataset(const Hdf5File& file, const std::string& dataset) {
+  const auto expected = file.attribute(dataset, checksum_attribute);
+  if (!expected) return ChecksumState::none;
+  const StoredArray array = file.info(dataset);
+  std::string found;
+  if (array.type.kind == StoredType::Kind::text) {
+    const std::string text = file.read_text(dataset);
+    found = checksum_text(text.data(), text.size());
+  } else if (array.type.kind != StoredType::Kind::other) {
+    found = checksum_in_pieces(file, dataset, array);
+  }
+  return found == *expected ? ChecksumState::holds : ChecksumState::broken;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "io/hdf5.hpp"
+
+namespace lockstep {
+
+/// The attribute that holds a dataset's checksum: XXH3 (64 bits) of its packed elements (of the
+/// characters, for a text), as 16 hexadecimal digits.
+inline constexpr const char* checksum_attribute = "xxh3";
+
+std::string checksum_text(const void* data, std::size_t bytes);
+
+/// Write a dataset with its checksum.
+void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
+                   const std::vector<std::int64_t>& extents, const void* data);
+void write_text_checked(Hdf5File& file, const std::string& dataset, const std::string& text);
+
+/// Throws bad_data when `dataset` has a checksum and `data` has another one.
+enum class Checksum { required, if_present };
+void verify_checksum(const Hdf5File& file, const std::string& dataset, const void* data, std::size_t bytes,
+                     Checksum presence);
+
+enum class ChecksumState { none, holds, broken };
+/// Reads the dataset in pieces, whatever its size.
+ChecksumState check_dataset(const Hdf5File& file, const std::string& dataset);
+
+}  // namespace lockstep

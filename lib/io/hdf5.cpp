@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/hdf5.hpp"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Held during every call of the library. Silences the library's own printing of errors, which is
+/// a setting per thread in thread-safe builds.
+class LibraryLock {
+ public:
+  LibraryLock() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex instance;
+    return instance;
+  }
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+/// Closes an HDF5 identifier at the end of its scope.
+class Handle {
+ public:
+  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+  operator hid_t() const { return id_; }  // NOLINT: stands for the identifier
+  hid_t release() { return std::exchange(id_, -1); }
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+/// The innermost entry of the library's error stack: the cause, not who noticed it.
+std::string reason() {
+  std::string text;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* entry, void* to) -> herr_t {
+        auto& text = *static_cast<std::string*>(to);
+        if (text.empty() && entry->desc) text = entry->desc;
+        return 0;
+      },
+      &text);
+  return text.empty() ? "HDF5 gives no reason" : text;
+}
+
+[[noreturn]] void damaged(const std::string& where) {
+  throw Error(ExitStatus::bad_data,
+              fmt::format("{}: cannot be read ({}); the file is damaged, make or copy it again", where, reason()));
+}
+
+[[noreturn]] void write_failed(const std::string& file) {
+  throw Error(ExitStatus::io_error, fmt::format("{}: cannot be written ({}); is the disk full?", file, reason()));
+}
+
+/// The type in memory: at most as wide as `type`, whose size the caller's array has.
+hid_t native_type(const StoredType& type) {
+  const bool real = type.kind == StoredType::Kind::real;
+  switch (type.bytes) {
+    case 1: return type.is_signed ? H5T_NATIVE_INT8 : H5T_NATIVE_UINT8;
+    case 2: return type.is_signed ? H5T_NATIVE_INT16 : H5T_NATIVE_UINT16;
+    case 4: return real ? H5T_NATIVE_FLOAT : type.is_signed ? H5T_NATIVE_INT32 : H5T_NATIVE_UINT32;
+    default: return real ? H5T_NATIVE_DOUBLE : type.is_signed ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64;
+  }
+}
+
+StoredType stored_type(hid_t type) {
+  const std::size_t bytes = H5Tget_size(type);
+  const bool usual = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return {usual ? StoredType::Kind::integer : StoredType::Kind::other, bytes, H5Tget_sign(type) != H5T_SGN_NONE};
+    case H5T_FLOAT: return {StoredType::Kind::real, bytes, true};
+    case H5T_STRING: return {StoredType::Kind::text, bytes, true};
+    default: return {StoredType::Kind::other, bytes, true};
+  }
+}
+
+std::vector<std::int64_t> extents_of(hid_t space) {
+  const int rank = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> extents(static_cast<std::size_t>(std::max(rank, 0)));
+  if (rank > 0) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  return {extents.begin(), extents.end()};
+}
+
+std::string strip_padding(std::string text) {
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
+/// A string dataset or attribute, of fixed or variable length. Both read the same way.
+template <class Read>
+std::string string_of(hid_t type, hid_t space, const std::string& where, Read read) {
+  if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
+    throw Error(ExitStatus::bad_data, fmt::format("{}: is not a text (one string is expected)", where));
+  const Handle memory(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_cset(memory, H5Tget_cset(type));
+  if (H5Tis_variable_str(type) > 0) {
+    H5Tset_size(memory, H5T_VARIABLE);
+    char* text = nullptr;
+    if (read(memory, &text) < 0) damaged(where);
+    std::string copy = text ? text : "";
+    if (text) H5free_memory(text);
+    return copy;
+  }
+  // Room for a terminator: a conversion to the same size would cut the last character off.
+  std::string text(H5Tget_size(type) + 1, '\0');
+  H5Tset_size(memory, text.size());
+  if (read(memory, text.data()) < 0) damaged(where);
+  return strip_padding(std::move(text));
+}
+
+hid_t text_type(const std::string& text) {
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, std::max<std::size_t>(text.size(), 1));
+  H5Tset_strpad(type, H5T_STR_NULLPAD);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  return type;
+}
+
+hid_t open_dataset(hid_t file, const std::string& name, const std::string& where) {
+  const hid_t id = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
+  if (id < 0) damaged(where);
+  return id;
+}
+
+/// Sees to it that `path` is a file that can be opened, so that HDF5 is asked about contents only.
+void require_readable_file(const std::filesystem::path& path) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  validate(std::filesystem::exists(status) || (code && code != std::errc::no_such_file_or_directory &&
+                                               code != std::errc::not_a_directory),
+           ExitStatus::missing_file, "{}: no such file; check the path (relative paths start at the working folder)",
+           path.string());
+  validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
+  validate(!std::filesystem::is_directory(status), ExitStatus::bad_data,
+           "{}: is a folder (an HDF5 file is expected); name the file in it", path.string());
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  validate(file != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), std::strerror(errno));
+  std::fclose(file);
+  validate(std::filesystem::file_size(path, code) > 0, ExitStatus::bad_data,
+           "{}: is empty (an HDF5 file is expected); make or copy it again", path.string());
+}
+
+}  // namespace
+
+StoredType StoredType::of(DType dtype) {
+  const bool real = dtype == DType::f32 || dtype == DType::f64;
+  return {real ? Kind::real : Kind::integer, size_of(dtype), dtype != DType::u8};
+}
+
+std::optional<DType> StoredType::dtype() const {
+  for (const DType dtype : {DType::f32, DType::f64, DType::u8, DType::i32, DType::i64})
+    if (*this == of(dtype)) return dtype;
+  return std::nullopt;
+}
+
+std::string to_string(const StoredType& type) {
+  switch (type.kind) {
+    case StoredType::Kind::integer: return fmt::format("{}{}", type.is_signed ? 'i' : 'u', 8 * type.bytes);
+    case StoredType::Kind::real: return fmt::format("f{}", 8 * type.bytes);
+    case StoredType::Kind::text: return "text";
+    default: return "something that is no number";
+  }
+}
+
+std::int64_t StoredArray::count() const {
+  std::int64_t product = 1;
+  for (const auto extent : extents) product *= extent;
+  return product;
+}
+
+std::string extents_text(const std::vector<std::int64_t>& extents) {
+  return extents.empty() ? "scalar" : fmt::format("{}", fmt::join(extents, "×"));
+}
+
+Hdf5File::Hdf5File(std::string name, std::int64_t id, bool writing)
+    : name_(std::move(name)), id_(id), writing_(writing) {}
+
+Hdf5File::Hdf5File(Hdf5File&& other) noexcept
+    : name_(std::move(other.name_)), id_(std::exchange(other.id_, -1)), writing_(other.writing_) {}
+
+Hdf5File::~Hdf5File() {
+  if (id_ < 0) return;
+  const LibraryLock lock;
+  H5Fclose(id_);
+}
+
+Hdf5File Hdf5File::open(const std::filesystem::path& path) {
+  require_readable_file(path);
+  const LibraryLock lock;
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_file_locking(access, false, true);  // readers need no lock, and some network file systems have none
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  if (id >= 0) return {path.string(), id, false};
+  const std::string why = reason();
+  if (why.find("signature not found") != std::string::npos)
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is not an HDF5 file ({}); give a file made by `lockstep import`, h5py or the like",
+                            path.string(), why));
+  if (why.find("truncated") != std::string::npos || why.find("eof") != std::string::npos ||
+      why.find("end of file") != std::string::npos)
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is truncated ({}); make or copy it again", path.string(), why));
+  damaged(path.string());
+}
+
+Hdf5File Hdf5File::create(const std::filesystem::path& path) {
+  const LibraryLock lock;
+  // Version 1.8 of the format: headers carry checksums, and every HDF5 since 2008 reads it.
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+  H5Pset_file_locking(access, true, true);
+  const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
+  if (id < 0)
+    throw Error(ExitStatus::cannot_create, fmt::format("{}: cannot be created ({})", path.string(), reason()));
+  return {path.string(), id, true};
+}
+
+std::vector<std::string> Hdf5File::datasets() const {
+  const LibraryLock lock;
+  std::vector<std::string> links;
+  const herr_t visited = H5Lvisit(
+      id_, H5_INDEX_NAME, H5_ITER_INC,
+      [](hid_t, const char* name, const H5L_info_t* info, void* to) -> herr_t {
+        if (info->type == H5L_TYPE_HARD) static_cast<std::vector<std::string>*>(to)->push_back(std::string("/") + name);
+        return 0;
+      },
+      &links);
+  if (visited < 0) damaged(name_);
+  std::vector<std::string> names;
+  for (const auto& link : links) {
+    const Handle object(H5Oopen(id_, link.c_str(), H5P_DEFAULT), H5Oclose);
+    if (object < 0) damaged(name_ + ":" + link);
+    if (H5Iget_type(object) == H5I_DATASET) names.push_back(link);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool Hdf5File::has(const std::string& dataset) const {
+  const LibraryLock lock;
+  for (std::size_t end = dataset.find('/', 1);; end = dataset.find('/', end + 1)) {
+    const htri_t exists = H5Lexists(id_, dataset.substr(0, end).c_str(), H5P_DEFAULT);
+    if (exists < 0) damaged(name_ + ":" + dataset);
+    if (exists == 0) return false;
+    if (end == std::string::npos) return true;
+  }
+}
+
+StoredArray Hdf5File::info(const std::string& dataset) const {
+  const LibraryLock lock;
+  const std::string where = name_ + ":" + dataset;
+  const Handle id(open_dataset(id_, dataset, where), H5Dclose);
+  const Handle type(H5Dget_type(id), H5Tclose);
+  const Handle space(H5Dget_space(id), H5Sclose);
+  if (type < 0 || space < 0) damaged(where);
+  StoredArray array{stored_type(type), extents_of(space)};
+  // Sizes that no memory holds come from damaged or hostile files; products below must not overflow.
+  double elements = 1;
+  for (const auto extent : array.extents) elements *= static_cast<double>(extent);
+  validate(elements * static_cast<double>(std::max<std::size_t>(array.type.bytes, 1)) < 1e18, ExitStatus::bad_data,
+           "{}: has an impossible shape ({}); the file is damaged, make or copy it again", where,
+           extents_text(array.extents));
+  return array;
+}
+
+void Hdf5File::read(const std::string& dataset, const StoredType& type, void* to) const {
+  const LibraryLock lock;
+  const std::string where = name_ + ":" + dataset;
+  const Handle id(open_dataset(id_, dataset, where), H5Dclose);
+  if (H5Dread(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) damaged(where);
+}
+
+Hdf5Rows Hdf5File::rows(const std::string& dataset, const StoredType& type) const {
+  const LibraryLock lock;
+  StoredArray array = info(dataset);
+  std::string where = name_ + ":" + dataset;
+  const hid_t id = open_dataset(id_, dataset, where);
+  return {std::move(where), id, type, std::move(array.extents)};
+}
+
+std::string Hdf5File::read_text(const std::string& dataset) const {
+  const LibraryLock lock;
+  const std::string where = name_ + ":" + dataset;
+  const Handle id(open_dataset(id_, dataset, where), H5Dclose);
+  const Handle type(H5Dget_type(id), H5Tclose);
+  const Handle space(H5Dget_space(id), H5Sclose);
+  return string_of(type, space, where, [&](hid_t memory, void* to) {
+    return H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
+  });
+}
+
+std::optional<std::string> Hdf5File::attribute(const std::string& dataset, const std::string& key) const {
+  const LibraryLock lock;
+  const std::string where = fmt::format("{}:{} (attribute {})", name_, dataset, key);
+  const Handle object(open_dataset(id_, dataset, where), H5Dclose);
+  const htri_t exists = H5Aexists(object, key.c_str());
+  if (exists < 0) damaged(where);
+  if (exists == 0) return std::nullopt;
+  const Handle id(H5Aopen(object, key.c_str(), H5P_DEFAULT), H5Aclose);
+  if (id < 0) damaged(where);
+  const Handle type(H5Aget_type(id), H5Tclose);
+  const Handle space(H5Aget_space(id), H5Sclose);
+  return string_of(type, space, where, [&](hid_t memory, void* to) { return H5Aread(id, memory, to); });
+}
+
+void Hdf5File::make_groups(const std::string& dataset) {
+  // Not by H5Pset_create_intermediate_group: groups made that way carry the time of day.
+  const Handle creation(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  for (std::size_t end = dataset.find('/', 1); end != std::string::npos; end = dataset.find('/', end + 1)) {
+    const std::string group = dataset.substr(0, end);
+    if (H5Lexists(id_, group.c_str(), H5P_DEFAULT) > 0) continue;
+    const Handle id(H5Gcreate2(id_, group.c_str(), H5P_DEFAULT, creation, H5P_DEFAULT), H5Gclose);
+    if (id < 0) write_failed(name_);
+  }
+}
+
+void Hdf5File::write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
+                     const void* data) {
+  const LibraryLock lock;
+  make_groups(dataset);
+  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
+  const Handle space(sizes.empty() ? H5Screate(H5S_SCALAR)
+                                   : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                     H5Sclose);
+  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+  const hid_t native = native_type(type);
+  const Handle id(H5Dcreate2(id_, dataset.c_str(), native, space, H5P_DEFAULT, creation, H5P_DEFAULT), H5Dclose);
+  if (id < 0 || H5Dwrite(id, native, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) write_failed(name_);
+}
+
+void Hdf5File::write_text(const std::string& dataset, const std::string& text) {
+  const LibraryLock lock;
+  make_groups(dataset);
+  const Handle type(text_type(text), H5Tclose);
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  const Handle id(H5Dcreate2(id_, dataset.c_str(), type, space, H5P_DEFAULT, creation, H5P_DEFAULT), H5Dclose);
+  if (id < 0 || H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.c_str()) < 0) write_failed(name_);
+}
+
+void Hdf5File::write_attribute(const std::string& dataset, const std::string& key, const std::string& text) {
+  const LibraryLock lock;
+  const Handle object(open_dataset(id_, dataset, name_ + ":" + dataset), H5Dclose);
+  const Handle type(text_type(text), H5Tclose);
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Handle id(H5Acreate2(object, key.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  if (id < 0 || H5Awrite(id, type, text.c_str()) < 0) write_failed(name_);
+}
+
+void Hdf5File::close() {
+  const LibraryLock lock;
+  if (id_ < 0) return;
+  if (writing_ && H5Fflush(id_, H5F_SCOPE_GLOBAL) < 0) write_failed(name_);
+  if (H5Fclose(std::exchange(id_, -1)) < 0) write_failed(name_);
+}
+
+Hdf5Rows::Hdf5Rows(std::string where, std::int64_t id, StoredType type, std::vector<std::int64_t> extents)
+    : where_(std::move(where)), id_(id), type_(type), extents_(std::move(extents)) {}
+
+Hdf5Rows::Hdf5Rows(Hdf5Rows&& other) noexcept
+    : where_(std::move(other.where_)),
+      id_(std::exchange(other.id_, -1)),
+      type_(other.type_),
+      extents_(std::move(other.extents_)) {}
+
+Hdf5Rows::~Hdf5Rows() {
+  if (id_ < 0) return;
+  const LibraryLock lock;
+  H5Dclose(id_);
+}
+
+void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
+  const LibraryLock lock;
+  std::vector<hsize_t> start(extents_.size(), 0), size(extents_.begin(), extents_.end());
+  start[0] = static_cast<hsize_t>(first);
+  size[0] = static_cast<hsize_t>(count);
+  const Handle from(H5Dget_space(id_), H5Sclose);
+  const Handle packed(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
+  if (H5Sselect_hyperslab(from, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr) < 0 ||
+      H5Dread(id_, native_type(type_), packed, from, H5P_DEFAULT, to) < 0)
+    damaged(where_);
+}
+
+std::string hdf5_version() {
+  const LibraryLock lock;
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace lockstep {
+
+/// How a file stores one number (or that it stores something else).
+struct StoredType {
+  enum class Kind { integer, real, text, other };
+  Kind kind = Kind::other;
+  std::size_t bytes = 0;
+  bool is_signed = true;
+
+  static StoredType of(DType dtype);
+  static StoredType u16() { return {Kind::integer, 2, false}; }
+  /// The DType with the same representation, if there is one.
+  std::optional<DType> dtype() const;
+  friend bool operator==(const StoredType&, const StoredType&) = default;
+};
+
+/// "u8", "f32", "text", …
+std::string to_string(const StoredType& type);
+
+struct StoredArray {
+  StoredType type;
+  std::vector<std::int64_t> extents;
+
+  std::int64_t count() const;
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * type.bytes; }
+};
+
+/// "9000×28×28×1".
+std::string extents_text(const std::vector<std::int64_t>& extents);
+
+class Hdf5Rows;
+
+/// One HDF5 file. Everything that touches the HDF5 library stands in hdf5.cpp, behind one lock
+/// (distributions build HDF5 without thread safety, and the loader's thread reads beside the main
+/// one). Damage throws bad_data, failed writes io_error, both with the library's own reason.
+class Hdf5File {
+ public:
+  /// Read only. Throws missing_file, or bad_data for what is no sound HDF5 file.
+  static Hdf5File open(const std::filesystem::path& path);
+  /// A new file; replaces what has that name. Throws cannot_create.
+  static Hdf5File create(const std::filesystem::path& path);
+
+  Hdf5File(Hdf5File&&) noexcept;
+  Hdf5File& operator=(Hdf5File&&) = delete;
+  ~Hdf5File();
+
+  const std::string& name() const { return name_; }
+  /// Absolute names of all datasets, sorted.
+  std::vector<std::string> datasets() const;
+  bool has(const std::string& dataset) const;
+  StoredArray info(const std::string& dataset) const;
+
+  /// The whole dataset, converted to `type`.
+  void read(const std::string& dataset, const StoredType& type, void* to) const;
+  /// Opens a dataset for reading rows (slices along its first dimension) again and again.
+  Hdf5Rows rows(const std::string& dataset, const StoredType& type) const;
+  std::string read_text(const std::string& dataset) const;
+  std::optional<std::string> attribute(const std::string& dataset, const std::string& key) const;
+
+  /// Groups on the way are made. Nothing in the file depends on time or machine.
+  void write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
+             const void* data);
+  void write_text(const std::string& dataset, const std::string& text);
+  void write_attribute(const std::string& dataset, const std::string& key, const std::string& text);
+  /// Flushes and closes; the destructor would keep silent about a full disk.
+  void close();
+
+ private:
+  Hdf5File(std::string name, std::int64_t id, bool writing);
+  void make_groups(const std::string& dataset);
+
+  std::string name_;
+  std::int64_t id_;
+  bool writing_;
+};
+
+/// Rows of one dataset. Keeps its file open by itself.
+class Hdf5Rows {
+ public:
+  Hdf5Rows(Hdf5Rows&&) noexcept;
+  Hdf5Rows& operator=(Hdf5Rows&&) = delete;
+  ~Hdf5Rows();
+
+  /// Rows first … first+count-1, packed.
+  void read(std::int64_t first, std::int64_t count, void* to) const;
+
+ private:
+  friend class Hdf5File;
+  Hdf5Rows(std::string where, std::int64_t id, StoredType type, std::vector<std::int64_t> extents);
+
+  std::string where_;
+  std::int64_t id_;
+  StoredType type_;
+  std::vector<std::int64_t> extents_;
+};
+
+/// "1.14.5", for `lockstep info`.
+std::string hdf5_version();
+
+}  // namespace lockstep

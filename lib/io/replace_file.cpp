@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/replace_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+void flush_to_disk(const std::filesystem::path& path, int flags) {
+  const int file = ::open(path.c_str(), flags | O_CLOEXEC);
+  validate(file >= 0, ExitStatus::io_error, "{}: cannot be opened to flush it ({})", path.string(), std::strerror(errno));
+  const int failed = ::fsync(file) != 0 ? errno : 0;
+  ::close(file);
+  // Some network file systems cannot flush folders; their renames are durable by themselves.
+  validate(failed == 0 || failed == EINVAL || failed == ENOTSUP, ExitStatus::io_error,
+           "{}: cannot be flushed to disk ({})", path.string(), std::strerror(failed));
+}
+
+}  // namespace
+
+ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+  temporary_ += fmt::format("{}{}", marker, ::getpid());
+  validate(!std::filesystem::is_directory(path_), ExitStatus::cannot_create,
+           "{}: cannot be created (a folder has that name); choose another name", path_.string());
+  const int file = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  validate(file >= 0, ExitStatus::cannot_create, "{}: cannot be created ({}); choose a folder that exists and is writable",
+           path_.string(), std::strerror(errno));
+  ::close(file);
+}
+
+ReplaceFile::~ReplaceFile() {
+  std::error_code ignored;
+  if (!committed_) std::filesystem::remove(temporary_, ignored);
+}
+
+void ReplaceFile::commit() {
+  flush_to_disk(temporary_, O_RDONLY);
+  std::error_code code;
+  std::filesystem::rename(temporary_, path_, code);
+  validate(!code, ExitStatus::io_error, "{}: cannot be put in place ({})", path_.string(), code.message());
+  committed_ = true;
+  const auto folder = path_.parent_path();
+  flush_to_disk(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+}
+
+}  // namespace lockstep

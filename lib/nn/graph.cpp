@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/graph.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void refuse(const ListItem& item, const std::string& problem) {
+  throw DeckError(item.config->position, item.config->path, problem);
+}
+
+std::string default_name(const std::string& type, const std::vector<GraphNode>& nodes) {
+  const auto same = std::count_if(nodes.begin(), nodes.end(),
+                                  [&](const GraphNode& node) { return node.layer->type() == type; });
+  return fmt::format("{}_{}", type, same + 1);
+}
+
+}  // namespace
+
+Graph::Graph(std::span<const ListItem> layers, const Shape& input) : input_shape_(input) {
+  for (const auto& item : layers) add_node(item);
+  refuse_unused(layers);
+  fuse_activations();
+}
+
+void Graph::add_node(const ListItem& item) {
+  GraphNode node;
+  node.name = item.name.empty() ? default_name(item.type, nodes_) : item.name;
+  if (node.name.find('/') != std::string::npos || node.name == "." || node.name == "..")
+    refuse(item, fmt::format("'{}' cannot be a layer's name (it becomes a group in HDF5 files); use letters, digits, _ or -", node.name));
+  const auto find = [&](const std::string& name) {
+    return std::find_if(nodes_.begin(), nodes_.end(), [&](const GraphNode& other) { return other.name == name; });
+  };
+  if (find(node.name) != nodes_.end())
+    refuse(item, fmt::format("a second layer is named '{}'; give it another name", node.name));
+
+  if (item.from.empty()) node.inputs.push_back(static_cast<int>(nodes_.size()) - 1);
+  for (const auto& name : item.from) {
+    const auto found = find(name);
+    if (found == nodes_.end()) {
+      std::vector<std::string> names;
+      for (const auto& other : nodes_) names.push_back(other.name);
+      const std::string near = nearest(name, names);
+      refuse(item, fmt::format("from: no earlier layer is named '{}'; {}", name,
+                               near.empty() ? "name one that stands before it" : fmt::format("did you mean '{}'?", near)));
+    }
+    node.inputs.push_back(static_cast<int>(found - nodes_.begin()));
+  }
+  for (const int input : node.inputs)
+    node.input_shapes.push_back(input == GraphNode::data ? input_shape_ : nodes_[static_cast<std::size_t>(input)].shape);
+
+  node.layer = dynamic_cast<const LayerConfig&>(*item.config).make_layer();
+  try {
+    if (node.inputs.size() > 1 && item.type != "add")
+      throw Error(ExitStatus::bad_deck, fmt::format("{} reads one input, {} are named; name one", item.type, node.inputs.size()));
+    node.shape = node.layer->output_shape(node.input_shapes);
+    node.parameters = node.layer->parameters(node.input_shapes);
+  } catch (const Error& error) {
+    refuse(item, fmt::format("layer '{}': {}", node.name, error.what()));
+  }
+  node.view = node.layer->is_view();
+  nodes_.push_back(std::move(node));
+}
+
+void Graph::refuse_unused(std::span<const ListItem> layers) const {
+  for (int i = 0; i + 1 < static_cast<int>(nodes_.size()); ++i)
+    if (consumers(i).empty())
+      refuse(layers[static_cast<std::size_t>(i)],
+             fmt::format("nothing reads layer '{}' (the last layer is the network's output); name it in a `from`, or remove it",
+                         nodes_[static_cast<std::size_t>(i)].name));
+}
+
+void Graph::fuse_activations() {
+  for (auto& node : nodes_) {
+    const Activation activation = node.layer->as_activation();
+    if (activation == Activation::none || node.inputs[0] == GraphNode::data) continue;
+    GraphNode& before = nodes_[static_cast<std::size_t>(node.inputs[0])];
+    if (!before.view && consumers(node.inputs[0]).size() == 1 && before.layer->fuse(activation)) node.view = true;
+  }
+}
+
+std::vector<int> Graph::consumers(int node) const {
+  std::vector<int> result;
+  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i)
+    for (const int input : nodes_[static_cast<std::size_t>(i)].inputs)
+      if (input == node) result.push_back(i);
+  return result;
+}
+
+std::int64_t Graph::parameter_count() const {
+  std::int64_t count = 0;
+  for (const auto& node : nodes_)
+    for (const auto& parameter : node.parameters) count += parameter.shape.count();
+  return count;
+}
+
+}  // namespace lockstep

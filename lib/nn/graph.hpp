@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nn/layer.hpp"
+
+namespace lockstep {
+
+/// The network as it is computed: layers in the deck's order, with inputs resolved and shapes inferred.
+struct GraphNode {
+  static constexpr int data = -1;  ///< the input that stands for the examples themselves
+
+  std::string name;
+  std::unique_ptr<Layer> layer;
+  std::vector<int> inputs;     ///< indices of earlier nodes, or `data`
+  std::vector<Shape> input_shapes;
+  Shape shape;                 ///< of one example's output
+  std::vector<ParameterSpec> parameters;
+  bool view = false;           ///< shares its input's memory, and never runs
+};
+
+class Graph {
+ public:
+  /// Throws DeckError at the layer that does not fit. `input` is the shape of one example.
+  Graph(std::span<const ListItem> layers, const Shape& input);
+
+  std::vector<GraphNode>& nodes() { return nodes_; }
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+  const Shape& input_shape() const { return input_shape_; }
+  const Shape& output_shape() const { return nodes_.back().shape; }
+  std::int64_t parameter_count() const;
+
+ private:
+  void add_node(const ListItem& item);
+  void refuse_unused(std::span<const ListItem> layers) const;
+  void fuse_activations();
+  std::vector<int> consumers(int node) const;
+
+  Shape input_shape_;
+  std::vector<GraphNode> nodes_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/initializer.hpp"
+
+#include <cmath>
+
+#include "core/random.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+void fill(const ExecSpace& space, Initializer::Kind kind, double value, const RandomStream& random,
+          std::int64_t count, T* parameter) {
+  const bool constant = kind == Initializer::Kind::constant;
+  Kokkos::parallel_for("lockstep::initialize::fill",
+                       Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) {
+                         parameter[i] = static_cast<T>(
+                             constant ? value : value * (2.0 * random.uniform(static_cast<std::uint64_t>(i)) - 1.0));
+                       });
+}
+
+}  // namespace
+
+Initializer Initializer::fan_in(std::int64_t fan_in) {
+  return {Kind::uniform, 1.0 / std::sqrt(static_cast<double>(fan_in))};
+}
+
+void initialize(const ExecSpace& space, const Initializer& initializer, std::uint64_t seed, std::uint64_t number,
+                const Tensor& parameter) {
+  dispatch_float(parameter.dtype, [&]<class T>(T) {
+    fill<T>(space, initializer.kind, initializer.value, RandomStream(seed, RandomPurpose::parameters, number),
+            parameter.count(), parameter.as<T>());
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layer_factory.hpp"
+
+#include "nn/layers/conv2d.hpp"
+#include "nn/layers/elementwise.hpp"
+#include "nn/layers/linear.hpp"
+#include "nn/layers/pool.hpp"
+
+namespace lockstep {
+
+std::span<const Alternative> layer_alternatives() {
+  static const Alternative table[] = {
+      {"linear", "Fully connected: y = x·Wᵀ + b over vectors", make_config<LinearConfig>},
+      {"conv2d", "Convolution over images, H×W×C", make_config<Conv2dConfig>},
+      {"relu", "max(x, 0)", make_config<ReluConfig>},
+      {"max_pool", "Largest value of each window", make_config<MaxPoolConfig>},
+      {"avg_pool", "Mean of each window", make_config<AvgPoolConfig>},
+      {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},
+      {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)", make_config<DropoutConfig>},
+      {"add", "Sum of two or more inputs: the end of a residual branch", make_config<AddConfig>},
+  };
+  return table;
+}
+
+ListItem layer_item(std::string type, std::shared_ptr<LayerConfig> config, std::string name,
+                    std::vector<std::string> from) {
+  ListItem item;
+  item.type = std::move(type);
+  item.name = std::move(name);
+  item.from = std::move(from);
+  item.config = std::move(config);
+  return item;
+}
+
+}  // namespace lockstep

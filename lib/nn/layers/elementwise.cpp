@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layers/elementwise.hpp"
+
+#include "ops/elementwise.hpp"
+
+namespace lockstep {
+
+std::unique_ptr<Layer> ReluConfig::make_layer() const { return std::make_unique<Relu>(); }
+std::unique_ptr<Layer> FlattenConfig::make_layer() const { return std::make_unique<Flatten>(); }
+std::unique_ptr<Layer> DropoutConfig::make_layer() const { return std::make_unique<Dropout>(rate); }
+std::unique_ptr<Layer> AddConfig::make_layer() const { return std::make_unique<Add>(); }
+
+void Relu::forward(const StepContext& context, const LayerTensors& t) {
+  relu_forward(context.space, t.x[0], t.y);
+}
+
+void Relu::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) relu_backward(context.space, t.y, t.dy, t.dx[0]);
+}
+
+void DropoutConfig::describe(Fields& fields) {
+  fields.number("rate", rate, fraction_below_one, "share of the elements that is dropped", Presence::required);
+}
+
+void Dropout::forward(const StepContext& context, const LayerTensors& t) {
+  if (context.training) apply(context, t.x[0], t.y);
+  else copy(context.space, t.x[0], t.y);
+}
+
+void Dropout::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) apply(context, t.dy, t.dx[0]);
+}
+
+void Dropout::apply(const StepContext& context, const Tensor& from, const Tensor& to) const {
+  const DropoutMask mask{.seed = context.seed,
+                         .stream = (plan_.number << 40) ^ static_cast<std::uint64_t>(context.step),
+                         .first_element = context.first_example * plan_.output.count(),
+                         .rate = rate_};
+  dropout(context.space, mask, from, to);
+}
+
+Shape Add::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs.size() >= 2, ExitStatus::bad_deck, "add has {} input (it sums two or more); name them: from: [a, b]",
+           inputs.size());
+  for (const auto& input : inputs)
+    validate(input == inputs[0], ExitStatus::bad_deck, "add cannot sum {} and {}; inputs of one shape are needed",
+             to_string(inputs[0]), to_string(input));
+  return inputs[0];
+}
+
+void Add::forward(const StepContext& context, const LayerTensors& t) {
+  add(context.space, t.x[0], t.x[1], t.y);
+  for (std::size_t i = 2; i < t.x.size(); ++i) accumulate(context.space, t.x[i], t.y);
+}
+
+void Add::backward(const StepContext& context, const LayerTensors& t) {
+  for (const auto& dx : t.dx)
+    if (dx) copy(context.space, t.dy, dx);
+}
+
+}  // namespace lockstep

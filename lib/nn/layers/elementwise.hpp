@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+
+#include "nn/layer.hpp"
+
+namespace lockstep {
+
+/// Layers without parameters that work on each element: relu, dropout, add; and flatten, which does
+/// nothing but name the elements otherwise.
+
+struct ReluConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// y = max(x, 0).
+class Relu final : public Layer {
+ public:
+  std::string_view type() const override { return "relu"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  Activation as_activation() const override { return Activation::relu; }
+  bool backward_reads_output() const override { return true; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+};
+
+struct FlattenConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Images as vectors, features in the order H, W, C.
+class Flatten final : public Layer {
+ public:
+  std::string_view type() const override { return "flatten"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return {inputs[0].count()}; }
+  bool is_view() const override { return true; }
+  void forward(const StepContext&, const LayerTensors&) override {}
+  void backward(const StepContext&, const LayerTensors&) override {}
+};
+
+struct DropoutConfig : LayerConfig {
+  double rate = 0.5;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Zeroes a share of the elements in training, the same whatever the number of ranks; see ops/elementwise.hpp.
+class Dropout final : public Layer {
+ public:
+  explicit Dropout(double rate) : rate_(rate) {}
+
+  std::string_view type() const override { return "dropout"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  void apply(const StepContext& context, const Tensor& from, const Tensor& to) const;
+
+  double rate_;
+};
+
+struct AddConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// The sum of two or more inputs of one shape: where a residual branch comes back.
+class Add final : public Layer {
+ public:
+  std::string_view type() const override { return "add"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+};
+
+}  // namespace lockstep

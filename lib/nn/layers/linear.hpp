@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+#include "nn/planned.hpp"
+
+namespace lockstep {
+
+struct LinearConfig : LayerConfig {
+  std::int64_t features = 0;
+  bool bias = true;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// y = x·Wᵀ + b over vectors: x [n, in], weight [features, in], bias [features].
+class Linear final : public Layer {
+ public:
+  explicit Linear(const LinearConfig& config) : features_(config.features), bias_(config.bias) {}
+
+  std::string_view type() const override { return "linear"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  bool fuse(Activation activation) override;
+  bool backward_reads_input() const override { return true; }
+  bool backward_reads_output() const override { return activation_ != Activation::none; }
+  std::size_t prepare(std::int64_t n) override;
+  double product_flops(std::int64_t n) const override { return shape_for(n).flops(); }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  InnerProductShape shape_for(std::int64_t n) const;
+
+  std::int64_t features_;
+  bool bias_;
+  Activation activation_ = Activation::none;
+  Planned<InnerProduct> products_;
+};
+
+}  // namespace lockstep

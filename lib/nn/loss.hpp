@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/fields.hpp"
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// What training minimises, summed over examples (the step divides once, by the global batch).
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  /// Whether targets are classes (i32 [n]) or values ([n, K] in the compute type).
+  virtual bool wants_classes() const = 0;
+  /// Adds to sums (f64 [2]: loss, correct) and, when doutputs is not empty, stores the gradient of
+  /// the sum. per_example: f64 [n, 2] scratch.
+  virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets,
+                        const Tensor& doutputs, const Tensor& per_example, const Tensor& sums) const = 0;
+};
+
+/// The deck's `loss` section.
+struct LossConfig : Config {
+  std::string type = "cross_entropy";
+  std::shared_ptr<Config> options;
+
+  LossConfig();
+  void describe(Fields& fields) override;
+  std::unique_ptr<Loss> make() const;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/model_config.hpp"
+
+#include "nn/layer_factory.hpp"
+#include "nn/presets.hpp"
+
+namespace lockstep {
+
+void ModelConfig::describe(Fields& fields) {
+  fields.one_of("preset", preset, preset_config, preset_alternatives(), "a network known by name; its options stand beside it");
+  fields.list_of("layers", layers, layer_alternatives(), "the network layer by layer");
+  // The presets of this table are networks for 28×28 images of one channel unless told otherwise.
+  if (!preset.empty() && input.empty()) input = {28, 28, 1};
+  fields.integers("input", input, at_least_one,
+                  "shape of one example, as [28, 28, 1]; data of another shape are refused (presets: [28, 28, 1]; layers: the data's)");
+  fields.text("weights", weights, "HDF5 file (a checkpoint, say) with the starting parameters");
+  fields.check(preset.empty() || layers.empty(), "layers",
+               "given beside model.preset (a model is one or the other); remove one of them");
+  fields.check(!preset.empty() || !layers.empty(), "preset", "neither model.preset nor model.layers is given; give one of them");
+}
+
+std::vector<ListItem> ModelConfig::resolved_layers() const {
+  if (preset.empty()) return layers;
+  std::vector<ListItem> items = dynamic_cast<const PresetConfig&>(*preset_config).layers();
+  for (auto& item : items) {
+    item.config->position = preset_config->position;
+    item.config->path = preset_config->path;
+  }
+  return items;
+}
+
+}  // namespace lockstep

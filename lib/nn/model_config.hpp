@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fields.hpp"
+
+namespace lockstep {
+
+/// The deck's `model` section: a preset with its options, or a list of layers.
+struct ModelConfig : Config {
+  std::string preset;
+  std::shared_ptr<Config> preset_config;
+  std::vector<ListItem> layers;
+  std::vector<std::int64_t> input;  ///< shape of one example; empty: the preset's, else the data's
+  std::string weights;
+
+  void describe(Fields& fields) override;
+
+  /// The layers, whichever way they are given.
+  std::vector<ListItem> resolved_layers() const;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/elementwise.hpp"
+
+#include "core/random.hpp"
+
+namespace lockstep {
+namespace {
+
+using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+
+template <class T>
+void relu_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
+  Kokkos::parallel_for("lockstep::relu::forward", Range(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] = x[i] > T(0) ? x[i] : T(0); });
+}
+
+template <class T>
+void relu_backward(const ExecSpace& space, std::int64_t count, const T* y, const T* dy, T* dx) {
+  Kokkos::parallel_for("lockstep::relu::backward", Range(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) { dx[i] = y[i] > T(0) ? dy[i] : T(0); });
+}
+
+template <class T>
+void add(const ExecSpace& space, std::int64_t count, const T* a, const T* b, T* y) {
+  Kokkos::parallel_for("lockstep::add::forward", Range(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] = a[i] + b[i]; });
+}
+
+template <class T>
+void accumulate(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
+  Kokkos::parallel_for("lockstep::add::accumulate", Range(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] += x[i]; });
+}
+
+template <class T>
+void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count, const T* x, T* y) {
+  const RandomStream random(mask.seed, RandomPurpose::dropout, mask.stream);
+  const double rate = mask.rate;
+  const T scale = static_cast<T>(1.0 / (1.0 - mask.rate));
+  const std::int64_t first = mask.first_element;
+  Kokkos::parallel_for("lockstep::dropout::apply", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+    y[i] = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : x[i] * scale;
+  });
+}
+
+}  // namespace
+
+void relu_forward(const ExecSpace& space, const Tensor& x, const Tensor& y) {
+  dispatch_float(x.dtype, [&]<class T>(T) { relu_forward<T>(space, x.count(), x.as<T>(), y.as<T>()); });
+}
+
+void relu_backward(const ExecSpace& space, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  dispatch_float(y.dtype,
+                 [&]<class T>(T) { relu_backward<T>(space, y.count(), y.as<T>(), dy.as<T>(), dx.as<T>()); });
+}
+
+void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y) {
+  dispatch_float(a.dtype, [&]<class T>(T) { add<T>(space, a.count(), a.as<T>(), b.as<T>(), y.as<T>()); });
+}
+
+void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y) {
+  dispatch_float(x.dtype, [&]<class T>(T) { accumulate<T>(space, x.count(), x.as<T>(), y.as<T>()); });
+}
+
+void dropout(const ExecSpace& space, const DropoutMask& mask, const Tensor& x, const Tensor& y) {
+  dispatch_float(x.dtype, [&]<class T>(T) { dropout<T>(space, mask, x.count(), x.as<T>(), y.as<T>()); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/tensor.hpp"
+#include "ops/activation.hpp"
+
+namespace lockstep {
+
+/// y = max(x, 0).
+void relu_forward(const ExecSpace& space, const Tensor& x, const Tensor& y);
+/// dx = dy where y > 0, else 0.
+void relu_backward(const ExecSpace& space, const Tensor& y, const Tensor& dy, const Tensor& dx);
+
+/// y = a + b.
+void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y);
+/// y += x.
+void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y);
+
+/// Inverted dropout (Srivastava et al. 2014): y = x / (1 − rate) where kept, else 0. Element i is
+/// kept by random number (seed, stream, first_element + i), so that the mask depends on the place
+/// in the global batch and not on the rank; the backward pass draws it again instead of storing it.
+struct DropoutMask {
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;        ///< layer and step
+  std::int64_t first_element = 0;  ///< of this rank in the global batch
+  double rate = 0.5;
+};
+void dropout(const ExecSpace& space, const DropoutMask& mask, const Tensor& x, const Tensor& y);
+
+}  // namespace lockstep

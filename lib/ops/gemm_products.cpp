@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/gemm_products.hpp"
+
+#include <algorithm>
+
+#include "core/memory_plan.hpp"
+#include "ops/bias.hpp"
+#include "ops/im2col.hpp"
+
+namespace lockstep {
+namespace {
+
+/// The part of `tensor` that starts at its element `first`.
+void* at(const Tensor& tensor, std::int64_t first) {
+  return static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * size_of(tensor.dtype);
+}
+
+class GemmInnerProduct final : public InnerProduct {
+ public:
+  GemmInnerProduct(const Gemm& gemm, const InnerProductShape& shape) : gemm_(gemm), shape_(shape) {}
+
+  void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+               const Tensor&) override {
+    gemm_.multiply(space, shape_.dtype, shape_.n, shape_.out, shape_.in, {x.data, shape_.in},
+                   {weight.data, shape_.in, Transpose::yes}, y.data, shape_.out, Store::replace);
+    bias_activation_forward(space, bias, shape_.activation, y);
+  }
+  void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
+                     const Tensor&) override {
+    gemm_.multiply(space, shape_.dtype, shape_.n, shape_.in, shape_.out, {dy.data, shape_.out},
+                   {weight.data, shape_.in}, dx.data, shape_.in, Store::replace);
+  }
+  void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
+                       const Tensor&) override {
+    gemm_.multiply(space, shape_.dtype, shape_.out, shape_.in, shape_.n, {dy.data, shape_.out, Transpose::yes},
+                   {x.data, shape_.in}, dweight.data, shape_.in, store);
+  }
+
+ private:
+  const Gemm& gemm_;
+  InnerProductShape shape_;
+};
+
+/// With `columns` [images·out_h·out_w, k] of x, k = (kernel_h, kernel_w, c/groups), each group is a
+/// product with its weights W [filters/groups, k]:
+///   y = columns·Wᵀ,  dcolumns = dy·W,  dW = dyᵀ·columns.
+/// Channels are innermost in k, as in x, so that columns are made of whole runs of x; the weights
+/// are brought to that order in the workspace.
+class GemmConvolution final : public Convolution {
+ public:
+  GemmConvolution(const Gemm& gemm, const ConvolutionShape& shape)
+      : gemm_(gemm),
+        shape_(shape),
+        pixels_(shape.out_h() * shape.out_w()),
+        k_(shape.kernel_h * shape.kernel_w * (shape.c / shape.groups)),
+        group_filters_(shape.filters / shape.groups),
+        plain_(is_plain(shape)) {
+    const std::int64_t image_bytes = std::max<std::int64_t>(1, pixels_ * k_ * element_bytes());
+    images_ = std::clamp<std::int64_t>(column_budget / image_bytes, 1, std::max<std::int64_t>(1, shape.n));
+  }
+
+  std::size_t workspace_bytes() const override {
+    return plain_ ? 0 : columns_offset() + static_cast<std::size_t>(images_ * pixels_ * k_ * element_bytes());
+  }
+
+  void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+               const Tensor& workspace) override {
+    const Tensor ordered = order_weight(space, weight, workspace);
+    for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {
+      for (std::int64_t group = 0; group < shape_.groups; ++group) {
+        const MatrixOperand columns = make_columns(space, chunk, group, x, workspace);
+        gemm_.multiply(space, shape_.dtype, rows, group_filters_, k_, columns,
+                       {at(ordered, group * group_filters_ * k_), k_, Transpose::yes},
+                       at(y, first_row * shape_.filters + group * group_filters_), shape_.filters, Store::replace);
+      }
+      // While the chunk is still in cache.
+      bias_activation_forward(space, bias, shape_.activation,
+                              {at(y, first_row * shape_.filters), y.dtype, {rows, shape_.filters}});
+    });
+  }
+
+  void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
+                     const Tensor& workspace) override {
+    const Tensor ordered = order_weight(space, weight, workspace);
+    for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {
+      for (std::int64_t group = 0; group < shape_.groups; ++group) {
+        const MatrixOperand gradient{at(dy, first_row * shape_.filters + group * group_filters_), shape_.filters};
+        const MatrixOperand weights{at(ordered, group * group_filters_ * k_), k_};
+        if (plain_) {
+          gemm_.multiply(space, shape_.dtype, rows, k_, group_filters_, gradient, weights,
+                         at(dx, first_row * shape_.c + group * k_), shape_.c, Store::replace);
+        } else {
+          const Tensor columns = columns_of(workspace, chunk.images);
+          gemm_.multiply(space, shape_.dtype, rows, k_, group_filters_, gradient, weights, columns.data, k_,
+                         Store::replace);
+          col2im(space, chunk, group, columns, dx);
+        }
+      }
+    });
+  }
+
+  void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
+                       const Tensor& workspace) override {
+    const Tensor ordered = plain_ ? dweight : weight_of(workspace);
+    bool first = !plain_ || store == Store::replace;
+    for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {
+      for (std::int64_t group = 0; group < shape_.groups; ++group) {
+        const MatrixOperand columns = make_columns(space, chunk, group, x, workspace);
+        gemm_.multiply(space, shape_.dtype, group_filters_, k_, rows,
+                       {at(dy, first_row * shape_.filters + group * group_filters_), shape_.filters, Transpose::yes},
+                       columns, at(ordered, group * group_filters_ * k_), k_, first ? Store::replace : Store::add);
+      }
+      first = false;
+    });
+    if (!plain_) from_channels_last(space, shape_, ordered, dweight, store);
+  }
+
+ private:
+  // Columns that are made at a time. On CPUs they should stay in a core's caches until the product reads them.
+  static constexpr std::int64_t column_budget = host_shares_memory ? 1 << 20 : 256 << 20;
+
+  /// A 1×1 convolution is a product as it stands.
+  static bool is_plain(const ConvolutionShape& s) {
+    return s.kernel_h == 1 && s.kernel_w == 1 && s.stride == 1 && s.pad_top == 0 && s.pad_left == 0 &&
+           s.pad_bottom == 0 && s.pad_right == 0;
+  }
+
+  std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(shape_.dtype)); }
+  std::size_t columns_offset() const {
+    return align_up(static_cast<std::size_t>(shape_.filters * k_ * element_bytes()));
+  }
+  Tensor weight_of(const Tensor& workspace) const { return {workspace.data, shape_.dtype, {shape_.filters, k_}}; }
+  Tensor columns_of(const Tensor& workspace, std::int64_t images) const {
+    return {static_cast<std::byte*>(workspace.data) + columns_offset(), shape_.dtype, {images * pixels_, k_}};
+  }
+
+  Tensor order_weight(const ExecSpace& space, const Tensor& weight, const Tensor& workspace) const {
+    if (plain_) return weight;
+    const Tensor ordered = weight_of(workspace);
+    to_channels_last(space, shape_, weight, ordered);
+    return ordered;
+  }
+
+  MatrixOperand make_columns(const ExecSpace& space, const Im2col& chunk, std::int64_t group, const Tensor& x,
+                             const Tensor& workspace) const {
+    if (plain_) return {at(x, chunk.first_image * pixels_ * shape_.c + group * k_), shape_.c};
+    const Tensor columns = columns_of(workspace, chunk.images);
+    im2col(space, chunk, group, x, columns);
+    return {columns.data, k_};
+  }
+
+  /// Calls work(chunk, its rows of y, its first row of y).
+  template <class Work>
+  void for_chunks(Work work) const {
+    const std::int64_t step = plain_ ? std::max<std::int64_t>(1, shape_.n) : images_;
+    for (std::int64_t image = 0; image < shape_.n; image += step) {
+      const std::int64_t images = std::min(step, shape_.n - image);
+      work(Im2col{shape_, image, images}, images * pixels_, image * pixels_);
+    }
+  }
+
+  const Gemm& gemm_;
+  ConvolutionShape shape_;
+  std::int64_t pixels_;  // of an image of y
+  std::int64_t k_;
+  std::int64_t group_filters_;
+  bool plain_;
+  std::int64_t images_;  // of a chunk
+};
+
+}  // namespace
+
+std::unique_ptr<InnerProduct> inner_product_from(const Gemm& gemm, const InnerProductShape& shape) {
+  return std::make_unique<GemmInnerProduct>(gemm, shape);
+}
+
+std::unique_ptr<Convolution> convolution_from(const Gemm& gemm, const ConvolutionShape& shape) {
+  return std::make_unique<GemmConvolution>(gemm, shape);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/kokkos_kernels/gemm.hpp"
+
+#include <KokkosBlas3_gemm.hpp>
+
+#include "ops/library_threads.hpp"
+
+namespace lockstep {
+namespace {
+
+// All operands LayoutRight: so KokkosBlas::gemm hands them to the BLAS as they stand, strides included.
+template <class T>
+using Matrix = Kokkos::View<T**, Kokkos::LayoutRight, Kokkos::Device<ExecSpace, MemorySpace>,
+                            Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+/// rows × columns of a matrix whose rows are `stride` elements apart.
+template <class T>
+Matrix<T> matrix(T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  const Matrix<T> whole(data, static_cast<std::size_t>(rows), static_cast<std::size_t>(stride));
+  return Kokkos::subview(whole, Kokkos::ALL, std::pair<std::int64_t, std::int64_t>(0, columns));
+}
+
+template <class T>
+Matrix<const T> operand(const MatrixOperand& from, std::int64_t rows, std::int64_t columns) {
+  const auto* data = static_cast<const T*>(from.data);
+  if (from.transpose == Transpose::yes) std::swap(rows, columns);
+  return matrix<const T>(data, rows, columns, from.stride);
+}
+
+const char* letter(const MatrixOperand& operand) { return operand.transpose == Transpose::yes ? "T" : "N"; }
+
+}  // namespace
+
+KokkosKernelsGemm::KokkosKernelsGemm() { use_kokkos_threads(); }
+
+void KokkosKernelsGemm::multiply(const ExecSpace& space, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                                 const MatrixOperand& a, const MatrixOperand& b, void* c, std::int64_t c_stride,
+                                 Store store) const {
+  // KokkosBlas makes a matrix-vector product of these and takes both vectors for contiguous.
+  if (n == 1 && (b.stride != 1 || c_stride != 1)) {
+    portable_.multiply(space, dtype, m, n, k, a, b, c, c_stride, store);
+    return;
+  }
+  dispatch_float(dtype, [&](auto real) {
+    using T = decltype(real);
+    KokkosBlas::gemm(space, letter(a), letter(b), T(1), operand<T>(a, m, k), operand<T>(b, k, n),
+                     store == Store::add ? T(1) : T(0), matrix<T>(static_cast<T*>(c), m, n, c_stride));
+  });
+}
+
+}  // namespace lockstep

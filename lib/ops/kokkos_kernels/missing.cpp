@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/kokkos_kernels/provider.hpp"
+
+namespace lockstep {
+
+const Provider* kokkos_kernels_provider() { return nullptr; }
+
+}  // namespace lockstep

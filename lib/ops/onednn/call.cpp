@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/onednn/call.hpp"
+
+#include "ops/library_threads.hpp"
+
+namespace lockstep {
+namespace {
+
+dnnl::stream& onednn_stream() {
+  static dnnl::stream stream(onednn_engine());
+  return stream;
+}
+
+}  // namespace
+
+const dnnl::engine& onednn_engine() {
+  static const dnnl::engine engine = [] {
+    use_kokkos_threads();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return engine;
+}
+
+OnednnCall::OnednnCall(const dnnl::primitive_desc_base& description, const dnnl::primitive& primitive,
+                       std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
+    : primitive_(primitive) {
+  for (const auto& [id, layout] : arguments) arguments_.emplace(id, dnnl::memory(layout, onednn_engine(), nullptr));
+  const dnnl::memory::desc scratchpad = description.scratchpad_desc();
+  scratchpad_bytes_ = scratchpad.get_size();
+  if (scratchpad_bytes_ > 0)
+    arguments_.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, onednn_engine(), nullptr));
+}
+
+OnednnCall OnednnCall::reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add) {
+  const dnnl::reorder::primitive_desc description(onednn_engine(), from, onednn_engine(), to,
+                                                  add ? onednn_attributes_add() : onednn_attributes());
+  return {description, dnnl::reorder(description), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
+}
+
+void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, const void*>> arguments) {
+  for (const auto& [id, data] : arguments) arguments_.at(id).set_data_handle(const_cast<void*>(data));
+  if (scratchpad_bytes_ > 0) arguments_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad);
+  primitive_.execute(onednn_stream(), arguments_);
+}
+
+dnnl::primitive_attr onednn_attributes(bool relu) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops after;
+    after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    attributes.set_post_ops(after);
+  }
+  return attributes;
+}
+
+dnnl::primitive_attr onednn_attributes_add() {
+  dnnl::primitive_attr attributes = onednn_attributes();
+  dnnl::post_ops after;
+  after.append_sum(1.0f);
+  attributes.set_post_ops(after);
+  return attributes;
+}
+
+}  // namespace lockstep

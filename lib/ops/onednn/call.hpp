@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <dnnl.hpp>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// The CPU engine; made on first use, when oneDNN is also told how many threads Kokkos has.
+const dnnl::engine& onednn_engine();
+
+/// A primitive whose arguments are described once; a call only sets where they lie. Its scratchpad
+/// is an argument like the others (see `onednn_attributes`), so that calls allocate nothing.
+class OnednnCall {
+ public:
+  OnednnCall() = default;
+  OnednnCall(const dnnl::primitive_desc_base& description, const dnnl::primitive& primitive,
+             std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments);
+
+  /// Conversion between two layouts; adds to what is there when asked.
+  static OnednnCall reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
+
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+  std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
+  void run(void* scratchpad, std::initializer_list<std::pair<int, const void*>> arguments);
+
+ private:
+  dnnl::primitive primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+  std::size_t scratchpad_bytes_ = 0;
+};
+
+/// oneDNN can compute most products in several ways, and does not always try the fastest first. Moves
+/// `description` to the first way whose name begins with `wanted`; if there is none, it stays as it was.
+template <class Description>
+void prefer(Description& description, std::string_view wanted) {
+  Description candidate = description;
+  do {
+    const std::string name = candidate.impl_info_str();
+    if (name.starts_with("ref")) return;
+    if (name.starts_with(wanted)) {
+      description = candidate;
+      return;
+    }
+  } while (candidate.next_impl());
+}
+
+/// A scratchpad of ours, and a ReLU on the result where asked.
+dnnl::primitive_attr onednn_attributes(bool relu = false);
+/// A scratchpad of ours, and the result added to what stands in its place.
+dnnl::primitive_attr onednn_attributes_add();
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/onednn/provider.hpp"
+
+#include <dnnl.hpp>
+
+#include "ops/onednn/products.hpp"
+
+namespace lockstep {
+namespace {
+
+class OnednnProvider final : public Provider {
+ public:
+  std::string_view name() const override { return "onednn"; }
+  std::string version() const override {
+    const dnnl_version_t* v = dnnl_version();
+    return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
+  }
+  std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const override {
+    return planned(shape, onednn_inner_product);
+  }
+  std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const override {
+    return planned(shape, onednn_convolution);
+  }
+
+ private:
+  template <class Shape, class Plan>
+  static auto planned(const Shape& shape, Plan plan) -> decltype(plan(shape)) {
+    if (shape.dtype != DType::f32 || shape.n == 0) return nullptr;
+    try {
+      return plan(shape);
+    } catch (const dnnl::error& refusal) {
+      if (refusal.status == dnnl_unimplemented || refusal.status == dnnl_invalid_arguments) return nullptr;
+      throw Error(ExitStatus::internal, fmt::format("oneDNN cannot plan a product ({})", refusal.what()));
+    }
+  }
+};
+
+}  // namespace
+
+const Provider* onednn_provider() {
+  static const OnednnProvider provider;
+  return &provider;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+// The innermost loop of the product on CPUs: an m × n piece of C that stays in vector registers. GCC
+// does not keep such a piece of plain arrays in registers, but does so with its vector types (Clang
+// and the compilers made of it have them too); device compilers get the plain arrays, and do not run this.
+namespace lockstep {
+
+// Bytes of the vector registers of the CPU that this is compiled for.
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+#if defined(__CUDACC__) || defined(__HIPCC__) || defined(__SYCL_COMPILER_VERSION)
+template <class T>
+struct VectorOf {
+  static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+  struct type {
+    T lane[lanes];
+    friend type operator+(type a, const type& b) {
+      for (int i = 0; i < lanes; ++i) a.lane[i] += b.lane[i];
+      return a;
+    }
+    friend type operator*(T a, type b) {
+      for (int i = 0; i < lanes; ++i) b.lane[i] *= a;
+      return b;
+    }
+  };
+};
+#else
+template <class T>
+struct VectorOf {
+  static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+  typedef T type __attribute__((vector_size(vector_bytes)));
+};
+#endif
+
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+template <class T>
+Vector<T> load(const T* from) {
+  Vector<T> vector;
+  std::memcpy(&vector, from, sizeof(vector));
+  return vector;
+}
+template <class T>
+void store(const Vector<T>& vector, T* to) {
+  std::memcpy(to, &vector, sizeof(vector));
+}
+
+template <class T>
+struct Micro {
+  // Sums fill 12 of 16 registers, or 24 of 32.
+  static constexpr int m = vector_bytes == 64 ? 12 : 6;
+  static constexpr int vectors = 2;
+  static constexpr int n = vectors * VectorOf<T>::lanes;
+};
+
+/// c (+)= a·b with panels a [k][m] and b [k][n]; `rows` × `columns` of c exist.
+template <class T>
+void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, std::int64_t rows,
+                   std::int64_t columns, bool add) {
+  constexpr int m = Micro<T>::m, n = Micro<T>::n, lanes = VectorOf<T>::lanes;
+  Vector<T> sum[m][2] = {};
+  for (int p = 0; p < k; ++p, a += m, b += n) {
+    const Vector<T> b0 = load(b), b1 = load(b + lanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < m; ++i) {
+      sum[i][0] = sum[i][0] + a[i] * b0;
+      sum[i][1] = sum[i][1] + a[i] * b1;
+    }
+  }
+  if (rows >= m && columns >= n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < m; ++i, c += c_stride) {
+      store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
+      store<T>(add ? sum[i][1] + load(c + lanes) : sum[i][1], c + lanes);
+    }
+    return;
+  }
+  T whole[m][n];
+#pragma GCC unroll 12
+  for (int i = 0; i < m; ++i) store<T>(sum[i][0], whole[i]), store<T>(sum[i][1], whole[i] + lanes);
+  for (std::int64_t i = 0; i < (rows < m ? rows : m); ++i)
+    for (std::int64_t j = 0; j < (columns < n ? columns : n); ++j)
+      c[i * c_stride + j] = add ? c[i * c_stride + j] + whole[i][j] : whole[i][j];
+}
+
+}  // namespace lockstep

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "ops/provider.hpp"
+
+namespace lockstep {
+
+/// Always there, and does everything.
+const Provider* portable_provider();
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/provider.hpp"
+
+#include <array>
+
+#include "base/error.hpp"
+#include "ops/kokkos_kernels/provider.hpp"
+#include "ops/onednn/provider.hpp"
+#include "ops/portable/provider.hpp"
+
+namespace lockstep {
+namespace {
+
+using Order = std::array<ProviderKind, 3>;
+
+// Fastest first, as perf/ops/products measured it (docs: perf/results).
+constexpr Order matmul_order{ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
+constexpr Order convolution_order{ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
+
+/// Null when this build lacks it.
+const Provider* find(ProviderKind kind) {
+  switch (kind) {
+    case ProviderKind::onednn: return onednn_provider();
+    case ProviderKind::kokkos_kernels: return kokkos_kernels_provider();
+    case ProviderKind::portable: return portable_provider();
+    case ProviderKind::automatic: break;
+  }
+  return nullptr;
+}
+
+/// `plan_with(provider)` gives the plan, or null when that provider does not do the shape.
+template <class PlanWith>
+auto plan(std::string_view key, ProviderKind kind, const Order& order, DType dtype, PlanWith plan_with)
+    -> decltype(plan_with(*portable_provider())) {
+  if (kind == ProviderKind::automatic) {
+    for (const ProviderKind candidate : order) {
+      const Provider* provider = find(candidate);
+      if (provider == nullptr) continue;
+      if (auto planned = plan_with(*provider)) return planned;
+    }
+    throw Error(ExitStatus::internal, "no provider plans a product that the portable one must do");
+  }
+
+  const auto name = provider_names[static_cast<std::size_t>(kind)];
+  const Provider* provider = find(kind);
+  validate(provider != nullptr, ExitStatus::bad_deck,
+           "providers.{}: {} is not in this build; choose auto, or build with it (`lockstep info` lists what is there)",
+           key, name);
+  auto planned = plan_with(*provider);
+  validate(planned != nullptr, ExitStatus::bad_deck,
+           "providers.{}: {} does not do a product of this model in {}; choose auto or portable", key, name,
+           name_of(dtype));
+  return planned;
+}
+
+}  // namespace
+
+void ProvidersConfig::describe(Fields& fields) {
+  fields.choice("matmul", matmul, provider_names, "library for inner products; auto takes the fastest of the build");
+  fields.choice("convolution", convolution, provider_names,
+                "library for convolutions; auto takes the fastest of the build");
+}
+
+const std::vector<const Provider*>& providers() {
+  static const std::vector<const Provider*> present = [] {
+    std::vector<const Provider*> found;
+    for (const ProviderKind kind : convolution_order)
+      if (const Provider* provider = find(kind)) found.push_back(provider);
+    return found;
+  }();
+  return present;
+}
+
+std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape) {
+  return plan("matmul", config.matmul, matmul_order, shape.dtype,
+              [&](const Provider& provider) { return provider.inner_product(shape); });
+}
+
+std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape) {
+  return plan("convolution", config.convolution, convolution_order, shape.dtype,
+              [&](const Provider& provider) { return provider.convolution(shape); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fields.hpp"
+#include "ops/convolution.hpp"
+#include "ops/inner_product.hpp"
+
+namespace lockstep {
+
+/// A library that computes the large products. Each one is a folder below ops/.
+class Provider {
+ public:
+  virtual ~Provider() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::string version() const = 0;
+  /// Null when the provider does not do this shape or type.
+  virtual std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const = 0;
+  virtual std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const = 0;
+};
+
+enum class ProviderKind { automatic, onednn, kokkos_kernels, portable };
+inline constexpr std::string_view provider_names[] = {"auto", "onednn", "kokkos_kernels", "portable"};
+
+/// The deck's `providers` section.
+struct ProvidersConfig : Config {
+  ProviderKind matmul = ProviderKind::automatic;
+  ProviderKind convolution = ProviderKind::automatic;
+
+  void describe(Fields& fields) override;
+};
+
+/// The providers of this build, fastest first; the portable one, which does everything, is last.
+const std::vector<const Provider*>& providers();
+
+/// Plans a product with the provider that the config names, or with the first that can. Throws
+/// Error(bad_deck) when the one that is named is not in this build or cannot do it.
+std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape);
+std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape);
+
+}  // namespace lockstep

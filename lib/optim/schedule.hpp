@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/fields.hpp"
+
+namespace lockstep {
+
+/// The deck's `schedule` section: the learning rate as a function of the step alone, so that a
+/// resumed run needs no more than its step.
+struct ScheduleConfig : Config {
+  enum class Type { constant };
+  Type type = Type::constant;
+  std::int64_t warmup_steps = 0;
+
+  void describe(Fields& fields) override;
+
+  /// Factor of the optimizer's learning rate in step `step`, from 0: rises linearly to 1 over the
+  /// warm-up (Goyal et al., "Accurate, large minibatch SGD", 2017).
+  double factor(std::int64_t step) const;
+};
+
+}  // namespace lockstep

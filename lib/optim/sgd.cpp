@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/sgd.hpp"
+
+namespace lockstep {
+namespace {
+
+using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+
+template <class T>
+void plain_step(const ExecSpace& space, std::int64_t count, T rate, T scale, T decay, const T* gradient, T* p) {
+  Kokkos::parallel_for("lockstep::sgd::step", Range(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) { p[i] -= rate * (scale * gradient[i] + decay * p[i]); });
+}
+
+template <class T>
+void momentum_step(const ExecSpace& space, std::int64_t count, T rate, T scale, T decay, T momentum, bool nesterov,
+                   const T* gradient, T* velocity, T* p) {
+  // Of the gradient, Nesterov's step takes once more; without it none.
+  const T gradient_part = nesterov ? T(1) : T(0);
+  const T velocity_part = nesterov ? momentum : T(1);
+  Kokkos::parallel_for("lockstep::sgd::momentum_step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+    const T g = scale * gradient[i] + decay * p[i];
+    const T v = momentum * velocity[i] + g;
+    velocity[i] = v;
+    p[i] -= rate * (gradient_part * g + velocity_part * v);
+  });
+}
+
+}  // namespace
+
+void OptimizerOptions::describe(Fields& fields) {
+  fields.number("learning_rate", learning_rate, not_negative, "size of a step");
+}
+
+void SgdConfig::describe(Fields& fields) {
+  OptimizerOptions::describe(fields);
+  fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
+  fields.boolean("nesterov", nesterov, "Nesterov's form: the step looks ahead along the velocity");
+  fields.number("weight_decay", weight_decay, not_negative, "times the parameter, added to its gradient");
+  fields.check(!nesterov || momentum > 0, "nesterov", "true without momentum (it is a form of momentum); give momentum, or remove it");
+}
+
+std::unique_ptr<Optimizer> SgdConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Sgd>(*this, parameters);
+}
+
+Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : config_(config) {
+  if (config.momentum == 0) return;
+  velocity_ = Buffer("lockstep::velocity", parameters.values().bytes());
+  states_.push_back({"velocity", velocity_.tensor(0, parameters.dtype(), {parameters.size()})});
+}
+
+void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate, double gradient_scale) {
+  const Tensor values = parameters.values(), gradients = parameters.gradients();
+  dispatch_float(values.dtype, [&]<class T>(T) {
+    const T rate = static_cast<T>(learning_rate), scale = static_cast<T>(gradient_scale);
+    const T decay = static_cast<T>(config_.weight_decay), momentum = static_cast<T>(config_.momentum);
+    if (states_.empty())
+      plain_step<T>(space, values.count(), rate, scale, decay, gradients.as<T>(), values.as<T>());
+    else
+      momentum_step<T>(space, values.count(), rate, scale, decay, momentum, config_.nesterov, gradients.as<T>(),
+                       states_[0].values.as<T>(), values.as<T>());
+  });
+}
+
+}  // namespace lockstep

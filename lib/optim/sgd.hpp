@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+/// Keys that every optimizer has.
+struct OptimizerOptions : Config {
+  double learning_rate = 0.1;
+
+  void describe(Fields& fields) override;
+  virtual int states_per_parameter() const = 0;
+  virtual std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const = 0;
+};
+
+struct SgdConfig : OptimizerOptions {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+
+  void describe(Fields& fields) override;
+  int states_per_parameter() const override { return momentum > 0 ? 1 : 0; }
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+/// Stochastic gradient descent in PyTorch's form: g ← g + weight_decay·p; v ← momentum·v + g;
+/// p ← p − lr·v, or p − lr·(g + momentum·v) with Nesterov. The velocity starts at zero, so that the
+/// first one is the first gradient.
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const SgdConfig& config, const ParameterBuffer& parameters);
+
+  void step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate,
+            double gradient_scale) override;
+  const std::vector<State>& states() const override { return states_; }
+
+ private:
+  SgdConfig config_;
+  Buffer velocity_;
+  std::vector<State> states_;  ///< none without momentum
+};
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// What this program is made of, for checkpoints: JSON text.
+std::string build_info_json();
+
+/// The same for people: `lockstep info`.
+std::string build_info_text();
+
+}  // namespace lockstep

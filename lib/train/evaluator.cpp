@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/evaluator.hpp"
+
+#include "data/data_loader.hpp"
+#include "ops/loss.hpp"
+
+namespace lockstep {
+
+Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const {
+  LossSums sums{};
+  copy_to_host(space, sums_.get(), &sums);
+  double values[2] = {sums.loss, sums.correct};
+  comm.sum(values);
+  Metrics metrics{.loss = values[0] / static_cast<double>(examples)};
+  if (loss.wants_classes()) metrics.accuracy = values[1] / static_cast<double>(examples);
+  return metrics;
+}
+
+Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
+                 BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
+  const Sampler sampler({.dataset_size = dataset.size(), .global_batch = max_batch * comm.size(), .shuffle = false,
+                         .epochs = 1, .rank = comm.rank(), .ranks = comm.size()});
+  DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
+  const StepContext context{.space = space, .training = false};
+  sums.clear(space);
+  while (const HostBatch* batch = loader.next()) {
+    if (batch->size() == 0) continue;
+    const DeviceBatch examples = uploader.upload(space, *batch, 0, batch->size());
+    sums.add(space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
+  }
+  return sums.reduce(space, comm, loss, dataset.size());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "comm/communicator.hpp"
+#include "data/dataset.hpp"
+#include "data/upload.hpp"
+#include "nn/loss.hpp"
+#include "nn/model.hpp"
+
+namespace lockstep {
+
+/// Means over examples.
+struct Metrics {
+  double loss = 0;
+  std::optional<double> accuracy;  ///< of classes only
+};
+
+/// Sums of a batch's metrics in the step's memory, and what the loss needs to make them.
+class MetricSums {
+ public:
+  explicit MetricSums(std::int64_t max_batch)
+      : per_example_("lockstep::loss_per_example", DType::f64, {max_batch, 2}), sums_("lockstep::loss_sums", DType::f64, {2}) {}
+
+  void clear(const ExecSpace& space) { fill_zero(space, sums_.get()); }
+  void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs) {
+    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get());
+  }
+  /// Means over the examples of all ranks; collective.
+  Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
+
+ private:
+  OwnedTensor per_example_;
+  OwnedTensor sums_;
+};
+
+/// Loss and accuracy over each example of a dataset exactly once, shared out over the ranks. Collective.
+Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
+                 BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
+
+}  // namespace lockstep

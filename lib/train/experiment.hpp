@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+
+#include "data/data_config.hpp"
+#include "nn/loss.hpp"
+#include "nn/model.hpp"
+#include "train/evaluator.hpp"
+#include "train/run_config.hpp"
+
+namespace lockstep {
+
+/// A deck's data, network and loss, opened and found to fit each other; nothing is allocated for steps yet.
+struct Experiment {
+  Datasets data;
+  Graph graph;
+  std::unique_ptr<Loss> loss;
+};
+
+/// Throws for everything that is wrong with the deck or its files: see docs/user/errors.md.
+Experiment open_experiment(const RunConfig& config);
+
+/// The network for batches of up to `max_batch`, not initialised.
+Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose);
+
+/// What `lockstep evaluate` does: metrics of the parameters in `file` on the validation examples. Collective.
+Metrics evaluate_file(const RunConfig& config, const std::string& file, const Communicator& comm);
+
+}  // namespace lockstep

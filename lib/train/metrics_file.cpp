@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/metrics_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view header =
+    "step,epoch,split,loss,accuracy,learning_rate,loss_scale,grad_norm,examples_per_s,step_ms\n";
+
+std::string field(const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : ""; }
+
+/// The header and the first `rows` rows that are there.
+std::string keep_rows(const std::filesystem::path& path, std::int64_t rows) {
+  std::ifstream in(path);
+  std::string kept, line;
+  std::getline(in, line);
+  for (std::int64_t row = 0; row < rows && std::getline(in, line); ++row) kept += line + "\n";
+  return std::string(header) + kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) : path_(path), file_(nullptr, std::fclose) {
+  const std::string kept = rows > 0 ? keep_rows(path, rows) : std::string(header);
+  for (const char c : kept) rows_ += c == '\n';
+  --rows_;  // the header
+  const std::filesystem::path temporary = path.string() + ".tmp";
+  file_.reset(std::fopen(temporary.c_str(), "wb"));
+  validate(file_ != nullptr, ExitStatus::cannot_create, "{}: cannot be created ({}); check the folder's permissions",
+           path.string(), std::strerror(errno));
+  const bool written = std::fwrite(kept.data(), 1, kept.size(), file_.get()) == kept.size() && std::fflush(file_.get()) == 0;
+  validate(written && std::rename(temporary.c_str(), path.c_str()) == 0, ExitStatus::io_error,
+           "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+}
+
+void MetricsFile::write(const MetricsRow& row) {
+  const std::string line = fmt::format("{},{},{},{:.9g},{},{},{},{},{},{}\n", row.step, row.epoch, row.split, row.loss,
+                                       field(row.accuracy), field(row.learning_rate), field(row.loss_scale),
+                                       field(row.grad_norm), field(row.examples_per_s), field(row.step_ms));
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0;
+  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path_.string(), std::strerror(errno));
+  ++rows_;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+/// One row of metrics.csv; what is not meaningful is left empty.
+struct MetricsRow {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  std::string split;  ///< "train" or "validation"
+  double loss = 0;
+  std::optional<double> accuracy, learning_rate, loss_scale, grad_norm, examples_per_s, step_ms;
+};
+
+/// The curves of a run, a row at a time, each on disk before the next step.
+class MetricsFile {
+ public:
+  /// Continues the file after its first `rows` rows (0: begins it anew).
+  MetricsFile(const std::filesystem::path& path, std::int64_t rows);
+
+  void write(const MetricsRow& row);
+  std::int64_t rows() const { return rows_; }
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace lockstep

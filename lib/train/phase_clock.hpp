@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <array>
+#include <string_view>
+
+#include "base/timer.hpp"
+
+namespace lockstep {
+
+enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint };
+inline constexpr std::array<std::string_view, 6> phase_names{"data", "forward", "backward", "reduce", "optimizer", "checkpoint"};
+
+/// Wall seconds by phase, and the profiling regions of the same names (seen by Kokkos Tools).
+class PhaseClock {
+ public:
+  class Scope {
+   public:
+    Scope(PhaseClock& clock, StepPhase phase) : clock_(clock), phase_(phase) {
+      Kokkos::Profiling::pushRegion(std::string(phase_names[static_cast<std::size_t>(phase)]));
+    }
+    ~Scope() {
+      Kokkos::Profiling::popRegion();
+      clock_.add(phase_, timer_.seconds());
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PhaseClock& clock_;
+    StepPhase phase_;
+    Timer timer_;
+  };
+
+  void add(StepPhase phase, double seconds) { seconds_[static_cast<std::size_t>(phase)] += seconds; }
+  double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+
+ private:
+  std::array<double, phase_names.size()> seconds_{};
+};
+
+}  // namespace lockstep

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/plan_report.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/sampler.hpp"
+#include "train/experiment.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string bytes_text(double bytes) {
+  for (const char* unit : {"B", "KB", "MB", "GB", "TB"}) {
+    if (bytes < 1000 || unit[0] == 'T') return fmt::format("{:.{}f} {}", bytes, unit[0] == 'B' ? 0 : 2, unit);
+    bytes /= 1000;
+  }
+  return "";
+}
+
+std::string layer_table(const Graph& graph) {
+  std::string text = fmt::format("{:<20} {:<10} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters", "names in files");
+  for (const auto& node : graph.nodes()) {
+    std::int64_t count = 0;
+    std::string names;
+    for (const auto& parameter : node.parameters) {
+      count += parameter.shape.count();
+      names += fmt::format("{}{} [{}]", names.empty() ? "" : ", ", parameter.name, fmt::join(parameter.shape.extents(), ", "));
+    }
+    // Columns are counted in characters; × is one, of two bytes.
+    const std::string shape = to_string(node.shape);
+    const int extra = std::max(0, node.shape.rank() - 1);
+    text += fmt::format("{:<20} {:<10} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
+                        count > 0 ? std::to_string(count) : "", names);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_report(const RunConfig& config, int ranks) {
+  Experiment experiment = open_experiment(config);
+  for (const std::string& file : {config.model.weights, config.run.resume == "auto" || config.run.resume == "never" ? std::string() : config.run.resume})
+    validate(file.empty() || std::filesystem::exists(file), ExitStatus::missing_file, "{}: no such file; check the path", file);
+
+  const std::int64_t global = std::min(config.batch.global, experiment.data.train->size());
+  const std::int64_t share = share_of(global, 0, ranks).count;
+  const std::int64_t piece = std::min(config.batch.micro.value_or(share), share);
+  const Graph& graph = experiment.graph;
+  const ActivationPlan activations = plan_activations(graph, config.dtype(), piece, Purpose::training);
+  const double element = static_cast<double>(size_of(config.dtype()));
+  const double parameters = static_cast<double>(graph.parameter_count()) * element;
+  const double states = config.optimizer.states_per_parameter() * parameters;
+  const ExampleFormat& format = experiment.data.train->format();
+  const double batches = static_cast<double>(piece * format.input_shape.count()) * element +
+                         static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
+
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    Layer& layer = *graph.nodes()[i].layer;
+    layer.plan({graph.nodes()[i].input_shapes, graph.nodes()[i].shape, config.dtype(), config.providers, i});
+  }
+  const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
+
+  std::string text = layer_table(graph);
+  text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()), experiment.data.train->description());
+  text += fmt::format("examples             {} to train on, {} to validate on\n", experiment.data.train->size(),
+                      experiment.data.validation ? experiment.data.validation->size() : 0);
+  text += fmt::format("parameters           {}\n", graph.parameter_count());
+  text += fmt::format("ranks                {}, {} examples each in a step, at most {} at once\n", ranks, share, piece);
+  text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n", 1e-9 * flops);
+  text += fmt::format("memory a rank        {} (parameters {}, gradients {}, optimizer {}, activations {}, batches {}), beside workspaces and the data\n",
+                      bytes_text(2 * parameters + states + static_cast<double>(activations.bytes) + batches), bytes_text(parameters),
+                      bytes_text(parameters), bytes_text(states), bytes_text(static_cast<double>(activations.bytes)), bytes_text(batches));
+  text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
+  return text;
+}
+
+}  // namespace lockstep

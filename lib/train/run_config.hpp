@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/gradient_reducer.hpp"
+#include "data/data_config.hpp"
+#include "nn/loss.hpp"
+#include "nn/model_config.hpp"
+#include "ops/provider.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/schedule.hpp"
+
+namespace lockstep {
+
+/// The deck's `run` section.
+struct RunOptions {
+  enum class Metric { validation_loss, validation_accuracy };
+
+  std::string name = "run";
+  std::string output_dir;  ///< empty: runs/<name>
+  std::int64_t seed = 1;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> steps;
+  bool has_target = false;
+  Metric target_metric = Metric::validation_accuracy;
+  double target_value = 0;
+  std::string resume = "auto";
+  bool overwrite = false;
+  std::int64_t log_every = 50;
+  std::int64_t evaluate_every = 1;
+
+  void describe(Fields& fields);
+};
+
+struct BatchOptions {
+  std::int64_t global = 128;
+  std::optional<std::int64_t> micro;
+
+  void describe(Fields& fields);
+};
+
+struct CheckpointOptions {
+  std::int64_t every_steps = 0;
+  double every_minutes = 0;
+  std::int64_t keep = 2;
+
+  void describe(Fields& fields);
+};
+
+enum class Precision { fp32, fp64 };
+
+/// A whole deck.
+struct RunConfig : Config {
+  RunOptions run;
+  DataConfig data;
+  ModelConfig model;
+  LossConfig loss;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  BatchOptions batch;
+  Precision precision = Precision::fp32;
+  ParallelConfig parallel;
+  ProvidersConfig providers;
+  CheckpointOptions checkpoint;
+
+  void describe(Fields& fields) override;
+  DType dtype() const { return precision == Precision::fp64 ? DType::f64 : DType::f32; }
+  std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/run_folder.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/log.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+std::optional<Checkpoint> RunFolder::find_checkpoint() {
+  resumed_from_.clear();
+  if (options_.resume == "never") return std::nullopt;
+  if (options_.resume != "auto") {
+    Checkpoint checkpoint = read_checkpoint(options_.resume);
+    resumed_from_ = options_.resume;
+    return checkpoint;
+  }
+  const auto candidates = list_checkpoints(checkpoints());
+  for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
+    try {
+      Checkpoint checkpoint = read_checkpoint(*candidate);
+      resumed_from_ = candidate->string();
+      return checkpoint;
+    } catch (const Error& error) {
+      warn("{}; the one before it is tried", error.what());
+    }
+  }
+  validate(candidates.empty(), ExitStatus::bad_data,
+           "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
+           checkpoints().string(), candidates.size());
+  return std::nullopt;
+}
+
+bool RunFolder::holds_a_run() const {
+  return fs::exists(metrics()) || fs::exists(path_ / "summary.json") || !list_checkpoints(checkpoints()).empty();
+}
+
+void RunFolder::remove_run() const {
+  for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
+  for (const char* name : {"metrics.csv", "summary.json", "deck.yaml"}) fs::remove(path_ / name);
+}
+
+void RunFolder::prepare() {
+  try {
+    if (resumed_from_.empty() && holds_a_run()) {
+      validate(options_.overwrite || options_.resume == "auto", ExitStatus::cannot_create,
+               "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
+               "run.resume=auto, or give run.overwrite=true", path_.string());
+      remove_run();
+    }
+    fs::create_directories(checkpoints());
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitStatus::cannot_create,
+                fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
+                            path_.string(), error.code().message()));
+  }
+}
+
+void RunFolder::write_text(const std::string& name, const std::string& text) const {
+  const fs::path path = path_ / name;
+  const fs::path temporary = path.string() + ".tmp";
+  errno = 0;
+  std::ofstream out(temporary, std::ios::binary);
+  validate(out.is_open(), ExitStatus::cannot_create, "{}: cannot be created ({}); check the folder's permissions",
+           path.string(), std::strerror(errno));
+  out << text;
+  out.close();
+  validate(out.good() && std::rename(temporary.c_str(), path.c_str()) == 0, ExitStatus::io_error,
+           "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "io/checkpoint.hpp"
+#include "train/run_config.hpp"
+
+namespace lockstep {
+
+/// run.output_dir: rank 0 alone touches it.
+class RunFolder {
+ public:
+  explicit RunFolder(const RunConfig& config) : path_(config.output_dir()), options_(config.run) {}
+
+  /// The checkpoint to go on from, by run.resume; none to start at step 0. Damaged checkpoints are
+  /// named and passed over.
+  std::optional<Checkpoint> find_checkpoint();
+  /// Where the last find_checkpoint found it; empty when it did not.
+  const std::string& resumed_from() const { return resumed_from_; }
+
+  /// Creates the folder. Starting anew where an earlier run has left something: removes that with
+  /// run.overwrite or run.resume: auto (which has found no checkpoint), else refuses (cannot_create).
+  void prepare();
+  void write_text(const std::string& name, const std::string& text) const;
+
+  std::filesystem::path metrics() const { return path_ / "metrics.csv"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+ private:
+  bool holds_a_run() const;
+  void remove_run() const;
+
+  std::filesystem::path path_;
+  RunOptions options_;
+  std::string resumed_from_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/run_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "train/build_info.hpp"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void append_arrays(const ExecSpace& space, const std::string& prefix, const ParameterBuffer& layout, const Tensor& flat,
+                   std::vector<NamedArray>& arrays) {
+  std::vector<std::byte> host(flat.bytes());
+  copy_to_host(space, flat, host.data());
+  const std::size_t element = size_of(flat.dtype);
+  for (const auto& parameter : layout.parameters()) {
+    const auto first = host.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parameter.range.first) * element);
+    const auto last = first + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parameter.range.count) * element);
+    arrays.push_back({prefix + "/" + parameter.name, flat.dtype, parameter.shape, {first, last}});
+  }
+}
+
+template <class From, class To>
+void convert(const std::byte* from, std::byte* to, std::int64_t count) {
+  const auto* source = reinterpret_cast<const From*>(from);
+  auto* target = reinterpret_cast<To*>(to);
+  std::transform(source, source + count, target, [](From value) { return static_cast<To>(value); });
+}
+
+void convert(const NamedArray& array, DType dtype, std::byte* to) {
+  const std::int64_t count = array.shape.count();
+  if (array.dtype == dtype) std::memcpy(to, array.bytes.data(), array.bytes.size());
+  else if (dtype == DType::f32) convert<double, float>(array.bytes.data(), to, count);
+  else convert<float, double>(array.bytes.data(), to, count);
+}
+
+}  // namespace
+
+Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
+                           const ParameterBuffer& parameters, const Optimizer& optimizer) {
+  Checkpoint checkpoint;
+  append_arrays(space, "/model", parameters, parameters.values(), checkpoint.arrays);
+  for (const auto& optimizer_state : optimizer.states())
+    append_arrays(space, "/optimizer/" + optimizer_state.name, parameters, optimizer_state.values, checkpoint.arrays);
+  const Json json = {{"step", state.step},
+                     {"epoch", state.position.epoch},
+                     {"next_example", state.position.next},
+                     {"seed", state.seed},
+                     {"global_batch", state.global_batch},
+                     {"dataset_size", state.dataset_size},
+                     {"metrics_rows", state.metrics_rows},
+                     {"target_reached", state.target_reached}};
+  checkpoint.texts = {{"state", json.dump()}, {"deck", deck}, {"build", build_info_json()}};
+  return checkpoint;
+}
+
+RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
+  try {
+    const Json json = Json::parse(checkpoint.texts.at("state"));
+    RunState state;
+    state.step = json.at("step");
+    state.position = {json.at("epoch"), json.at("next_example")};
+    state.seed = json.at("seed");
+    state.global_batch = json.at("global_batch");
+    state.dataset_size = json.at("dataset_size");
+    state.metrics_rows = json.at("metrics_rows");
+    state.target_reached = json.at("target_reached");
+    return state;
+  } catch (const std::exception& error) {
+    throw Error(ExitStatus::bad_data, fmt::format("{}: holds no state of a run ({}); use a checkpoint that Lockstep wrote "
+                                                  "(for parameters alone: model.weights)", file, error.what()));
+  }
+}
+
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
+                        const std::string& file, const ParameterBuffer& layout, const Tensor& flat) {
+  std::vector<std::byte> host(flat.bytes());
+  for (const auto& parameter : layout.parameters()) {
+    const std::string name = prefix + "/" + parameter.name;
+    const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& a) { return a.name == name; });
+    validate(found != arrays.end(), ExitStatus::bad_data,
+             "{}: has no {} (the network of the deck needs it); use a file of the same network", file, name);
+    validate(found->shape == parameter.shape, ExitStatus::bad_data,
+             "{}:{}: its shape is {}, but the network of the deck needs {}; use a file of the same network", file, name,
+             to_string(found->shape), to_string(parameter.shape));
+    validate(found->dtype == DType::f32 || found->dtype == DType::f64, ExitStatus::bad_data,
+             "{}:{}: its numbers are {} (f32 or f64 is needed); convert them", file, name, name_of(found->dtype));
+    convert(*found, flat.dtype, host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
+  }
+  const auto ours = [&](const NamedArray& a) { return a.name.rfind(prefix + "/", 0) == 0; };
+  const auto count = static_cast<std::size_t>(std::count_if(arrays.begin(), arrays.end(), ours));
+  if (count > layout.parameters().size())
+    for (const auto& array : arrays)
+      validate(!ours(array) || std::any_of(layout.parameters().begin(), layout.parameters().end(),
+                                           [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
+               ExitStatus::bad_data, "{}: holds {}, which the network of the deck lacks; use a file of the same network",
+               file, array.name);
+  copy_from_host(space, host.data(), flat);
+}
+
+}  // namespace lockstep

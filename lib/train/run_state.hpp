@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/communicator.hpp"
+#include "data/sampler.hpp"
+#include "io/checkpoint.hpp"
+#include "nn/model.hpp"
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+/// What a checkpoint remembers beside arrays. Random numbers are functions of seed and step
+/// (core/random.hpp) and the learning rate is one of the step, so these are their whole state.
+struct RunState {
+  std::int64_t step = 0;  ///< steps done
+  SamplerPosition position;
+  std::int64_t seed = 0;
+  std::int64_t global_batch = 0;
+  std::int64_t dataset_size = 0;
+  std::int64_t metrics_rows = 0;
+  bool target_reached = false;
+};
+
+/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>; texts "state", "deck", "build".
+Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
+                           const ParameterBuffer& parameters, const Optimizer& optimizer);
+
+/// Throws bad_data when it is no checkpoint of a run.
+RunState state_of(const Checkpoint& checkpoint, const std::string& file);
+
+/// Copies arrays of a file into parameters; every one must be there with its shape, and no other.
+/// `prefix`: "/model". Values of fp32 files go into fp64 models and the reverse.
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
+                        const std::string& file, const ParameterBuffer& layout, const Tensor& flat);
+
+}  // namespace lockstep

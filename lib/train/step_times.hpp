@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+/// Durations of steps: the total, and quantiles of the newest 4096.
+class StepTimes {
+ public:
+  void add(double seconds) {
+    recent_[static_cast<std::size_t>(count_ % window)] = seconds;
+    ++count_;
+    total_ += seconds;
+  }
+  std::int64_t count() const { return count_; }
+  double total() const { return total_; }
+  /// 0 before the first step.
+  double quantile(double q) const {
+    const auto n = std::min(count_, window);
+    if (n == 0) return 0;
+    std::vector<double> sorted(recent_.begin(), recent_.begin() + n);
+    const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(n - 1) + 0.5);
+    std::nth_element(sorted.begin(), at, sorted.end());
+    return *at;
+  }
+
+ private:
+  static constexpr std::int64_t window = 4096;
+  std::array<double, window> recent_{};
+  std::int64_t count_ = 0;
+  double total_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/summary.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN: what is not finite is null.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json metrics_json(const std::optional<Metrics>& metrics) {
+  Json json = Json::object();
+  json["loss"] = metrics ? number(metrics->loss) : Json(nullptr);
+  json["accuracy"] = metrics && metrics->accuracy ? number(*metrics->accuracy) : Json(nullptr);
+  return json;
+}
+
+double examples_per_second(const Summary& s) {
+  return s.times->total() > 0 ? static_cast<double>(s.examples) / s.times->total() : 0;
+}
+
+double gflops_per_rank(const Summary& s) {
+  const double seconds = s.times->total();
+  return seconds > 0 ? 1e-9 * s.flops_per_step * static_cast<double>(s.times->count()) / seconds / s.ranks : 0;
+}
+
+}  // namespace
+
+std::string summary_json(const Summary& s) {
+  const double steps = static_cast<double>(std::max<std::int64_t>(1, s.times->count()));
+  const auto phase_ms = [&](StepPhase phase) { return 1e3 * s.clock->seconds(phase) / steps; };
+  // Buckets are summed inside the backward pass: their time is the reduction's, not the pass's.
+  const double reduce_ms = 1e3 * s.reduce_seconds / steps;
+  const double reduced_in_backward = reduce_ms - phase_ms(StepPhase::reduce);
+  Json json;
+  json["status"] = s.status;
+  json["steps"] = s.steps;
+  json["epochs"] = s.epochs;
+  json["ranks"] = s.ranks;
+  json["threads"] = s.threads;
+  json["train"] = metrics_json(s.train);
+  json["validation"] = metrics_json(s.validation);
+  json["examples_per_s"] = examples_per_second(s);
+  json["step_ms"] = {{"median", 1e3 * s.times->quantile(0.5)}, {"p99", 1e3 * s.times->quantile(0.99)}};
+  json["phases_ms"] = {{"data", phase_ms(StepPhase::data)},
+                       {"forward", phase_ms(StepPhase::forward)},
+                       {"backward", phase_ms(StepPhase::backward) - std::max(0.0, reduced_in_backward)},
+                       {"reduce_exposed", reduce_ms},
+                       {"optimizer", phase_ms(StepPhase::optimizer)},
+                       {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+  json["flops_per_step"] = s.flops_per_step;
+  json["gflops_per_rank"] = gflops_per_rank(s);
+  json["peak_rss_bytes"] = s.peak_rss_bytes;
+  json["parameters"] = s.parameters;
+  json["resumed_from"] = s.resumed_from.empty() ? Json(nullptr) : Json(s.resumed_from);
+  return json.dump(2) + "\n";
+}
+
+std::string summary_text(const Summary& s, const std::string& folder) {
+  std::string text = fmt::format("{}: {} steps, {:.1f} examples/s, {:.1f} GFLOP/s a rank", s.status, s.steps,
+                                 examples_per_second(s), gflops_per_rank(s));
+  if (s.validation) {
+    text += fmt::format(", validation loss {:.6g}", s.validation->loss);
+    if (s.validation->accuracy) text += fmt::format(", accuracy {:.4f}", *s.validation->accuracy);
+  }
+  return text + fmt::format("\nresults: {}", folder);
+}
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds > 1e9) return "?";
+  const auto s = static_cast<std::int64_t>(std::ceil(seconds));
+  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
+  if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
+  return fmt::format("{} s", s);
+}
+
+std::int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
+}
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "train/evaluator.hpp"
+#include "train/phase_clock.hpp"
+#include "train/step_times.hpp"
+
+namespace lockstep {
+
+/// What a run leaves in summary.json; times are of rank 0, memory is the largest of any rank.
+struct Summary {
+  std::string status;
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  int ranks = 1;
+  int threads = 1;
+  std::optional<Metrics> train;       ///< of the last logged step
+  std::optional<Metrics> validation;  ///< of the last evaluation
+  const StepTimes* times = nullptr;
+  const PhaseClock* clock = nullptr;
+  double reduce_seconds = 0;
+  std::int64_t examples = 0;  ///< of all ranks, in this process
+  double flops_per_step = 0;  ///< of all ranks, large products only
+  std::int64_t peak_rss_bytes = 0;
+  std::int64_t parameters = 0;
+  std::string resumed_from;
+};
+
+std::string summary_json(const Summary& summary);
+/// The same in two lines for the terminal.
+std::string summary_text(const Summary& summary, const std::string& folder);
+
+/// "1 h 02 min", "3 min 20 s", "12 s".
+std::string duration_text(double seconds);
+
+/// Largest resident memory of this process so far.
+std::int64_t peak_rss_bytes();
+
+}  // namespace lockstep

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/log.hpp"
+#include "ops/reduction.hpp"
+#include "train/summary.hpp"
+
+namespace lockstep {
+
+void Trainer::train_step() {
+  const HostBatch* batch = nullptr;
+  {
+    const PhaseClock::Scope phase(clock_, StepPhase::data);
+    batch = loader_->next();
+  }
+  sums_->clear(space_);
+  if (batch->size() == 0) fill_zero(space_, model_->parameters().gradients());
+  for (std::int64_t first = 0; first < batch->size(); first += piece_) {
+    const bool last_piece = first + piece_ >= batch->size();
+    const StepContext step = context(batch->plan.first + first, first == 0);
+    DeviceBatch examples;
+    {
+      const PhaseClock::Scope phase(clock_, StepPhase::data);
+      examples = uploader_->upload(space_, *batch, first, std::min(piece_, batch->size() - first));
+    }
+    {
+      const PhaseClock::Scope phase(clock_, StepPhase::forward);
+      const Tensor outputs = model_->forward(step, examples.inputs);
+      sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient());
+    }
+    {
+      const PhaseClock::Scope phase(clock_, StepPhase::backward);
+      model_->backward(step, examples.inputs, [&](ParameterRange final) {
+        if (last_piece) reducer_->ready(space_, final.count);
+      });
+    }
+  }
+  {
+    const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+    reducer_->finish(space_);
+  }
+  {
+    const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
+    const double learning_rate = config_.optimizer.learning_rate() * config_.schedule.factor(state_.step);
+    optimizer_->step(space_, model_->parameters(), learning_rate, 1.0 / static_cast<double>(batch->plan.global_examples));
+  }
+  examples_in_step_ = batch->plan.global_examples;
+  examples_done_ += examples_in_step_;
+  ++state_.step;
+  state_.position = batch->plan.last_of_epoch
+                        ? SamplerPosition{batch->plan.epoch + 1, 0}
+                        : SamplerPosition{batch->plan.epoch, state_.position.next + examples_in_step_};
+}
+
+StepContext Trainer::context(std::int64_t first_example, bool first_piece) const {
+  return {.space = space_,
+          .training = true,
+          .seed = static_cast<std::uint64_t>(config_.run.seed),
+          .step = state_.step,
+          .first_example = first_example,
+          .gradients = first_piece ? Store::replace : Store::add};
+}
+
+Trainer::Trainer(const RunConfig& config, const Communicator& comm)
+    : comm_(comm), config_(config), deck_(write_config(config_)), folder_(config_) {
+  std::optional<Graph> graph;
+  comm_.together([&] {
+    Experiment experiment = open_experiment(config_);
+    data_ = std::move(experiment.data);
+    loss_ = std::move(experiment.loss);
+    graph.emplace(std::move(experiment.graph));
+  });
+  start(std::move(*graph));
+}
+
+void Trainer::start(Graph graph) {
+  const std::int64_t global = std::min(config_.batch.global, data_.train->size());
+  share_ = share_of(global, 0, comm_.size()).count;
+  piece_ = std::min(config_.batch.micro.value_or(share_), share_);
+  comm_.together([&] {
+    validate(!config_.data.drop_last || config_.batch.global <= data_.train->size(), ExitStatus::bad_deck,
+             "batch.global: {} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+             config_.batch.global, data_.train->size());
+    model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training));
+    const ParameterBuffer& parameters = model_->parameters();
+    optimizer_ = config_.optimizer.make(parameters);
+    reducer_ = std::make_unique<GradientReducer>(comm_, config_.parallel, parameters.gradients());
+    uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
+    sums_ = std::make_unique<MetricSums>(piece_);
+    norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64, {sum_of_squares_scratch(parameters.size())});
+  });
+
+  // Rank 0 alone reads and writes the folder; what it has found goes to all.
+  comm_.together([&] {
+    if (!comm_.is_root()) return;
+    const auto checkpoint = folder_.find_checkpoint();
+    if (checkpoint) {
+      resume(*checkpoint);
+    } else {
+      model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
+      load_starting_weights();
+    }
+    folder_.prepare();
+    folder_.write_text("deck.yaml", deck_);
+    // A run that has ended already keeps all its rows, the last evaluation included.
+    const std::int64_t all = std::numeric_limits<std::int64_t>::max();
+    metrics_file_.emplace(folder_.metrics(), !checkpoint ? 0 : finished() ? all : state_.metrics_rows);
+  });
+  double resumed[4] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
+                       static_cast<double>(state_.position.next), state_.target_reached ? 1.0 : 0.0};
+  if (!comm_.is_root()) std::fill(std::begin(resumed), std::end(resumed), 0.0);
+  comm_.sum(resumed);
+  state_.step = static_cast<std::int64_t>(resumed[0]);
+  state_.position = {static_cast<std::int64_t>(resumed[1]), static_cast<std::int64_t>(resumed[2])};
+  state_.target_reached = resumed[3] != 0;
+  state_.seed = config_.run.seed;
+  state_.global_batch = config_.batch.global;
+  state_.dataset_size = data_.train->size();
+  comm_.broadcast(space_, model_->parameters().values());
+  for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
+  make_loader();
+}
+
+void Trainer::resume(const Checkpoint& checkpoint) {
+  const std::string& file = folder_.resumed_from();
+  const RunState saved = state_of(checkpoint, file);
+  const auto same = [&](std::string_view key, std::int64_t was, std::int64_t is) {
+    validate(was == is, ExitStatus::bad_deck,
+             "{}: {} was {} there and is {} in this deck (the order of the examples would change in mid-run); keep it, "
+             "or start anew with run.resume=never run.overwrite=true", file, key, was, is);
+  };
+  same("run.seed", saved.seed, config_.run.seed);
+  same("batch.global", saved.global_batch, config_.batch.global);
+  same("the number of training examples", saved.dataset_size, data_.train->size());
+  const ParameterBuffer& parameters = model_->parameters();
+  restore_parameters(space_, checkpoint.arrays, "/model", file, parameters, parameters.values());
+  for (const auto& optimizer_state : optimizer_->states())
+    restore_parameters(space_, checkpoint.arrays, "/optimizer/" + optimizer_state.name, file, parameters, optimizer_state.values);
+  state_ = saved;
+  checkpointed_step_ = saved.step;
+}
+
+void Trainer::load_starting_weights() {
+  if (config_.model.weights.empty()) return;
+  const ParameterBuffer& parameters = model_->parameters();
+  restore_parameters(space_, read_parameters(config_.model.weights), "/model", config_.model.weights, parameters, parameters.values());
+}
+
+void Trainer::make_loader() {
+  const Sampler sampler({.dataset_size = data_.train->size(),
+                         .global_batch = config_.batch.global,
+                         .seed = static_cast<std::uint64_t>(config_.run.seed),
+                         .shuffle = config_.data.shuffle,
+                         .drop_last = config_.data.drop_last,
+                         .rank = comm_.rank(),
+                         .ranks = comm_.size()},
+                        state_.position);
+  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, share_, config_.data.augment,
+                                         static_cast<std::uint64_t>(config_.run.seed));
+}
+
+std::int64_t Trainer::total_steps() const {
+  const std::int64_t examples = data_.train->size(), batch = config_.batch.global;
+  const std::int64_t steps_per_epoch = config_.data.drop_last ? examples / batch : (examples + batch - 1) / batch;
+  const std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+  return std::min(config_.run.steps.value_or(endless),
+                  config_.run.epochs ? *config_.run.epochs * steps_per_epoch : endless);
+}
+
+bool Trainer::finished() const {
+  return state_.step >= total_steps() || (config_.run.has_target && state_.target_reached);
+}
+
+void Trainer::run() {
+  log_banner();
+  if (finished()) {
+    log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), state_.step);
+    return;
+  }
+  while (!finished()) {
+    const Timer timer;
+    train_step();
+    space_.fence("lockstep::step");
+    after_step(timer.seconds());
+  }
+  // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
+  // so that its curves are those of a run that never stopped.
+  if (checkpointed_step_ != state_.step) write_checkpoint();
+  if (state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
+  if (evaluated_step_ != state_.step) evaluate_and_log();
+  write_summary();
+}
+
+void Trainer::after_step(double seconds) {
+  step_times_.add(seconds);
+  if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
+  if (state_.step % config_.run.log_every == 0) log_step();
+  if (ended_epoch() && config_.run.evaluate_every > 0 && state_.position.epoch % config_.run.evaluate_every == 0)
+    evaluate_and_log();
+  if (checkpoint_due()) write_checkpoint();
+}
+
+Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, examples_in_step_); }
+
+/// Of train_metrics_, which are those of this step.
+void Trainer::log_step() {
+  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().gradients(), norm_scratch_.get())) /
+                      static_cast<double>(examples_in_step_);
+  const double seconds = step_times_.total() - logged_seconds_;
+  const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
+  logged_seconds_ = step_times_.total();
+  logged_examples_ = examples_done_;
+  const double learning_rate = config_.optimizer.learning_rate() * config_.schedule.factor(state_.step - 1);
+  const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() / static_cast<double>(step_times_.count());
+  const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
+  if (metrics_file_)
+    metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "train", .loss = train_metrics_->loss,
+                          .accuracy = train_metrics_->accuracy, .learning_rate = learning_rate, .loss_scale = {},
+                          .grad_norm = norm, .examples_per_s = rate,
+                          .step_ms = 1e3 * step_times_.quantile(0.5)});
+  log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step, epoch,
+      train_metrics_->loss, train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "",
+      norm, learning_rate, rate, duration_text(left));
+}
+
+void Trainer::evaluate_and_log() {
+  evaluated_step_ = state_.step;
+  if (!data_.validation) return;
+  validation_metrics_ = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_, piece_);
+  const Metrics& metrics = *validation_metrics_;
+  const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
+  if (metrics_file_)
+    metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "validation", .loss = metrics.loss, .accuracy = metrics.accuracy});
+  log("validation    epoch {:>4}  loss {:<10.6g}{}", epoch, metrics.loss,
+      metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
+  if (config_.run.has_target)
+    state_.target_reached = config_.run.target_metric == RunOptions::Metric::validation_loss
+                                ? metrics.loss <= config_.run.target_value
+                                : metrics.accuracy.value_or(0) >= config_.run.target_value;
+}
+
+bool Trainer::checkpoint_due() const {
+  const auto& options = config_.checkpoint;
+  return (options.every_steps > 0 && state_.step % options.every_steps == 0) ||
+         (options.every_minutes > 0 && since_checkpoint_.seconds() >= 60 * options.every_minutes);
+}
+
+/// Every rank holds the same state, so rank 0 writes it and the others go on.
+void Trainer::write_checkpoint() {
+  const PhaseClock::Scope phase(clock_, StepPhase::checkpoint);
+  checkpointed_step_ = state_.step;
+  since_checkpoint_.restart();
+  if (!metrics_file_) return;
+  state_.metrics_rows = metrics_file_->rows();
+  lockstep::write_checkpoint(folder_.checkpoints() / checkpoint_name(state_.step),
+                             make_checkpoint(space_, state_, deck_, model_->parameters(), *optimizer_));
+  prune_checkpoints(folder_.checkpoints(), config_.checkpoint.keep);
+}
+
+void Trainer::write_summary() {
+  Summary summary;
+  summary.status = state_.target_reached ? "target_reached" : "done";
+  summary.steps = state_.step;
+  summary.epochs = state_.position.epoch;
+  summary.ranks = comm_.size();
+  summary.threads = ExecSpace().concurrency();
+  summary.train = train_metrics_;
+  summary.validation = validation_metrics_;
+  summary.times = &step_times_;
+  summary.clock = &clock_;
+  summary.reduce_seconds = reducer_->take_exposed_seconds();
+  summary.examples = examples_done_;
+  summary.flops_per_step = model_->training_flops(1) * static_cast<double>(config_.batch.global);
+  summary.parameters = model_->graph().parameter_count();
+  summary.peak_rss_bytes = comm_.max(peak_rss_bytes());
+  summary.resumed_from = folder_.resumed_from();
+  if (!comm_.is_root()) return;
+  folder_.write_text("summary.json", summary_json(summary));
+  log("{}", summary_text(summary, folder_.metrics().parent_path().string()));
+}
+
+void Trainer::log_banner() const {
+  const std::int64_t steps = total_steps();
+  log("{}: {} parameters, {} training examples, batch {} = {} rank{} × {}, {}, {} with {} thread{} a rank, {} steps", config_.run.name,
+      model_->graph().parameter_count(), data_.train->size(), config_.batch.global, comm_.size(),
+      comm_.size() == 1 ? "" : "s", share_, config_.precision == Precision::fp64 ? "fp64" : "fp32", ExecSpace::name(),
+      ExecSpace().concurrency(), ExecSpace().concurrency() == 1 ? "" : "s", steps);
+  if (!folder_.resumed_from().empty() && !finished())
+    log("goes on from {} at step {}", folder_.resumed_from(), state_.step);
+}
+
+}  // namespace lockstep

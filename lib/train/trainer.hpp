@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/timer.hpp"
+#include "comm/communicator.hpp"
+#include "comm/gradient_reducer.hpp"
+#include "data/data_loader.hpp"
+#include "data/upload.hpp"
+#include "train/evaluator.hpp"
+#include "train/experiment.hpp"
+#include "train/metrics_file.hpp"
+#include "train/phase_clock.hpp"
+#include "train/run_folder.hpp"
+#include "train/run_state.hpp"
+#include "train/step_times.hpp"
+
+namespace lockstep {
+
+/// One run: from a deck to a trained network in run.output_dir. Every rank has one, and all do the same steps.
+class Trainer {
+ public:
+  /// Opens everything, restores a checkpoint where there is one to go on from, and makes the output
+  /// folder. Collective; whatever is wrong on any rank is thrown on all of them.
+  Trainer(const RunConfig& config, const Communicator& comm);
+
+  /// Trains until the deck says stop, and leaves a summary.
+  void run();
+
+  /// One step of all ranks; `run` is a loop over it. Examples → gradients, summed over micro-batches
+  /// and ranks → parameters.
+  void train_step();
+
+  Model& model() { return *model_; }
+  const RunState& state() const { return state_; }
+  /// Of the last step, over all ranks. Collective.
+  Metrics step_metrics();
+
+ private:
+  void start(Graph graph);
+  void resume(const Checkpoint& checkpoint);
+  void load_starting_weights();
+  void make_loader();
+  StepContext context(std::int64_t first_example, bool first_piece) const;
+
+  bool finished() const;
+  std::int64_t total_steps() const;
+  void after_step(double seconds);
+  void log_step();
+  void evaluate_and_log();
+  bool checkpoint_due() const;
+  void write_checkpoint();
+  void write_summary();
+  void log_banner() const;
+  bool ended_epoch() const { return state_.position.next == 0; }
+
+  const Communicator& comm_;
+  RunConfig config_;
+  std::string deck_;  ///< resolved, as text
+  ExecSpace space_;
+  RunFolder folder_;
+  Datasets data_;
+  std::unique_ptr<Loss> loss_;
+  std::int64_t share_ = 0;  ///< most examples of this rank in a step
+  std::int64_t piece_ = 0;  ///< most of them computed at once
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<BatchUploader> uploader_;
+  std::unique_ptr<MetricSums> sums_;
+  OwnedTensor norm_scratch_;
+  std::unique_ptr<DataLoader> loader_;
+  std::optional<MetricsFile> metrics_file_;  ///< rank 0
+
+  RunState state_;
+  std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
+  std::int64_t examples_done_ = 0;     ///< since the start of this process
+  std::int64_t logged_examples_ = 0;   ///< of these, at the last log line
+  double logged_seconds_ = 0;          ///< of steps, at the last log line
+  std::int64_t checkpointed_step_ = -1;
+  std::int64_t evaluated_step_ = -1;
+  std::optional<Metrics> train_metrics_, validation_metrics_;
+  Timer since_checkpoint_;
+  StepTimes step_times_;
+  PhaseClock clock_;
+};
+
+}  // namespace lockstep

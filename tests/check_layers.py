@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks the directions of docs/developer/architecture.md: who may include whom, and where the
+outside world may be touched. Usage: check_layers.py SOURCE_FOLDER"""
+import pathlib
+import re
+import sys
+
+# base ← core ← {ops, comm, io} ← {nn, optim, data} ← train ← app
+MAY_USE = {
+    "base": set(),
+    "core": {"base"},
+    "ops": {"base", "core"},
+    "comm": {"base", "core"},
+    "io": {"base", "core"},
+    "nn": {"base", "core", "ops"},
+    "data": {"base", "core", "ops", "io"},
+    "optim": {"base", "core", "ops", "nn"},
+    "train": {"base", "core", "ops", "comm", "io", "nn", "optim", "data"},
+    "app": {"base", "core", "ops", "comm", "io", "nn", "optim", "data", "train"},
+}
+# Libraries from outside: header → the only folders that may include it.
+ONLY_IN = {
+    r"mpi\.h": {"comm"},
+    r"(hdf5|H5\w*)\.h": {"io"},
+    r"yaml-cpp/.*": {"base"},
+    r"spdlog/.*": {"base"},
+    r"CLI/.*": {"app"},
+    r"xxhash\.h": {"io"},
+    r"zlib\.h": {"data"},
+    r"(oneapi/)?dnnl.*": {"ops/onednn"},
+    r"KokkosBlas.*": {"ops/kokkos_kernels"},
+}
+# Where the preprocessor may choose.
+CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/cuda"}
+MAX_LINES = 500
+
+
+def check(source):
+    problems = []
+    for path in sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")]):
+        name = path.relative_to(source)
+        inside = name.relative_to("lib") if name.parts[0] == "lib" else name
+        folder = inside.parts[0]
+        provider = "/".join(inside.parts[:2]) if len(inside.parts) > 2 else folder
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) > MAX_LINES:
+            problems.append(f"{name}: {len(lines)} lines (at most {MAX_LINES}); split it")
+        if folder not in MAY_USE:
+            problems.append(f"{name}: the folder {folder} is not known; add it to MAY_USE in tests/check_layers.py")
+            continue
+        for number, line in enumerate(lines, 1):
+            where = f"{name}:{number}"
+            include = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            if include:
+                kind, header = include.groups()
+                for pattern, folders in ONLY_IN.items():
+                    if re.fullmatch(pattern, header) and not {folder, provider} & folders:
+                        problems.append(f"{where}: <{header}> belongs in {', '.join(sorted(folders))} only")
+                used = header.split("/")[0]
+                if kind == '"' and used in MAY_USE and used != folder and used not in MAY_USE[folder]:
+                    problems.append(f"{where}: {folder} may not use {used} ({header})")
+            if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line) and not {folder, provider} & CONDITIONALS:
+                problems.append(f"{where}: '{line.strip()}' outside core, comm and the providers; make it another source file")
+            if re.search(r"\b(MPI_[A-Z]\w+|H5[A-Z]\w*)\s*\(", line.split("//")[0]) and folder not in ("comm", "io"):
+                problems.append(f"{where}: a call of MPI or HDF5 outside comm and io: {line.strip()}")
+    return problems
+
+
+def main():
+    problems = check(pathlib.Path(sys.argv[1]))
+    print("\n".join(problems) if problems else "all includes point the right way")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Makes the golden values beside this file with PyTorch: tests/golden/make_golden.py
+
+Parameters and inputs are not stored: they come from an exact formula that tests/support/fixtures.cpp
+shares (`filled`). Stored are outputs, gradients and loss curves, in fp64. Layouts are Lockstep's:
+images N, H, W, C; weights as PyTorch's.
+"""
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+FOLDER = pathlib.Path(__file__).parent
+
+
+def filled(tag, count, scale=1.0):
+    """Numbers in [-1, 1), multiples of 2^-23: splitmix64, of which 24 bits are kept."""
+    with np.errstate(over="ignore"):
+        i = np.arange(count, dtype=np.uint64)
+        z = np.uint64(tag) * np.uint64(0xD1342543DE82EF95) + i * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return scale * (((z >> np.uint64(40)).astype(np.float64) - 8388608.0) / 8388608.0)
+
+
+def tensor(tag, shape, scale=1.0):
+    return torch.from_numpy(filled(tag, math.prod(shape), scale).reshape(shape))
+
+
+def to_nchw(x):
+    return x.permute(0, 3, 1, 2)
+
+
+def to_nhwc(x):
+    return x.permute(0, 2, 3, 1)
+
+
+def numbers(t):
+    return [float(f"{v:.15g}") for v in t.detach().reshape(-1).tolist()]
+
+
+def save(name, value):
+    (FOLDER / name).write_text(json.dumps(value, separators=(",", ":")).replace('},{"', '},\n{"') + "\n")
+
+
+# Layers: y, dx and parameter gradients of Σ w·y.
+
+
+def conv(stride=1, padding=0, groups=1, relu=False):
+    def forward(x, weight, bias=None):
+        x = to_nchw(x)
+        if padding == "same":  # the smaller half first
+            k = weight.shape[2]
+            x = F.pad(x, ((k - 1) // 2, k // 2, (k - 1) // 2, k // 2))
+        y = F.conv2d(x, weight, bias, stride, 0 if padding == "same" else padding, 1, groups)
+        return to_nhwc(F.relu(y) if relu else y)
+
+    return forward
+
+
+def linear(relu=False):
+    return lambda x, *p: F.relu(F.linear(x, *p)) if relu else F.linear(x, *p)
+
+
+LAYERS = [
+    # entry, fused relu, inputs (with the batch), parameter shapes, function
+    ("{linear: {features: 7}}", False, [(3, 5)], [(7, 5), (7,)], linear()),
+    ("{linear: {features: 6, bias: false}}", True, [(4, 9)], [(6, 9)], linear(True)),
+    ("{conv2d: {filters: 4, kernel: 3}}", False, [(2, 6, 5, 3)], [(4, 3, 3, 3), (4,)], conv()),
+    ("{conv2d: {filters: 3, kernel: 5, padding: same}}", True, [(2, 6, 7, 2)], [(3, 2, 5, 5), (3,)], conv(padding="same", relu=True)),
+    ("{conv2d: {filters: 2, kernel: 4, padding: same}}", False, [(1, 5, 6, 2)], [(2, 2, 4, 4), (2,)], conv(padding="same")),
+    ("{conv2d: {filters: 4, kernel: 3, stride: 2, padding: 1, bias: false}}", False, [(2, 7, 8, 3)], [(4, 3, 3, 3)], conv(2, 1)),
+    ("{conv2d: {filters: 6, kernel: 3, padding: 1, groups: 2}}", False, [(2, 5, 4, 4)], [(6, 2, 3, 3), (6,)], conv(1, 1, 2)),
+    ("relu", False, [(2, 3, 4, 5)], [], F.relu),
+    ("{max_pool: {kernel: 2}}", False, [(2, 6, 5, 3)], [], lambda x: to_nhwc(F.max_pool2d(to_nchw(x), 2))),
+    ("{max_pool: {kernel: 3, stride: 2, padding: 1}}", False, [(2, 7, 6, 2)], [], lambda x: to_nhwc(F.max_pool2d(to_nchw(x), 3, 2, 1))),
+    ("{avg_pool: {kernel: 2}}", False, [(2, 6, 5, 3)], [], lambda x: to_nhwc(F.avg_pool2d(to_nchw(x), 2))),
+    ("{avg_pool: {kernel: 3, stride: 1, padding: 1}}", False, [(1, 5, 4, 3)], [], lambda x: to_nhwc(F.avg_pool2d(to_nchw(x), 3, 1, 1))),
+    ("{add: {}}", False, [(2, 3, 4), (2, 3, 4), (2, 3, 4)], [], lambda *x: sum(x)),
+]
+
+
+def make_layers():
+    cases = []
+    for entry, relu, inputs, parameters, function in LAYERS:
+        x = [tensor(100 + i, shape).requires_grad_() for i, shape in enumerate(inputs)]
+        p = [tensor(200 + i, shape, 0.5).requires_grad_() for i, shape in enumerate(parameters)]
+        y = function(*x, *p)
+        (y * tensor(7, y.shape)).sum().backward()
+        cases.append({"entry": entry, "relu": relu, "inputs": inputs, "y": numbers(y),
+                      "dx": [numbers(t.grad) for t in x], "parameters": [numbers(t.grad) for t in p]})
+    save("layers.json", cases)
+
+
+def make_losses():
+    cases = []
+    for n, k, smoothing, scale in [(5, 10, 0.0, 3.0), (7, 4, 0.1, 1.0), (3, 6, 0.5, 20.0)]:
+        logits = tensor(1, (n, k), scale).requires_grad_()
+        targets = torch.tensor([(5 * i + 3) % k for i in range(n)])
+        loss = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+        loss.backward()
+        cases.append({"type": "cross_entropy", "n": n, "k": k, "scale": scale, "label_smoothing": smoothing, "loss": loss.item(), "gradient": numbers(logits.grad)})
+    for n, k in [(6, 1), (4, 5)]:
+        y = tensor(1, (n, k)).requires_grad_()
+        loss = n * F.mse_loss(y, tensor(2, (n, k)))  # mean over examples and outputs; Lockstep sums over examples
+        loss.backward()
+        cases.append({"type": "mse", "n": n, "k": k, "scale": 1.0, "label_smoothing": 0.0, "loss": loss.item(), "gradient": numbers(y.grad)})
+    save("losses.json", cases)
+
+
+def make_optimizers():
+    cases = []
+    for options in [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"weight_decay": 0.01},
+                    {"momentum": 0.5, "weight_decay": 0.1}, {"momentum": 0.8, "weight_decay": 0.02, "nesterov": True}]:
+        p = tensor(300, (23,)).requires_grad_()
+        optimizer = torch.optim.SGD([p], lr=0.1, **options)
+        for step in range(10):
+            p.grad = tensor(301 + step, (23,)) / 16  # a sum over 16 examples, divided
+            optimizer.step()
+        cases.append({"options": options, "p": numbers(p)})
+    save("optimizers.json", cases)
+
+
+# Loss curves of whole networks: SGD with momentum, batch 8, one batch again and again in two versions.
+
+
+class Network(torch.nn.Module):
+    """Parameters in the order of the layers, filled with tag 400 + number, of scale 1/sqrt(fan-in)."""
+
+    def __init__(self, shapes, function):
+        super().__init__()
+        self.p = torch.nn.ParameterList()
+        self.function = function
+        fan_in = 1
+        for i, shape in enumerate(shapes):
+            fan_in = math.prod(shape[1:]) if len(shape) > 1 else fan_in  # a bias: its weight's
+            self.p.append(torch.nn.Parameter(tensor(400 + i, shape, 1 / math.sqrt(fan_in))))
+
+    def forward(self, x):
+        return self.function(x, *self.p)
+
+
+def fc(x, w1, b1, w2, b2, w3, b3):
+    x = F.relu(F.linear(x.flatten(1), w1, b1))
+    return F.linear(F.relu(F.linear(x, w2, b2)), w3, b3)
+
+
+def simple_cnn(x, w1, b1, w2, b2, w3, b3, w4, b4):
+    x = F.max_pool2d(F.relu(F.conv2d(to_nchw(x), w1, b1, padding=2)), 2)
+    x = F.max_pool2d(F.relu(F.conv2d(x, w2, b2, padding=2)), 2)
+    x = F.relu(F.linear(to_nhwc(x).flatten(1), w3, b3))  # features in the order H, W, C
+    return F.linear(x, w4, b4)
+
+
+def residual(x, w1, b1, w2, b2, w3, b3, w4, b4):
+    trunk = F.relu(F.conv2d(to_nchw(x), w1, b1, padding=1))
+    branch = F.conv2d(F.relu(F.conv2d(trunk, w2, b2, padding=1)), w3, b3, padding=1)
+    x = F.relu(branch + trunk + trunk)
+    return F.linear(to_nhwc(F.avg_pool2d(x, 2)).flatten(1), w4, b4)
+
+
+CURVES = {
+    "fc": ("{preset: fc}", (28, 28, 1), fc, [(1024, 784), (1024,), (1024, 1024), (1024,), (10, 1024), (10,)]),
+    "simple_cnn": ("{preset: simple_cnn}", (28, 28, 1), simple_cnn,
+                   [(32, 1, 5, 5), (32,), (64, 32, 5, 5), (64,), (1024, 3136), (1024,), (10, 1024), (10,)]),
+    "residual": ("{layers: [{conv2d: {filters: 6, kernel: 3, padding: same}}, {relu: {}, name: trunk},"
+                 " {conv2d: {filters: 6, kernel: 3, padding: same}}, relu, {conv2d: {filters: 6, kernel: 3, padding: same}, name: branch},"
+                 " {add: {}, from: [branch, trunk, trunk]}, relu, {avg_pool: {kernel: 2}}, flatten, {linear: {features: 10}}]}",
+                 (8, 6, 3), residual, [(6, 3, 3, 3), (6,), (6, 6, 3, 3), (6,), (6, 6, 3, 3), (6,), (10, 72), (10,)]),
+}
+
+
+def make_curves():
+    cases = []
+    for name, (model, shape, function, parameters) in CURVES.items():
+        network = Network(parameters, function)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9)
+        losses = []
+        for step in range(20):
+            x = tensor(500 + step % 2, (8, *shape))
+            targets = torch.tensor([(3 * i + step % 2) % 10 for i in range(8)])
+            optimizer.zero_grad()
+            loss = F.cross_entropy(network(x), targets)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        cases.append({"name": name, "model": model, "input": shape, "learning_rate": 0.02, "momentum": 0.9, "losses": losses})
+    save("curves.json", cases)
+
+
+if __name__ == "__main__":
+    make_layers()
+    make_losses()
+    make_optimizers()
+    make_curves()
+    print(f"made with PyTorch {torch.__version__}")

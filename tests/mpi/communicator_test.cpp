@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+class Communication : public testing::Test {
+ protected:
+  const Communicator comm = Communicator::world();
+  const std::uint64_t rank = static_cast<std::uint64_t>(comm.rank());
+};
+
+TEST_F(Communication, KnowsItsRanks) {
+  EXPECT_GE(comm.rank(), 0);
+  EXPECT_LT(comm.rank(), comm.size());
+  EXPECT_EQ(comm.is_root(), comm.rank() == 0);
+  comm.barrier();
+}
+
+TEST_F(Communication, BroadcastsTexts) {
+  for (const std::string& sent : {std::string(), std::string("a × b"), std::string(100000, 'x') + '\0' + "y"}) {
+    std::string text = comm.is_root() ? sent : "what stood here before";
+    comm.broadcast(text);
+    EXPECT_EQ(text, sent);
+  }
+}
+
+TEST_F(Communication, BroadcastsTensors) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const OwnedTensor tensor = test::make_filled(dtype, {1003}, 1 + rank);
+    comm.broadcast(ExecSpace(), tensor.get());
+    EXPECT_EQ(test::values_of(tensor.get()), test::filling(1, 1003));
+  }
+}
+
+TEST_F(Communication, SumsTheSameBitsEverywhere) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t count : {1, 7, 1003, 100001}) {
+      const OwnedTensor tensor = test::make_filled(dtype, {count}, 1 + rank);
+      comm.sum(ExecSpace(), tensor.get());
+      std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
+      for (int r = 0; r < comm.size(); ++r) {
+        const auto theirs = test::filling(static_cast<std::uint64_t>(1 + r), count);
+        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
+      }
+      EXPECT_LT(test::largest_difference(test::values_of(tensor.get()), expected), 1e-6);
+
+      const auto mine = test::bytes_of(tensor.get());
+      comm.broadcast(ExecSpace(), tensor.get());
+      EXPECT_EQ(test::bytes_of(tensor.get()), mine);
+    }
+}
+
+TEST_F(Communication, SumsAndMaximaOfNumbers) {
+  double values[2] = {1.0, static_cast<double>(comm.rank())};
+  comm.sum(values);
+  EXPECT_EQ(values[0], comm.size());
+  EXPECT_EQ(values[1], comm.size() * (comm.size() - 1) / 2.0);
+  EXPECT_EQ(comm.max(std::int64_t{comm.rank()} - 10), comm.size() - 11);
+  EXPECT_EQ(comm.max(-0.5 - comm.rank()), -0.5);
+}
+
+TEST_F(Communication, GathersTexts) {
+  const auto texts = comm.gather(std::string(static_cast<std::size_t>(comm.rank()), 'a'));
+  if (!comm.is_root()) {
+    EXPECT_TRUE(texts.empty());
+    return;
+  }
+  ASSERT_EQ(texts.size(), static_cast<std::size_t>(comm.size()));
+  for (std::size_t r = 0; r < texts.size(); ++r) EXPECT_EQ(texts[r], std::string(r, 'a'));
+}
+
+TEST_F(Communication, TogetherWithoutTrouble) {
+  int done = 0;
+  comm.together([&] { ++done; });
+  EXPECT_EQ(done, 1);
+}
+
+TEST_F(Communication, TroubleOfOneRankIsTroubleOfAll) {
+  for (int guilty = 0; guilty < comm.size(); ++guilty)
+    try {
+      comm.together([&] {
+        if (comm.rank() == guilty) throw Error(ExitStatus::bad_data, fmt::format("rank {} is to blame", guilty));
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const SharedError& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_data);
+      EXPECT_EQ(error.what(), fmt::format("rank {} is to blame", guilty));
+    }
+}
+
+TEST_F(Communication, TheLowestRankSpeaks) {
+  try {
+    comm.together([&] {
+      if (comm.rank() > 0 || comm.size() == 1)
+        throw Error(comm.rank() <= 1 ? ExitStatus::missing_file : ExitStatus::io_error, fmt::format("I am rank {}", comm.rank()));
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const SharedError& error) {
+    EXPECT_EQ(error.status(), ExitStatus::missing_file);
+    EXPECT_EQ(error.what(), std::string(comm.size() == 1 ? "I am rank 0" : "I am rank 1"));
+  }
+}
+
+TEST_F(Communication, OtherExceptionsAreShared) {
+  try {
+    comm.together([&] {
+      if (comm.rank() == comm.size() - 1) throw std::runtime_error("something else");
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const SharedError& error) {
+    EXPECT_EQ(error.status(), ExitStatus::internal);
+    EXPECT_EQ(error.what(), std::string("something else"));
+  }
+}
+
+TEST_F(Communication, VersionIsOneLine) { EXPECT_EQ(mpi_version().find('\n'), std::string::npos); }
+
+}  // namespace
+}  // namespace lockstep

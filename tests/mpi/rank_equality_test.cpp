@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "mpi/serial_training.hpp"
+#include "support/fixtures.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Case {
+  const char* name;
+  std::int64_t batch, examples, micro;
+  const char* extra;
+};
+
+// Ragged last batches, shares of unequal size, ranks without any example, pieces.
+const Case cases[] = {
+    {"96", 96, 500, 1000, ""},
+    {"97", 97, 500, 1000, ""},
+    {"97_in_pieces", 97, 500, 7, ""},
+    {"fewer_than_ranks", 3, 11, 1000, ""},
+    {"one_example", 1, 5, 1000, ""},
+    {"more_than_the_data", 700, 500, 64, ""},
+    {"drop_last", 96, 500, 1000, "\ndata.drop_last=true"},
+    {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup_steps=10"},
+    {"small_buckets", 97, 500, 1000, "\nparallel.bucket_mb=0.001"},
+};
+
+constexpr const char* deck = R"(
+run: {steps: 1000, seed: 3}
+data: {synthetic: {kind: random, shape: [6, 5, 2], classes: 7, train: 500, validation: 20}}
+model:
+  layers:
+    - {conv2d: {filters: 6, kernel: 3, padding: same}}
+    - {relu: {}, name: trunk}
+    - {conv2d: {filters: 6, kernel: 3, padding: same}, name: branch}
+    - {add: {}, from: [branch, trunk]}
+    - relu
+    - {max_pool: {kernel: 2}}
+    - flatten
+    - {dropout: {rate: 0.3}}
+    - {linear: {features: 33}}
+    - relu
+    - {linear: {features: 7}}
+optimizer: {type: sgd, learning_rate: 0.05, momentum: 0.9, weight_decay: 0.001}
+)";
+
+RunConfig config_of(const Case& c, const std::string& precision, const std::string& folder) {
+  DeckNode node = parse_deck(deck, "test");
+  apply_override(node, fmt::format("batch={{global: {}, micro: {}}}", c.batch, c.micro));
+  apply_override(node, fmt::format("data.synthetic.train={}", c.examples));
+  apply_override(node, "precision.compute=" + precision);
+  apply_override(node, "run={steps: 1000, seed: 3, resume: never, overwrite: true, output_dir: '" + folder + "'}");
+  std::istringstream extra(c.extra);
+  for (std::string line; std::getline(extra, line);)
+    if (!line.empty()) apply_override(node, line);
+  RunConfig config;
+  read_config(node, config);
+  return config;
+}
+
+/// 62 bits that differ when any bit of the parameters does.
+std::int64_t fingerprint(const Tensor& tensor) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const auto byte : test::bytes_of(tensor)) hash = (hash ^ byte) * 1099511628211u;
+  return static_cast<std::int64_t>(hash >> 2);
+}
+
+bool same_on_all_ranks(const Communicator& comm, std::int64_t value) {
+  const std::int64_t largest = comm.max(value), smallest = -comm.max(-value);
+  return largest == smallest;
+}
+
+class RankCurves : public testing::TestWithParam<std::tuple<Case, std::string>> {};
+
+TEST_P(RankCurves, SameCurveAsWithoutRanks) {
+  const auto& [c, precision] = GetParam();
+  const Communicator comm = Communicator::world();
+  const test::TemporaryFolder folder;
+  const RunConfig config = config_of(c, precision, (folder.path() / "run").string());
+  constexpr int steps = 50;
+  const double tolerance = precision == "fp64" ? 1e-12 : 1e-5;
+  const test::Curve expected = test::train_serially(config, steps);
+
+  Trainer trainer(config, comm);
+  for (int step = 0; step < steps; ++step) {
+    trainer.train_step();
+    EXPECT_TRUE(same_on_all_ranks(comm, fingerprint(trainer.model().parameters().values()))) << "step " << step;
+    const double loss = trainer.step_metrics().loss;
+    EXPECT_NEAR(loss / expected.losses[static_cast<std::size_t>(step)], 1.0, tolerance) << "step " << step;
+  }
+  EXPECT_LT(test::largest_difference(test::values_of(trainer.model().parameters().values()), expected.parameters), 10 * tolerance);
+  EXPECT_LT(expected.losses.back(), 3.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, RankCurves, testing::Combine(testing::ValuesIn(cases), testing::Values("fp32", "fp64")),
+                         [](const auto& info) { return fmt::format("{}_{}", std::get<0>(info.param).name, std::get<1>(info.param)); });
+
+TEST(RankEquality, TheSameTwiceIsTheSameBits) {
+  const Communicator comm = Communicator::world();
+  std::int64_t prints[2];
+  for (auto& print : prints) {
+    const test::TemporaryFolder folder;
+    const RunConfig config = config_of(cases[2], "fp32", (folder.path() / "run").string());
+    Trainer trainer(config, comm);
+    for (int step = 0; step < 20; ++step) trainer.train_step();
+    print = fingerprint(trainer.model().parameters().values());
+  }
+  EXPECT_EQ(prints[0], prints[1]);
+}
+
+TEST(RankEquality, DropoutIsDrawnAnewEachStep) {
+  // With a learning rate of 0 only the mask can change the loss of the one batch there is.
+  const Communicator comm = Communicator::world();
+  const test::TemporaryFolder folder;
+  Case c = cases[0];
+  c.examples = 96;
+  c.extra = "optimizer.learning_rate=0\ndata.shuffle=false";
+  const RunConfig config = config_of(c, "fp64", (folder.path() / "run").string());
+  Trainer trainer(config, comm);
+  trainer.train_step();
+  const double first = trainer.step_metrics().loss;
+  trainer.train_step();
+  EXPECT_NE(trainer.step_metrics().loss, first);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "mpi/serial_training.hpp"
+
+#include "data/sampler.hpp"
+#include "data/upload.hpp"
+#include "support/fixtures.hpp"
+#include "train/experiment.hpp"
+
+namespace lockstep::test {
+
+RunConfig read_run_config(const std::string& deck, const std::string& output_dir) {
+  DeckNode node = parse_deck(deck, "test");
+  apply_override(node, "run.output_dir='" + output_dir + "'");
+  apply_override(node, "run.resume=never");
+  apply_override(node, "run.overwrite=true");
+  RunConfig config;
+  read_config(node, config);
+  return config;
+}
+
+Curve train_serially(const RunConfig& config, int steps) {
+  const ExecSpace space;
+  Experiment experiment = open_experiment(config);
+  const Dataset& data = *experiment.data.train;
+  const std::int64_t batch = std::min(config.batch.global, data.size());
+  Model model = make_model(config, std::move(experiment.graph), batch, Purpose::training);
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  model.parameters().initialize(space, seed);
+  const auto optimizer = config.optimizer.make(model.parameters());
+  BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
+  const OwnedTensor scratch("scratch", DType::f64, {batch, 2}), sums("sums", DType::f64, {2});
+  HostBatch host;
+  host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs", static_cast<std::size_t>(batch) * data.format().input_bytes());
+  host.targets = Kokkos::View<std::byte*, StagingSpace>("targets", static_cast<std::size_t>(batch) * data.format().target_bytes());
+  Sampler sampler({.dataset_size = data.size(), .global_batch = config.batch.global, .seed = seed,
+                   .shuffle = config.data.shuffle, .drop_last = config.data.drop_last});
+  Curve curve;
+  for (int step = 0; step < steps; ++step) {
+    host.plan = *sampler.next();
+    data.read(host.plan.examples, host.inputs.data(), host.targets.data());
+    const StepContext context{.space = space, .seed = seed, .step = step};
+    const DeviceBatch examples = uploader.upload(space, host, 0, host.size());
+    fill_zero(space, sums.get());
+    const Tensor outputs = model.forward(context, examples.inputs);
+    experiment.loss->evaluate(space, outputs, examples.targets, model.output_gradient(), scratch.get(), sums.get());
+    model.backward(context, examples.inputs, [](ParameterRange) {});
+    const double count = static_cast<double>(host.plan.global_examples);
+    optimizer->step(space, model.parameters(), config.optimizer.learning_rate() * config.schedule.factor(step), 1 / count);
+    space.fence();
+    curve.losses.push_back(values_of(sums.get())[0] / count);
+  }
+  curve.parameters = values_of(model.parameters().values());
+  return curve;
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+
+#include "base/log.hpp"
+#include "mpi/serial_training.hpp"
+#include "support/fixtures.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What Kokkos has been asked for, by its tools interface.
+struct Counts {
+  int allocations = 0, deallocations = 0, fences = 0, copies = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+  friend Counts operator-(const Counts& a, const Counts& b) {
+    return {a.allocations - b.allocations, a.deallocations - b.deallocations, a.fences - b.fences, a.copies - b.copies};
+  }
+};
+Counts counts;
+
+void PrintTo(const Counts& c, std::ostream* out) {
+  *out << fmt::format("{} allocations, {} deallocations, {} fences, {} copies", c.allocations, c.deallocations, c.fences, c.copies);
+}
+
+class StepResources : public testing::Test {
+ protected:
+  void SetUp() override {
+    namespace tools = Kokkos::Tools::Experimental;
+    tools::set_allocate_data_callback([](auto, const char*, const void*, std::uint64_t) { ++counts.allocations; });
+    tools::set_deallocate_data_callback([](auto, const char*, const void*, std::uint64_t) { ++counts.deallocations; });
+    tools::set_begin_fence_callback([](const char*, std::uint32_t, std::uint64_t*) { ++counts.fences; });
+    tools::set_begin_deep_copy_callback(
+        [](auto, const char*, const void*, auto, const char*, const void*, std::uint64_t) { ++counts.copies; });
+    counts = {};
+  }
+  void TearDown() override {
+    namespace tools = Kokkos::Tools::Experimental;
+    tools::set_allocate_data_callback(nullptr);
+    tools::set_deallocate_data_callback(nullptr);
+    tools::set_begin_fence_callback(nullptr);
+    tools::set_begin_deep_copy_callback(nullptr);
+    enable_log(true);
+  }
+
+  RunConfig config(const std::string& precision, int steps, int log_every) const {
+    // 96 · 4 examples: no ragged batch.
+    RunConfig made = test::read_run_config(
+        "{data: {synthetic: {kind: glyphs, train: 384, validation: 100}, normalize: {mean: [0.1], std: [0.3]}},"
+        " model: {layers: [{conv2d: {filters: 8, kernel: 5, padding: same}}, relu, {max_pool: {kernel: 4}}, {dropout: {rate: 0.1}},"
+        " flatten, {linear: {features: 40}}, relu, {linear: {features: 10}}]},"
+        " optimizer: {type: sgd, momentum: 0.9}, batch: {global: 96, micro: 17}, precision: {compute: " + precision + "},"
+        " run: {steps: " + std::to_string(steps) + ", log_every: " + std::to_string(log_every) + ", evaluate_every: 1000}}",
+        (folder_.path() / "run").string());
+    return made;
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
+  const Communicator comm = Communicator::world();
+  for (const char* precision : {"fp32", "fp64"}) {
+    Trainer trainer(config(precision, 1000, 1000), comm);
+    trainer.train_step();
+    trainer.train_step();
+    Counts before = counts, first{};
+    for (int step = 0; step < 12; ++step) {
+      trainer.train_step();
+      const Counts used = counts - before;
+      before = counts;
+      EXPECT_EQ(used.allocations, 0) << precision;
+      EXPECT_EQ(used.deallocations, 0) << precision;
+      if (step == 0) first = used;
+      EXPECT_EQ(used, first) << precision << ", step " << step;
+      // A few a piece at most: copies of the input, zeroed sums, bias-like small things.
+      EXPECT_LE(used.copies, 40) << precision;
+      EXPECT_LE(used.fences, 80) << precision;
+    }
+    if (comm.is_root()) std::printf("a step in %s: %d fences, %d copies\n", precision, first.fences, first.copies);
+  }
+}
+
+TEST_F(StepResources, LoggingAllocatesNothingEither) {
+  const Communicator comm = Communicator::world();
+  enable_log(false);
+  const auto run = [&](int steps, int log_every) {
+    Trainer trainer(config("fp32", steps, log_every), comm);
+    const Counts before = counts;
+    trainer.run();
+    return counts - before;
+  };
+  // What a run allocates beside its steps (the last evaluation and checkpoint) is the same each time.
+  const Counts few = run(10, 1000), many = run(40, 1000), few_logged = run(10, 1), many_logged = run(40, 1);
+  EXPECT_EQ(few.allocations, many.allocations);
+  EXPECT_EQ(few_logged.allocations, many_logged.allocations);
+  EXPECT_EQ(few.allocations, few_logged.allocations);
+  // Per step: a fixed number of fences and copies, with logging a few more.
+  const Counts thirty = many - few, thirty_logged = many_logged - few_logged;
+  EXPECT_EQ(thirty.fences % 30, 0);
+  EXPECT_EQ(thirty.copies % 30, 0);
+  EXPECT_EQ(thirty_logged.fences % 30, 0);
+  EXPECT_EQ(thirty_logged.copies % 30, 0);
+  EXPECT_LE((thirty_logged.copies - thirty.copies) / 30, 4);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What users get wrong: a message and an exit status of its own for each, on one rank and on four, with
+no hang, and with nothing overwritten."""
+import os
+import unittest
+
+import program
+from program import LockstepTest, idx_file, idx_images, idx_labels, snapshot
+
+RANKS = (1, 4)
+
+
+class BadInput(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        # An earlier run, which must stay as it is whatever is wrong with the next one.
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        self.before = snapshot(self.folder / "run")
+        self.assertIn("metrics.csv", self.before)
+
+    def check(self, status, words, *arguments, allowed=()):
+        for ranks in RANKS:
+            with self.subTest(ranks=ranks):
+                here = set(os.listdir(self.folder))
+                self.refused(status, words, *arguments, ranks=ranks)
+                self.assertEqual(snapshot(self.folder / "run"), self.before, "the earlier run was changed")
+                self.assertEqual(set(os.listdir(self.folder)) - here, set(allowed), "something was left behind")
+
+    def train(self, status, words, *overrides):
+        self.check(status, words, "train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides)
+
+    def dataset(self, name="data.h5", classes=10, size=28):
+        images = idx_images(self.folder / "images", 40, size, size)
+        labels = idx_labels(self.folder / "labels", 40, classes)
+        self.lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 8, "--output", name)
+        return self.folder / name
+
+    def test_missing_data_file(self):
+        self.train(66, ["nothing.h5", "no such file"], "data={file: nothing.h5}")
+
+    def test_missing_deck(self):
+        self.check(66, ["nothing.yaml", "no such file"], "train", "nothing.yaml")
+
+    def test_missing_weights(self):
+        self.train(66, ["nothing.h5"], "model.weights=nothing.h5")
+
+    def test_truncated_hdf5(self):
+        path = self.dataset()
+        content = path.read_bytes()
+        for size in (len(content) // 2, 100, 0):
+            path.write_bytes(content[:size])
+            self.train(65, ["data.h5"], "data={file: data.h5}")
+
+    def test_damaged_hdf5(self):
+        path = self.dataset()
+        content = bytearray(path.read_bytes())
+        middle = len(content) // 2
+        content[middle] ^= 0xFF
+        path.write_bytes(content)
+        self.train(65, ["data.h5"], "data={file: data.h5}")
+
+    def test_labels_outside_the_classes(self):
+        self.dataset(classes=12)
+        self.train(65, ["data.h5", "class 10"], "data={file: data.h5}")
+
+    def test_images_of_another_shape(self):
+        self.dataset(size=20)
+        self.train(65, ["data.h5", "20×20×1", "28×28×1"], "data={file: data.h5}", "model={preset: simple_cnn}")
+
+    def test_idx_with_a_wrong_magic_number(self):
+        bad = idx_file(self.folder / "images", [1] * 40, 40, 1, 1, magic=0x00000D03)
+        labels = idx_labels(self.folder / "labels", 40)
+        self.check(65, ["images", "wrong magic number 0x00000d03"], "import", "idx", "--images", bad, "--labels", labels,
+                   "--output", "new.h5")
+        self.check(65, ["labels", "wrong magic number"], "import", "idx", "--images", labels, "--labels", labels,
+                   "--output", "new.h5")
+
+    def test_idx_that_is_cut(self):
+        images = idx_images(self.folder / "images", 40)
+        images.write_bytes(images.read_bytes()[:1000])
+        labels = idx_labels(self.folder / "labels", 40)
+        self.check(65, ["images", "truncated"], "import", "idx", "--images", images, "--labels", labels, "--output", "new.h5")
+
+    def test_import_overwrites_nothing(self):
+        path = self.dataset()
+        content = path.read_bytes()
+        self.check(73, ["data.h5"], "import", "idx", "--images", "images", "--labels", "labels", "--output", "data.h5")
+        self.assertEqual(path.read_bytes(), content)
+
+    def test_deck_with_a_tab(self):
+        self.write("bad.yaml", "run:\n\tsteps: 4\n")
+        self.check(78, ["bad.yaml:2:1", "a tab is used for indentation"], "train", "bad.yaml")
+
+    def test_unknown_key(self):
+        self.deck("bad.yaml", batch={"globl": 16})
+        self.check(78, ["bad.yaml:5:9: batch.globl: unknown key", "did you mean 'global'?"], "train", "bad.yaml")
+
+    def test_repeated_key(self):
+        path = self.deck("bad.yaml")
+        path.write_text(path.read_text() + "batch: {global: 8}\n")
+        self.check(78, ["bad.yaml:6:1: batch: repeated key"], "train", "bad.yaml")
+
+    def test_negative_batch(self):
+        self.train(78, ["batch.global: -16 is out of range"], "batch.global=-16")
+
+    def test_unwritable_output_folder(self):
+        self.write("file", "not a folder")
+        self.train(73, ["file/run"], "run.output_dir=file/run")
+        if os.geteuid() == 0:
+            return  # root may write anywhere
+        (self.folder / "closed").mkdir(mode=0o555)
+        self.train(73, ["closed/run"], "run.output_dir=closed/run")
+
+    def test_earlier_run_is_not_overwritten(self):
+        self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never")
+
+    def test_resume_of_another_run(self):
+        self.check(78, ["batch.global was 16 there and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8")
+        self.check(78, ["run.seed was 7 there and is 8"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
+        self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
+                   "model={layers: [flatten, {linear: {features: 10}}]}")
+
+    def test_broken_checkpoints(self):
+        for path in (self.folder / "run" / "checkpoints").iterdir():
+            path.write_bytes(path.read_bytes()[:2000])
+        self.before = snapshot(self.folder / "run")
+        self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8")
+
+    def test_contradictions(self):
+        self.train(78, ["model"], "model.preset=fc")
+        self.train(78, ["data"], "data.file=x.h5")
+        self.train(78, ["epochs"], "run={output_dir: run}")
+
+    def test_layers_that_do_not_fit(self):
+        self.train(78, ["deck.yaml", "put a flatten before it"], "model.layers.0=relu")
+
+    def test_targets_of_another_kind(self):
+        self.train(65, ["classes", "mse"], "loss={type: mse}")
+        self.train(65, ["cross_entropy"], "data={synthetic: {kind: linear}}", "model={layers: [{linear: {features: 1}}]}")
+
+    def test_provider_that_is_not_there(self):
+        self.train(78, ["providers.matmul"], "providers.matmul=mkl")
+
+
+class BadUsage(LockstepTest):
+    def test_command_line(self):
+        self.deck()
+        for arguments in ([], ["trian"], ["train"], ["train", "deck.yaml", "--fast"], ["train", "deck.yaml", "seed"],
+                          ["check", "deck.yaml", "--ranks", "0"], ["import"], ["import", "idx"], ["evaluate", "deck.yaml"]):
+            for ranks in RANKS:
+                with self.subTest(arguments=arguments, ranks=ranks):
+                    self.refused(64, [], *arguments, ranks=ranks)
+        self.assertFalse((self.folder / "run").exists())
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Real data: MNIST's 10,000 test images, 9,000 to train on and 1,000 to validate. Arguments: the tests to run."""
+import unittest
+
+import program
+from program import SOURCE, LockstepTest, data_dir, summary
+
+MNIST = data_dir() and data_dir() / "mnist"
+
+
+@unittest.skipUnless(MNIST and (MNIST / "t10k-images-idx3-ubyte.gz").exists(),
+                     "no MNIST: neither LOCKSTEP_DATA_DIR nor ../shared/data has mnist/t10k-images-idx3-ubyte.gz")
+class Mnist(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.lockstep("import", "idx", "--images", MNIST / "t10k-images-idx3-ubyte.gz", "--labels", MNIST / "t10k-labels-idx1-ubyte.gz",
+                      "--validation", 1000, "--output", "mnist.h5")
+
+    def train(self, deck, target, *overrides, ranks, limit):
+        """As far as the target, within the deck's epochs."""
+        self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", f"run.target.value={target}", *overrides, ranks=ranks, limit=limit)
+        report = summary(self.folder / "run")
+        self.assertGreaterEqual(report["validation"]["accuracy"], target, report)
+        self.assertLessEqual(report["epochs"], 10)
+        return report
+
+    def test_short(self):
+        self.assertIn("9000×28×28×1", self.lockstep("inspect", "mnist.h5").out)
+        self.train("mnist_fc.yaml", 0.9, "model.features=[128, 10]", "run.epochs=3", ranks=2, limit=60)
+
+
+class MnistAccuracy(Mnist):
+    """What the decks promise; a minute or more each."""
+
+    test_short = None
+
+    def test_fc(self):
+        self.train("mnist_fc.yaml", 0.955, ranks=1, limit=300)
+
+    def test_simple_cnn_on_1_rank(self):
+        self.train("mnist_simple_cnn.yaml", 0.98, ranks=1, limit=600)
+
+    def test_simple_cnn_on_2_ranks(self):
+        self.train("mnist_simple_cnn.yaml", 0.98, ranks=2, limit=600)
+
+
+if __name__ == "__main__":
+    program.main()

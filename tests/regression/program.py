@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the lockstep program as users do, on any number of ranks and never for longer than a limit."""
+import csv
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["LOCKSTEP_PROGRAM"]
+MPIEXEC = os.environ["LOCKSTEP_MPIEXEC"].split("|")
+SOURCE = pathlib.Path(os.environ["LOCKSTEP_SOURCE_DIR"])
+# Columns of metrics.csv that differ from run to run.
+TIMES = ("examples_per_s", "step_ms")
+
+
+class Result:
+    def __init__(self, status, out, err, seconds):
+        self.status, self.out, self.err, self.seconds = status, out, err, seconds
+
+    def errors(self):
+        return [line for line in self.err.splitlines() if line.startswith("error:")]
+
+    def __str__(self):
+        return f"status {self.status} after {self.seconds:.1f} s\n--- out\n{self.out}--- err\n{self.err}"
+
+
+def run(*arguments, ranks=1, cwd=None, limit=60):
+    """Ranks: a number, or None for the bare program without mpirun."""
+    prefix = [] if ranks is None or ranks == 1 else [*MPIEXEC, str(ranks)]
+    start = time.monotonic()
+    child = subprocess.Popen([*prefix, PROGRAM, *map(str, arguments)], cwd=cwd, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        child.terminate()  # mpirun then ends its ranks
+        try:
+            out, err = child.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            out, err = child.communicate()
+        raise AssertionError(f"still running after {limit} s: {arguments} on {ranks} ranks\n{out}{err}") from None
+    return Result(child.returncode, out, err, time.monotonic() - start)
+
+
+class LockstepTest(unittest.TestCase):
+    """A test in a folder of its own, which goes away with it."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def lockstep(self, *arguments, ranks=1, cwd=None, limit=60, status=0):
+        result = run(*arguments, ranks=ranks, cwd=cwd or self.folder, limit=limit)
+        self.assertEqual(result.status, status, f"{arguments} on {ranks} ranks: {result}")
+        return result
+
+    def refused(self, status, words, *arguments, ranks=1, cwd=None):
+        """It must end with this status and one line that says these words."""
+        result = self.lockstep(*arguments, ranks=ranks, cwd=cwd, status=status)
+        self.assertEqual(len(result.errors()), 1, result)
+        for word in words:
+            self.assertIn(word, result.errors()[0])
+        self.assertNotIn("fault of Lockstep", result.err)
+        self.assertNotRegex(result.err, "terminate called|Segmentation|Assertion")
+        return result
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def deck(self, name="deck.yaml", **sections):
+        """A small deck; keyword arguments replace its sections (None: leaves one out)."""
+        deck = {
+            "run": {"steps": 4, "output_dir": "run", "log_every": 1, "seed": 7},
+            "data": {"synthetic": {"kind": "glyphs", "train": 64, "validation": 20}},
+            "model": {"layers": ["flatten", {"linear": {"features": 16}}, "relu", {"linear": {"features": 10}}]},
+            "optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9},
+            "batch": {"global": 16},
+        }
+        deck.update(sections)
+        text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in deck.items() if value is not None)
+        return self.write(name, text)
+
+
+def idx_file(path, values, *extents, magic=None):
+    """An IDX file of u8 values; gzipped when its name says so."""
+    head = struct.pack(">I", magic if magic is not None else 0x0800 + len(extents))
+    content = head + struct.pack(f">{len(extents)}I", *extents) + bytes(values)
+    (gzip.open if str(path).endswith(".gz") else open)(path, "wb").write(content)
+    return path
+
+
+def idx_images(path, count, height=28, width=28):
+    """Images of which each class is bright in another place."""
+    values = bytearray(count * height * width)
+    for i in range(count):
+        for k in range(height * width):
+            values[i * height * width + k] = 200 if (k // 7) % 10 == i % 10 else (31 * k + 17 * i) % 60
+    return idx_file(path, values, count, height, width)
+
+
+def idx_labels(path, count, classes=10):
+    return idx_file(path, [i % classes for i in range(count)], count)
+
+
+def metrics(folder):
+    with open(pathlib.Path(folder) / "metrics.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def without_times(rows):
+    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+
+
+def summary(folder):
+    return json.loads((pathlib.Path(folder) / "summary.json").read_text())
+
+
+def snapshot(folder):
+    """Every file below, with its content and time of change."""
+    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
+            for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file()}
+
+
+def data_dir():
+    named = os.environ.get("LOCKSTEP_DATA_DIR")
+    path = pathlib.Path(named) if named else SOURCE.parent / "shared" / "data"
+    return path if path.is_dir() else None
+
+
+def main():
+    """Exit status 77, ctest's "skipped", when nothing at all could run."""
+    program = unittest.main(verbosity=2, exit=False)
+    result = program.result
+    if result.wasSuccessful() and result.testsRun and len(result.skipped) == result.testsRun:
+        sys.exit(77)
+    sys.exit(0 if result.wasSuccessful() else 1)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A run that was stopped and went on equals one that was not, bit for bit; so does the same run twice."""
+import shutil
+import unittest
+
+import program
+from program import LockstepTest, metrics, summary, without_times
+
+# Dropout, momentum, warm-up, a ragged last batch, several epochs with evaluations between them; logged rows and
+# evaluations fall on steps that are no multiples of anything that the interruption is.
+DECK = {
+    "run": {"steps": 100, "output_dir": "run", "log_every": 10, "seed": 7},
+    "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}, "normalize": {"mean": [0.13], "std": [0.31]}},
+    "model": {"layers": [{"conv2d": {"filters": 4, "kernel": 5, "stride": 2}}, "relu", {"max_pool": {"kernel": 2}}, "flatten",
+                         {"dropout": {"rate": 0.2}}, {"linear": {"features": 24}}, "relu", {"linear": {"features": 10}}]},
+    "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.0001},
+    "schedule": {"type": "constant", "warmup_steps": 45},
+    "batch": {"global": 33, "micro": 9},
+}
+LAST = "checkpoints/step-00000100.h5"
+
+
+class Resume(LockstepTest):
+    def folder_of(self, name, **sections):
+        self.deck(f"{name}/deck.yaml", **{**DECK, **sections})
+        return self.folder / name
+
+    def train(self, folder, *overrides, ranks):
+        return self.lockstep("train", "deck.yaml", *overrides, ranks=ranks, cwd=folder)
+
+    def expect_same(self, a, b):
+        self.assertEqual(without_times(metrics(a / "run")), without_times(metrics(b / "run")))
+        self.assertTrue((a / "run" / LAST).read_bytes() == (b / "run" / LAST).read_bytes(), "the last checkpoints differ")
+
+    def uninterrupted(self, ranks, **sections):
+        folder = self.folder_of("whole", **sections)
+        self.train(folder, ranks=ranks)
+        rows = metrics(folder / "run")
+        self.assertEqual([row["step"] for row in rows if row["split"] == "train"], [str(s) for s in range(10, 101, 10)])
+        self.assertEqual([row["step"] for row in rows if row["split"] == "validation"], [str(s) for s in (16, 32, 48, 64, 80, 96, 100)])
+        self.assertIsNone(summary(folder / "run")["resumed_from"])
+        return folder
+
+    def stopped_at_37(self, ranks):
+        whole = self.uninterrupted(ranks)
+        parts = self.folder_of("parts")
+        self.train(parts, "run.steps=37", ranks=ranks)
+        self.assertEqual(summary(parts / "run")["steps"], 37)
+        second = self.train(parts, ranks=ranks)
+        self.assertIn("step-00000037.h5", summary(parts / "run")["resumed_from"], second)
+        self.expect_same(whole, parts)
+
+        third = self.train(parts, ranks=ranks)
+        self.assertIn("nothing is left to do", third.out)
+        self.expect_same(whole, parts)
+
+    def killed_after_37(self, ranks):
+        sections = {"checkpoint": {"every_steps": 37, "keep": 0}}
+        whole = self.uninterrupted(ranks, **sections)
+        again = self.folder / "again"
+        shutil.copytree(whole, again)
+        for name in ("step-00000074.h5", "step-00000100.h5"):
+            (again / "run" / "checkpoints" / name).unlink()
+        self.train(again, ranks=ranks)
+        self.expect_same(whole, again)
+
+    def test_stopped_at_37_on_1_rank(self):
+        self.stopped_at_37(1)
+
+    def test_stopped_at_37_on_2_ranks(self):
+        self.stopped_at_37(2)
+
+    def test_killed_after_37_on_1_rank(self):
+        self.killed_after_37(1)
+
+    def test_killed_after_37_on_2_ranks(self):
+        self.killed_after_37(2)
+
+    def test_a_damaged_last_checkpoint_is_passed_over(self):
+        whole = self.uninterrupted(1, checkpoint={"every_steps": 37, "keep": 0})
+        again = self.folder / "again"
+        shutil.copytree(whole, again)
+        last = again / "run" / LAST
+        last.write_bytes(last.read_bytes()[:3000])
+        result = self.train(again, ranks=1)
+        self.assertIn("warning:", result.err)
+        self.assertIn("step-00000074.h5", summary(again / "run")["resumed_from"])
+        self.expect_same(whole, again)
+
+    def test_the_same_twice(self):
+        for ranks in (1, 2):
+            a, b = self.folder_of(f"a{ranks}"), self.folder_of(f"b{ranks}")
+            self.train(a, ranks=ranks)
+            self.train(b, ranks=ranks)
+            self.expect_same(a, b)
+
+    def test_another_seed_is_another_run(self):
+        a, b = self.folder_of("a"), self.folder_of("b")
+        self.train(a, "run.steps=20", ranks=1)
+        self.train(b, "run.steps=20", "run.seed=8", ranks=1)
+        self.assertNotEqual(without_times(metrics(a / "run")), without_times(metrics(b / "run")))
+
+    def test_resume_from_a_file_into_another_folder(self):
+        whole = self.uninterrupted(1)
+        parts = self.folder_of("parts")
+        self.train(parts, "run.steps=37", ranks=1)
+        self.train(parts, "run.resume=run/checkpoints/step-00000037.h5", "run.output_dir=other", ranks=1)
+        last = [row for row in without_times(metrics(parts / "other")) if row["step"] == "100"]
+        self.assertEqual(last, [row for row in without_times(metrics(whole / "run")) if row["step"] == "100"])
+
+    def test_checkpoints_that_are_kept(self):
+        folder = self.folder_of("kept", checkpoint={"every_steps": 20, "keep": 3})
+        self.train(folder, ranks=1)
+        self.assertEqual(sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()),
+                         [f"step-{step:08}.h5" for step in (60, 80, 100)])
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "support/fixtures.hpp"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <stdexcept>
+
+#include "base/deck.hpp"
+#include "comm/communicator.hpp"
+
+namespace lockstep::test {
+
+double filled(std::uint64_t tag, std::uint64_t i) {
+  // splitmix64 (Steele et al. 2014), of which 24 bits are kept.
+  std::uint64_t z = tag * 0xD1342543DE82EF95u + i * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  z ^= z >> 31;
+  return (static_cast<double>(z >> 40) - 8388608.0) / 8388608.0;
+}
+
+std::vector<double> filling(std::uint64_t tag, std::int64_t count, double scale) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = scale * filled(tag, i);
+  return values;
+}
+
+void set_values(const Tensor& tensor, const std::vector<double>& values) {
+  if (static_cast<std::int64_t>(values.size()) != tensor.count()) throw std::logic_error("set_values: sizes differ");
+  dispatch_float(tensor.dtype, [&]<class T>(T) {
+    const std::vector<T> converted(values.begin(), values.end());
+    copy_from_host(ExecSpace(), converted.data(), tensor);
+  });
+}
+
+std::vector<double> values_of(const Tensor& tensor) {
+  std::vector<double> values(static_cast<std::size_t>(tensor.count()));
+  dispatch_float(tensor.dtype, [&]<class T>(T) {
+    std::vector<T> host(values.size());
+    copy_to_host(ExecSpace(), tensor, host.data());
+    std::copy(host.begin(), host.end(), values.begin());
+  });
+  return values;
+}
+
+std::vector<std::uint8_t> bytes_of(const Tensor& tensor) {
+  std::vector<std::uint8_t> bytes(tensor.bytes());
+  copy_to_host(ExecSpace(), tensor, bytes.data());
+  return bytes;
+}
+
+OwnedTensor make_tensor(DType dtype, const Shape& shape, const std::vector<double>& values) {
+  OwnedTensor tensor("test", dtype, shape);
+  set_values(tensor.get(), values);
+  return tensor;
+}
+
+OwnedTensor make_filled(DType dtype, const Shape& shape, std::uint64_t tag, double scale) {
+  return make_tensor(dtype, shape, filling(tag, shape.count(), scale));
+}
+
+OwnedTensor make_classes(const std::vector<std::int32_t>& classes) {
+  OwnedTensor tensor("test", DType::i32, {static_cast<std::int64_t>(classes.size())});
+  copy_from_host(ExecSpace(), classes.data(), tensor.get());
+  return tensor;
+}
+
+void poison(const Tensor& tensor) {
+  if (!tensor || tensor.bytes() == 0) return;
+  const std::vector<std::uint8_t> bytes(tensor.bytes(), 0xFF);
+  copy_from_host(ExecSpace(), bytes.data(), tensor);
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::max(1.0, std::abs(b[i])));
+  }
+  return largest;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  const Communicator comm = Communicator::world();
+  std::string name = (std::filesystem::temp_directory_path() / "lockstep-test-XXXXXX").string();
+  comm.together([&] {
+    if (comm.is_root() && mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder can be made");
+  });
+  comm.broadcast(name);
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  const Communicator comm = Communicator::world();
+  if (comm.size() > 1) comm.barrier();
+  std::error_code ignored;
+  if (comm.is_root()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::filesystem::path data_dir() {
+  const char* named = std::getenv("LOCKSTEP_DATA_DIR");
+  const std::filesystem::path path = named ? std::filesystem::path(named)
+                                           : std::filesystem::path(LOCKSTEP_SOURCE_DIR).parent_path() / "shared" / "data";
+  return std::filesystem::is_directory(path) ? path : std::filesystem::path();
+}
+
+std::string read_golden(const std::string& name) {
+  return read_text_file(std::string(LOCKSTEP_SOURCE_DIR) + "/tests/golden/" + name);
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/layer.hpp"
+
+namespace lockstep::test {
+
+/// One layer alone, with tensors of its own for everything. Whatever the layer has not said that it
+/// reads is poisoned before each call, and so is whatever it has to write: mistakes become NaN.
+class LayerHarness {
+ public:
+  struct Options {
+    DType dtype = DType::f64;
+    ProvidersConfig providers;
+    Activation fused = Activation::none;
+  };
+
+  /// `entry`: as in a deck's model.layers, "{linear: {features: 3}}". `inputs`: shapes of one example.
+  LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n, const Options& options);
+
+  Layer& layer() { return *layer_; }
+  std::size_t inputs() const { return x_.size(); }
+  std::size_t parameters() const { return parameter_.size(); }
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  const Tensor& x(std::size_t i) const { return x_[i].get(); }
+  const Tensor& parameter(std::size_t i) const { return parameter_[i].get(); }
+  const Shape& output_shape() const { return output_shape_; }  ///< with the batch
+
+  std::vector<double> forward(bool training = true);
+  struct Gradients {
+    std::vector<std::vector<double>> x, parameters;
+  };
+  /// After a forward. `wants_dx`: false as for a network's first layer.
+  Gradients backward(const std::vector<double>& dy, Store store = Store::replace, bool wants_dx = true);
+
+ private:
+  LayerTensors tensors(bool wants_dx);
+  StepContext context(bool training, Store store) const;
+
+  std::unique_ptr<Layer> layer_;
+  DType dtype_;
+  Shape output_shape_;
+  std::vector<ParameterSpec> specs_;
+  std::vector<OwnedTensor> x_, dx_, parameter_, gradient_;
+  OwnedTensor y_, dy_, saved_, workspace_;
+  std::vector<Tensor> x_views_, dx_views_, parameter_views_, gradient_views_;
+};
+
+/// One entry of a deck's model.layers.
+ListItem parse_layer(const std::string& entry);
+/// Several, as "[relu, {linear: {features: 3}}]".
+std::vector<ListItem> parse_layers(const std::string& list);
+
+/// Providers to try: auto, and each one that this build has, by name.
+std::vector<ProviderKind> provider_kinds();
+ProvidersConfig using_provider(ProviderKind kind);
+
+}  // namespace lockstep::test

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/data_config.hpp"
+
+#include "base/deck.hpp"
+#include "data/synthetic.hpp"
+#include "support/scratch.hpp"
+
+namespace lockstep::test {
+namespace {
+
+DataConfig config_of(const std::string& deck) {
+  DataConfig config;
+  read_config(parse_deck(deck, "deck.yaml"), config);
+  return config;
+}
+
+TEST(DataConfig, ReadsEverything) {
+  DataConfig config = config_of(
+      "file: mnist.h5\nnormalize: {mean: [0.1], std: [0.3]}\nshuffle: false\n"
+      "augment: {random_crop: 4, horizontal_flip: true}\ndrop_last: true\n");
+  EXPECT_EQ(config.file, "mnist.h5");
+  EXPECT_EQ(config.normalize.std, std::vector<double>{0.3});
+  EXPECT_FALSE(config.shuffle);
+  EXPECT_TRUE(config.drop_last);
+  EXPECT_EQ(config.augment.random_crop, 4);
+}
+
+TEST(DataConfig, SyntheticKindsHaveTheirOwnKeys) {
+  DataConfig config = config_of("synthetic: {kind: random, shape: [4, 4, 1], classes: 3, train: 20, validation: 5}\n");
+  const Datasets datasets = open_datasets(config, 1);
+  EXPECT_EQ(datasets.train->size(), 20);
+  EXPECT_EQ(datasets.validation->size(), 5);
+  EXPECT_EQ(datasets.train->format().input_shape, Shape({4, 4, 1}));
+}
+
+TEST(DataConfig, ResolvedDeckReadsBack) {
+  for (const char* deck : {"file: a.h5\n", "synthetic: {kind: glyphs, train: 9}\nnormalize: {mean: [0, 1], std: [1, 2]}\n",
+                           "synthetic: {kind: linear, outputs: 2}\n"}) {
+    DataConfig config = config_of(deck);
+    const std::string text = write_config(config);
+    DataConfig again = config_of(text);
+    EXPECT_EQ(write_config(again), text);
+  }
+}
+
+TEST(DataConfig, RefusesContradictions) {
+  const auto refused = [](const std::string& deck, const std::string& part) {
+    expect_error(ExitStatus::bad_deck, part, [&] { config_of(deck); });
+  };
+  refused("shuffle: true\n", "one of them must be");
+  refused("file: a.h5\nsynthetic: {kind: glyphs}\n", "stands beside file");
+  refused("synthetic: {train: 3}\n", "kind");
+  refused("synthetic: {kind: glyph}\n", "did you mean 'glyphs'");
+  refused("synthetic: {kind: glyphs, features: 3}\n", "features");
+  refused("synthetic: {kind: random}\n", "must have one entry");
+  refused("synthetic: {kind: random, shape: [1000000, 1000000, 3]}\n", "larger than any example");
+  refused("synthetic: {kind: glyphs, train: 0}\n", "out of range");
+  refused("file: a.h5\nnormalize: {mean: [0.1, 0.2], std: [1]}\n", "as many entries as mean");
+  refused("file: a.h5\nnormalize: {}\n", "as many entries as mean");
+  refused("file: a.h5\nnormalize: {mean: [0.1], std: [0]}\n", "out of range");
+}
+
+}  // namespace
+}  // namespace lockstep::test

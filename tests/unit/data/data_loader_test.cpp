@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/data_loader.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "data/memory_dataset.hpp"
+#include "support/scratch.hpp"
+
+namespace lockstep::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+MemoryDataset numbered(std::int64_t size) {
+  constexpr std::int64_t pixels = 12;
+  Bytes inputs(static_cast<std::size_t>(size * pixels)), targets(static_cast<std::size_t>(size) * 4);
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<std::byte>(i * 7 % 251);
+  for (std::int32_t i = 0; i < size; ++i) std::memcpy(targets.data() + 4 * i, &i, 4);
+  return {"numbered", size, {{2, 3, 2}, DType::u8, {}, DType::i32}, inputs, targets};
+}
+
+/// Reads only up to a limit, and can be slow.
+class FaultyDataset final : public Dataset {
+ public:
+  FaultyDataset(int good_reads, int milliseconds) : good_reads_(good_reads), milliseconds_(milliseconds) {}
+  std::int64_t size() const override { return 100; }
+  const ExampleFormat& format() const override { return format_; }
+  std::string description() const override { return "faulty"; }
+  void read(std::span<const std::int64_t>, void*, void*) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
+    if (good_reads_-- == 0) throw Error(ExitStatus::bad_data, "faulty: no more");
+  }
+  void check_classes(std::int64_t) const override {}
+
+ private:
+  ExampleFormat format_{{3}, DType::f32, {}, DType::i32};
+  mutable int good_reads_;
+  int milliseconds_;
+};
+
+TEST(DataLoader, GivesWhatDirectReadsGive) {
+  const MemoryDataset dataset = numbered(37);
+  const Sampler::Options options{.dataset_size = 37, .global_batch = 10, .seed = 2, .epochs = 3, .rank = 1, .ranks = 3};
+  for (const int depth : {2, 3, 8}) {
+    DataLoader loader(dataset, Sampler(options), 4, {}, 2, depth);
+    Sampler direct(options);
+    while (auto plan = direct.next()) {
+      const HostBatch* batch = loader.next();
+      ASSERT_NE(batch, nullptr);
+      EXPECT_EQ(batch->plan.examples, plan->examples);
+      EXPECT_EQ(batch->plan.after, plan->after);
+      Bytes inputs(plan->examples.size() * 12), targets(plan->examples.size() * 4);
+      dataset.read(plan->examples, inputs.data(), targets.data());
+      EXPECT_EQ(std::memcmp(batch->inputs.data(), inputs.data(), inputs.size()), 0);
+      EXPECT_EQ(std::memcmp(batch->targets.data(), targets.data(), targets.size()), 0);
+    }
+    EXPECT_EQ(loader.next(), nullptr);
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+}
+
+TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
+  const MemoryDataset dataset = numbered(100);
+  DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 1, .shuffle = false, .epochs = 1}), 1, {}, 0, 2);
+  for (std::int64_t i = 0; i < 100; ++i) {
+    const HostBatch* batch = loader.next();
+    if (i % 25 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the thread would overwrite it now
+    EXPECT_EQ(batch->plan.examples[0], i);
+    std::int32_t target = -1;
+    std::memcpy(&target, batch->targets.data(), 4);
+    EXPECT_EQ(target, i);
+  }
+}
+
+TEST(DataLoader, RanksWithoutExamplesGetEmptyBatches) {
+  const MemoryDataset dataset = numbered(5);
+  DataLoader loader(dataset, Sampler({.dataset_size = 5, .global_batch = 2, .epochs = 1, .rank = 3, .ranks = 4}), 1, {}, 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(loader.next()->size(), 0);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(DataLoader, CarriesExceptionsOver) {
+  const FaultyDataset dataset(2, 0);
+  DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 4}), 4, {}, 0);
+  EXPECT_NE(loader.next(), nullptr);
+  EXPECT_NE(loader.next(), nullptr);
+  expect_error(ExitStatus::bad_data, "faulty: no more", [&] { loader.next(); });
+  expect_error(ExitStatus::bad_data, "faulty: no more", [&] { loader.next(); });
+}
+
+TEST(DataLoader, StopsAtAnyTime) {
+  for (int taken = 0; taken < 6; ++taken)
+    for (const int milliseconds : {0, 2}) {
+      const FaultyDataset dataset(4, milliseconds);
+      DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 4}), 4, {}, 0);
+      for (int i = 0; i < std::min(taken, 4); ++i) loader.next();
+    }
+  const MemoryDataset dataset = numbered(10);
+  for (int i = 0; i < 200; ++i) DataLoader(dataset, Sampler({.dataset_size = 10, .global_batch = 2}), 2, {}, 0);
+}
+
+TEST(DataLoader, ShareLargerThanTheRoomIsAnError) {
+  const MemoryDataset dataset = numbered(10);
+  DataLoader loader(dataset, Sampler({.dataset_size = 10, .global_batch = 4}), 3, {}, 0);
+  expect_error(ExitStatus::internal, "room for 3", [&] { loader.next(); });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/import_text.hpp"
+
+#include "io/hdf5.hpp"
+#include "support/scratch.hpp"
+
+namespace lockstep::test {
+namespace {
+
+ImportTextOptions options_in(const ScratchFolder& folder, const std::string& text, double validation) {
+  write_file(folder / "t.txt", text);
+  return {folder / "t.txt", folder / "t.h5", validation, false};
+}
+
+std::vector<std::int32_t> tokens_of(const std::string& path, const std::string& split) {
+  const Hdf5File file = Hdf5File::open(path);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.info(split).count()));
+  file.read(split, StoredType::of(DType::i32), tokens.data());
+  return tokens;
+}
+
+TEST(ImportText, TokensAreCharactersInOrder) {
+  const ScratchFolder folder;
+  const auto options = options_in(folder, "banana bandana", 0.25);
+  EXPECT_EQ(import_text(options), options.output + ": 10 characters to train on, 4 to validate on, 5 distinct");
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens"), (std::vector<std::int32_t>{2, 1, 4, 1, 4, 1, 0, 2, 1, 4}));
+  EXPECT_EQ(tokens_of(options.output, "/validation/tokens"), (std::vector<std::int32_t>{3, 1, 4, 1}));
+  const Hdf5File file = Hdf5File::open(options.output);
+  EXPECT_EQ(file.read_text("/vocabulary"), " abdn");
+  EXPECT_EQ(to_string(file.info("/train/tokens").type), "u8");
+}
+
+TEST(ImportText, CodePointsAreTokens) {
+  const ScratchFolder folder;
+  const auto options = options_in(folder, "aα€😀a", 0);
+  import_text(options);
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens"), (std::vector<std::int32_t>{0, 1, 2, 3, 0}));
+  const Hdf5File file = Hdf5File::open(options.output);
+  EXPECT_EQ(file.read_text("/vocabulary"), "aα€😀");
+  EXPECT_FALSE(file.has("/validation/tokens"));
+}
+
+TEST(ImportText, LargeVocabulariesGetWiderTokens) {
+  const ScratchFolder folder;
+  std::vector<std::uint32_t> points;
+  for (std::uint32_t point = 0x100; point < 0x300; ++point) points.push_back(point);
+  const auto options = options_in(folder, encode_utf8(points), 0);
+  import_text(options);
+  EXPECT_EQ(to_string(Hdf5File::open(options.output).info("/train/tokens").type), "u16");
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens").back(), 511);
+}
+
+TEST(ImportText, Utf8ThereAndBack) {
+  const std::vector<std::uint32_t> points{1, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF};
+  EXPECT_EQ(decode_utf8(encode_utf8(points), "x"), points);
+}
+
+TEST(ImportText, RefusesWhatIsNoText) {
+  for (const std::string bad : {"ab\xff", "ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xe2\x82", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80",
+                                "ab\xe0\x80\x80", "ab\xf0\x80\x80\x80", "ab\xc3z"})
+    expect_error(ExitStatus::bad_data, "x.txt: byte 2 is no UTF-8", [&] { decode_utf8(bad, "x.txt"); });
+  expect_error(ExitStatus::bad_data, "byte 1 is 0", [&] { decode_utf8(std::string("a\0b", 3), "x.txt"); });
+  const ScratchFolder folder;
+  expect_error(ExitStatus::bad_data, "is empty", [&] { import_text(options_in(folder, "", 0)); });
+  auto options = options_in(folder, "abc", 1.0);
+  expect_error(ExitStatus::bad_usage, "is no fraction", [&] { import_text(options); });
+  options.validation = 0.9;
+  expect_error(ExitStatus::bad_usage, "leaves nothing to train on", [&] { import_text(options); });
+  options.file = folder / "none.txt";
+  expect_error(ExitStatus::missing_file, "none.txt", [&] { import_text(options); });
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"t.txt"});
+}
+
+TEST(ImportText, KeepsExistingFiles) {
+  const ScratchFolder folder;
+  auto options = options_in(folder, "abc", 0);
+  write_file(options.output, "mine");
+  expect_error(ExitStatus::cannot_create, "exists already", [&] { import_text(options); });
+  EXPECT_EQ(read_file(options.output), "mine");
+  options.overwrite = true;
+  import_text(options);
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens").size(), 3u);
+}
+
+TEST(ImportShakespeare, HasTheNumbersOfItsReadMe) {
+  ImportTextOptions options;
+  options.file = real_data("text/tinyshakespeare.txt");
+  if (options.file.empty()) GTEST_SKIP() << "no tinyshakespeare.txt in ../shared/data or LOCKSTEP_DATA_DIR";
+  const ScratchFolder folder;
+  options.output = folder / "text.h5";
+  options.validation = 0.1;
+  EXPECT_EQ(import_text(options), options.output + ": 1003854 characters to train on, 111540 to validate on, 65 distinct");
+}
+
+}  // namespace
+}  // namespace lockstep::test

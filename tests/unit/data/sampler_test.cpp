@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/sampler.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/scratch.hpp"
+
+namespace lockstep::test {
+namespace {
+
+using Batches = std::vector<std::vector<std::int64_t>>;
+
+std::vector<BatchPlan> plans_of(Sampler sampler, std::size_t most = 1000) {
+  std::vector<BatchPlan> plans;
+  while (plans.size() < most) {
+    auto plan = sampler.next();
+    if (!plan) break;
+    plans.push_back(*plan);
+  }
+  return plans;
+}
+
+/// The global batches that `ranks` ranks see together, in the order of their ranks.
+Batches global_batches(Sampler::Options options, int ranks) {
+  Batches batches;
+  for (int rank = 0; rank < ranks; ++rank) {
+    options.rank = rank;
+    options.ranks = ranks;
+    const auto plans = plans_of(Sampler(options));
+    batches.resize(plans.size());
+    for (std::size_t b = 0; b < plans.size(); ++b) {
+      EXPECT_EQ(static_cast<std::size_t>(plans[b].first), batches[b].size());
+      batches[b].insert(batches[b].end(), plans[b].examples.begin(), plans[b].examples.end());
+      EXPECT_GE(plans[b].global_examples, static_cast<std::int64_t>(batches[b].size()));
+    }
+  }
+  return batches;
+}
+
+TEST(Share, CoversAllAndDiffersByOne) {
+  for (const std::int64_t total : {0, 1, 2, 7, 96, 97})
+    for (int ranks = 1; ranks < 9; ++ranks) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Share share = share_of(total, rank, ranks);
+        EXPECT_EQ(share.first, next);
+        EXPECT_LE(share.count - total / ranks, 1);
+        EXPECT_GE(share.count, total / ranks);
+        next += share.count;
+      }
+      EXPECT_EQ(next, total);
+    }
+}
+
+TEST(Sampler, EachExampleOnceAnEpochForAnyRanksAndBatch) {
+  for (const std::int64_t size : {1, 10, 97})
+    for (const std::int64_t batch : {1, 3, 10, 64, 200})
+      for (const int ranks : {1, 2, 3, 4, 7}) {
+        const auto batches = global_batches({.dataset_size = size, .global_batch = batch, .seed = 5, .epochs = 2}, ranks);
+        std::vector<int> seen(static_cast<std::size_t>(size), 0);
+        for (const auto& examples : batches)
+          for (const auto example : examples) ++seen[static_cast<std::size_t>(example)];
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), 2), size) << size << " " << batch << " " << ranks;
+      }
+}
+
+TEST(Sampler, SameGlobalBatchesForAnyNumberOfRanks) {
+  const Sampler::Options options{.dataset_size = 101, .global_batch = 17, .seed = 3, .epochs = 3};
+  const auto one = global_batches(options, 1);
+  for (const int ranks : {2, 3, 4, 20}) EXPECT_EQ(one, global_batches(options, ranks));
+}
+
+TEST(Sampler, OrderDependsOnSeedAndEpochOnly) {
+  const Sampler::Options options{.dataset_size = 50, .global_batch = 50, .seed = 3, .epochs = 2};
+  Sampler::Options other = options;
+  other.seed = 4;
+  const auto first = global_batches(options, 1), again = global_batches(options, 1);
+  EXPECT_EQ(first, again);
+  EXPECT_NE(first[0], first[1]);
+  EXPECT_NE(first[0], global_batches(other, 1)[0]);
+}
+
+TEST(Sampler, FileOrderWithoutShuffle) {
+  const auto batches = global_batches({.dataset_size = 5, .global_batch = 2, .shuffle = false, .epochs = 2}, 1);
+  EXPECT_EQ(batches, (Batches{{0, 1}, {2, 3}, {4}, {0, 1}, {2, 3}, {4}}));
+}
+
+TEST(Sampler, CountsAndMarksTheRaggedEnd) {
+  const Sampler sampler({.dataset_size = 10, .global_batch = 4, .epochs = 1});
+  EXPECT_EQ(sampler.batches_per_epoch(), 3);
+  const auto plans = plans_of(sampler);
+  ASSERT_EQ(plans.size(), 3u);
+  EXPECT_FALSE(plans[1].last_of_epoch);
+  EXPECT_TRUE(plans[2].last_of_epoch);
+  EXPECT_EQ(plans[2].global_examples, 2);
+}
+
+TEST(Sampler, DropLast) {
+  Sampler::Options options{.dataset_size = 10, .global_batch = 4, .drop_last = true, .epochs = 2};
+  const auto plans = plans_of(Sampler(options));
+  ASSERT_EQ(plans.size(), 4u);
+  EXPECT_TRUE(plans[1].last_of_epoch);
+  EXPECT_EQ(plans[2].epoch, 1);
+  for (const auto& plan : plans) EXPECT_EQ(plan.global_examples, 4);
+  options.global_batch = 11;
+  expect_error(ExitStatus::bad_deck, "leaves no batch", [&] { Sampler{options}; });
+}
+
+TEST(Sampler, GoesOnFromAnyPosition) {
+  const Sampler::Options options{.dataset_size = 23, .global_batch = 5, .seed = 8, .epochs = 3, .rank = 1, .ranks = 2};
+  const auto all = plans_of(Sampler(options));
+  for (std::size_t done = 0; done < all.size(); ++done) {
+    const SamplerPosition start = done == 0 ? SamplerPosition{} : all[done - 1].after;
+    const auto rest = plans_of(Sampler(options, start));
+    ASSERT_EQ(rest.size(), all.size() - done);
+    for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i].examples, all[done + i].examples);
+  }
+  // The end of an epoch may also be said as "all examples given out".
+  EXPECT_EQ(plans_of(Sampler(options, {0, 23}))[0].examples, all[5].examples);
+  EXPECT_TRUE(plans_of(Sampler(options, all.back().after)).empty());
+}
+
+TEST(Sampler, EndlessWithoutEpochs) {
+  EXPECT_EQ(plans_of(Sampler({.dataset_size = 3, .global_batch = 2})).size(), 1000u);
+}
+
+/// Every place is equally likely for every example (a chi-squared test with a fixed seed).
+TEST(Sampler, ShufflesEvenly) {
+  constexpr int n = 6, epochs = 6000;
+  int counts[n][n] = {};
+  for (const auto& plan : plans_of(Sampler({.dataset_size = n, .global_batch = n, .seed = 1, .epochs = epochs}), epochs))
+    for (std::size_t place = 0; place < n; ++place) ++counts[plan.examples[place]][place];
+  double chi_squared = 0;
+  for (const auto& row : counts)
+    for (const int count : row) chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
+  EXPECT_LT(chi_squared, 52.6);  // 25 degrees of freedom: exceeded by chance once in a thousand
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/hdf5.hpp"
+
+#include <unistd.h>
+
+#include <numeric>
+
+#include "io/checksum.hpp"
+#include "support/scratch.hpp"
+
+namespace lockstep::test {
+namespace {
+
+const StoredType f32 = StoredType::of(DType::f32);
+
+std::string small_file(const ScratchFolder& folder, const std::string& name) {
+  std::vector<float> values(60);
+  std::iota(values.begin(), values.end(), 0.0F);
+  Hdf5File file = Hdf5File::create(folder / name);
+  write_checked(file, "/a/b/values", f32, {5, 3, 4}, values.data());
+  write_text_checked(file, "/note", "two\nlines");
+  file.close();
+  return folder / name;
+}
+
+TEST(Hdf5, WritesWhatItReads) {
+  const ScratchFolder folder;
+  const Hdf5File file = Hdf5File::open(small_file(folder, "x.h5"));
+  EXPECT_EQ(file.datasets(), (std::vector<std::string>{"/a/b/values", "/note"}));
+  EXPECT_TRUE(file.has("/a/b/values"));
+  EXPECT_FALSE(file.has("/a/c/values"));
+  const StoredArray info = file.info("/a/b/values");
+  EXPECT_EQ(to_string(info.type), "f32");
+  EXPECT_EQ(extents_text(info.extents), "5×3×4");
+  std::vector<double> wide(60);
+  file.read("/a/b/values", StoredType::of(DType::f64), wide.data());
+  EXPECT_EQ(wide[59], 59.0);
+  EXPECT_EQ(file.read_text("/note"), "two\nlines");
+  EXPECT_EQ(file.attribute("/note", "xxh3")->size(), 16u);
+  EXPECT_FALSE(file.attribute("/note", "other"));
+}
+
+TEST(Hdf5, ReadsRows) {
+  const ScratchFolder folder;
+  const Hdf5File file = Hdf5File::open(small_file(folder, "x.h5"));
+  const Hdf5Rows rows = file.rows("/a/b/values", f32);
+  std::vector<float> two(24);
+  rows.read(2, 2, two.data());
+  EXPECT_EQ(two.front(), 24.0F);
+  EXPECT_EQ(two.back(), 47.0F);
+  expect_error(ExitStatus::bad_data, "/a/b/values: cannot be read", [&] { rows.read(4, 2, two.data()); });
+}
+
+TEST(Hdf5, TextsOfAnyLengthKeepTheirBytes) {
+  const ScratchFolder folder;
+  const std::string texts[] = {"", "x", std::string(100000, 'y'), "α·β = γ\n"};
+  Hdf5File file = Hdf5File::create(folder / "t.h5");
+  for (int i = 0; i < 4; ++i) file.write_text("/t" + std::to_string(i), texts[i]);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(file.read_text("/t" + std::to_string(i)), texts[i]);
+}
+
+TEST(Hdf5, EqualContentsAreEqualFiles) {
+  const ScratchFolder folder;
+  const std::string first = read_file(small_file(folder, "x.h5"));
+  ::sleep(1);  // a time stamp, if there were one, would differ
+  EXPECT_EQ(first, read_file(small_file(folder, "y.h5")));
+}
+
+TEST(Hdf5, SaysWhatIsWrongWithAFile) {
+  const ScratchFolder folder;
+  expect_error(ExitStatus::missing_file, "no such file", [&] { Hdf5File::open(folder / "none.h5"); });
+  expect_error(ExitStatus::missing_file, "no such file", [&] { Hdf5File::open(folder / "none/none.h5"); });
+  expect_error(ExitStatus::bad_data, "is a folder", [&] { Hdf5File::open(folder.path()); });
+  write_file(folder / "empty.h5", "");
+  expect_error(ExitStatus::bad_data, "is empty", [&] { Hdf5File::open(folder / "empty.h5"); });
+  write_file(folder / "text.h5", "this is a text, whatever its name says\n");
+  expect_error(ExitStatus::bad_data, "is not an HDF5 file", [&] { Hdf5File::open(folder / "text.h5"); });
+  expect_error(ExitStatus::cannot_create, "cannot be created", [&] { Hdf5File::create(folder / "none/new.h5"); });
+}
+
+TEST(Hdf5, RefusesFilesCutAtAnyLength) {
+  const ScratchFolder folder;
+  const std::string whole = read_file(small_file(folder, "x.h5"));
+  for (std::size_t length = 1; length < whole.size(); length += 13) {
+    write_file(folder / "cut.h5", whole.substr(0, length));
+    // Shorter than the format's first block, a file does not even say how long it was.
+    expect_error(ExitStatus::bad_data, length < 8 ? "is not an HDF5 file" : length < 48 ? "" : "is truncated",
+                 [&] { Hdf5File::open(folder / "cut.h5"); });
+  }
+}
+
+TEST(Hdf5, OddTypesAreNamed) {
+  EXPECT_EQ(to_string(StoredType::u16()), "u16");
+  EXPECT_FALSE(StoredType::u16().dtype());
+  EXPECT_EQ(StoredType::of(DType::i32).dtype(), DType::i32);
+}
+
+}  // namespace
+}  // namespace lockstep::test

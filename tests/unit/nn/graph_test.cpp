@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/graph.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "nn/model.hpp"
+#include "nn/model_config.hpp"
+#include "support/layer_harness.hpp"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+Graph graph_of(const std::string& layers, const Shape& input) { return Graph(test::parse_layers(layers), input); }
+
+std::string complaint(const std::string& layers, const Shape& input) {
+  try {
+    graph_of(layers, input);
+  } catch (const DeckError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("test:1:")) << "says where";
+    EXPECT_THAT(error.what(), HasSubstr("model")) << "and at which key";
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Graph, NamesShapesAndInputs) {
+  const Graph graph = graph_of("[{conv2d: {filters: 4, kernel: 3, padding: same, stride: 2}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 10}, name: last}]", {9, 7, 3});
+  const auto& nodes = graph.nodes();
+  ASSERT_EQ(nodes.size(), 5u);
+  EXPECT_EQ(nodes[0].name, "conv2d_1");
+  EXPECT_EQ(nodes[1].name, "relu_1");
+  EXPECT_EQ(nodes[4].name, "last");
+  EXPECT_EQ(nodes[0].inputs, std::vector<int>{GraphNode::data});
+  EXPECT_EQ(nodes[0].shape, (Shape{5, 4, 4}));
+  EXPECT_EQ(nodes[2].shape, (Shape{2, 2, 4}));
+  EXPECT_EQ(nodes[3].shape, Shape{16});
+  EXPECT_EQ(graph.output_shape(), Shape{10});
+  EXPECT_EQ(graph.parameter_count(), 4 * 3 * 9 + 4 + 160 + 10);
+  EXPECT_TRUE(nodes[1].view) << "relu is fused into the convolution";
+  EXPECT_TRUE(nodes[3].view);
+}
+
+TEST(Graph, RunningNumbersCountTypes) {
+  const Graph graph = graph_of("[{linear: {features: 3}}, relu, {linear: {features: 3}}, relu]", {2});
+  EXPECT_EQ(graph.nodes()[2].name, "linear_2");
+  EXPECT_EQ(graph.nodes()[3].name, "relu_2");
+}
+
+TEST(Graph, ReluIsFusedOnlyWhereNobodySeesWhatIsBefore) {
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {relu: {}, name: r}, {add: {}, from: [a, r]}]", {2}).nodes()[1].view);
+  EXPECT_FALSE(graph_of("[relu, {linear: {features: 3}}]", {2}).nodes()[0].view);
+  EXPECT_FALSE(graph_of("[{max_pool: {kernel: 2}}, relu, flatten]", {4, 4, 1}).nodes()[1].view);
+  EXPECT_FALSE(graph_of("[{conv2d: {filters: 1, kernel: 1}}, flatten, relu]", {4, 4, 1}).nodes()[2].view);
+}
+
+TEST(Graph, Mistakes) {
+  EXPECT_THAT(complaint("[{linear: {features: 3}}]", {4, 4, 1}), HasSubstr("put a flatten before it"));
+  EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
+  EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 5}}]", {4, 4, 1}), HasSubstr("larger than its padded input"));
+  EXPECT_THAT(complaint("[{conv2d: {filters: 4, kernel: 1, groups: 2}}]", {4, 4, 3}), HasSubstr("cannot be cut into 2 groups"));
+  EXPECT_THAT(complaint("[{max_pool: {kernel: 5}}]", {4, 4, 3}), HasSubstr("larger than its padded input"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, name: a}]", {4}), HasSubstr("a second layer is named 'a'"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: first}, {relu: {}, from: frist}]", {4}), HasSubstr("did you mean 'first'?"));
+  EXPECT_THAT(complaint("[{relu: {}, name: a, from: a}]", {4}), HasSubstr("no earlier layer"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {relu: {}, from: a}]", {4}), HasSubstr("nothing reads layer 'b'"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 2}, name: b}, {add: {}, from: [a, b]}]", {4}), HasSubstr("cannot sum 3 and 2"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}}, add]", {4}), HasSubstr("add has 1 input"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, from: [a, a]}]", {4}), HasSubstr("reads one input, 2 are named"));
+  EXPECT_THAT(complaint("[{relu: {}, name: a/b}]", {4}), HasSubstr("cannot be a layer's name"));
+}
+
+TEST(Graph, MoreInputsThanAnyLayerTakes) {
+  std::string from = "a";
+  for (int i = 0; i < 40; ++i) from += ", a";
+  EXPECT_THROW(Model(graph_of("[{linear: {features: 3}, name: a}, {add: {}, from: [" + from + "]}]", {2}), {}), Error);
+}
+
+TEST(Presets, AreWhatTheIssueSays) {
+  ModelConfig config;
+  read_config(parse_deck("preset: fc\n", "test"), config);
+  const Graph fc(config.resolved_layers(), {28, 28, 1});
+  EXPECT_EQ(fc.parameter_count(), 784 * 1024 + 1024 + 1024 * 1024 + 1024 + 10240 + 10);
+  ModelConfig other;
+  read_config(parse_deck("preset: simple_cnn\n", "test"), other);
+  const Graph cnn(other.resolved_layers(), {28, 28, 1});
+  EXPECT_EQ(cnn.parameter_count(), 25 * 32 + 32 + 25 * 32 * 64 + 64 + 49 * 64 * 1024 + 1024 + 10240 + 10);
+  EXPECT_EQ(cnn.output_shape(), Shape{10});
+}
+
+TEST(Model, FlopsOfLargeProducts) {
+  const Model model(graph_of("[{linear: {features: 3}}, relu, {linear: {features: 2}}]", {5}), {.dtype = DType::f64, .max_batch = 4});
+  // The first layer needs no gradient of the data.
+  EXPECT_EQ(model.training_flops(4), 2.0 * 4 * (2 * 15 + 3 * 6));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include "core/random.hpp"
+#include "nn/model.hpp"
+#include "support/fixtures.hpp"
+#include "support/layer_harness.hpp"
+#include "support/plain_model.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Builds random networks: chains, branches, sums of the same layer twice, everything read at last.
+class RandomNetwork {
+ public:
+  explicit RandomNetwork(std::uint64_t seed) : random_(seed, RandomPurpose::test) {
+    add("{conv2d: {filters: 3, kernel: 3, padding: same}}", {});
+    static const char* const image_layers[] = {"{conv2d: {filters: 3, kernel: 3, padding: same}}", "{relu: {}}",
+                                               "{dropout: {rate: 0.3}}", "{max_pool: {kernel: 3, stride: 1, padding: 1}}",
+                                               "{avg_pool: {kernel: 3, stride: 1, padding: 1}}", "{relu: {}}"};
+    stage(image_layers);
+    add("{flatten: {}}", {last()});
+    begin_ = names_.size() - 1;
+    add("{linear: {features: 4}}", {last()});
+    begin_ = names_.size() - 1;
+    static const char* const vector_layers[] = {"{linear: {features: 4}}", "{relu: {}}", "{dropout: {rate: 0.3}}",
+                                                "{flatten: {}}", "{relu: {}}", "{linear: {features: 4, bias: false}}"};
+    stage(vector_layers);
+  }
+
+  std::string list() const { return "[" + text_ + "]"; }
+
+ private:
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_.below(n, draws_++)); }
+  std::size_t last() const { return names_.size() - 1; }
+
+  void add(const std::string& layer, const std::vector<std::size_t>& from) {
+    std::string entry = layer.substr(0, layer.size() - 1) + ", name: n" + std::to_string(names_.size());
+    if (!from.empty()) {
+      entry += ", from: [";
+      for (const auto i : from) entry += (entry.back() == '[' ? "" : ", ") + names_[i], ++readers_[i];
+      entry += "]";
+    }
+    text_ += (text_.empty() ? "" : ", ") + entry + "}";
+    names_.push_back("n" + std::to_string(names_.size()));
+    readers_.push_back(0);
+  }
+
+  std::size_t any() { return begin_ + below(names_.size() - begin_); }
+
+  template <std::size_t count>
+  void stage(const char* const (&layers)[count]) {
+    const std::size_t steps = 2 + below(7);
+    for (std::size_t i = 0; i < steps; ++i) {
+      if (below(3) == 0) {
+        std::vector<std::size_t> from{any(), any()};
+        while (below(3) == 0) from.push_back(any());
+        add("{add: {}}", from);
+      } else {
+        add(layers[below(count)], {below(2) ? last() : any()});
+      }
+    }
+    std::vector<std::size_t> unread;
+    for (std::size_t i = begin_; i < names_.size(); ++i)
+      if (readers_[i] == 0) unread.push_back(i);
+    if (unread.size() > 1) add("{add: {}}", unread);
+  }
+
+  RandomStream random_;
+  std::uint64_t draws_ = 0;
+  std::size_t begin_ = 0;  ///< the first layer of this stage: all from here have one shape
+  std::string text_;
+  std::vector<std::string> names_;
+  std::vector<int> readers_;
+};
+
+std::vector<std::vector<double>> gradients_of(ParameterBuffer& parameters) {
+  std::vector<std::vector<double>> all;
+  for (const auto& parameter : parameters.parameters()) all.push_back(test::values_of(parameters.gradients(parameter)));
+  return all;
+}
+
+/// The arena, where layers use each other's memory, gives bit for bit what separate memory gives.
+void expect_same(const std::string& layers, const Shape& input, Purpose purpose) {
+  SCOPED_TRACE(layers);
+  constexpr std::int64_t max_batch = 3;
+  const auto items = test::parse_layers(layers);
+  const ProvidersConfig portable = test::using_provider(ProviderKind::portable);
+  Model model(Graph(items, input), {.dtype = DType::f64, .providers = portable, .max_batch = max_batch, .purpose = purpose});
+  StepContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
+  // The first round leaves the arena full of other numbers.
+  for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {
+    ++context.step;
+    test::PlainModel plain(Graph(items, input), DType::f64, n, portable);
+    plain.parameters().initialize(context.space, 8);
+    model.parameters().initialize(context.space, 8);
+    const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), static_cast<std::uint64_t>(50 + context.step));
+    const Tensor y = model.forward(context, x.get());
+    ASSERT_EQ(test::values_of(y), test::values_of(plain.forward(context, x.get())));
+    if (purpose == Purpose::inference) continue;
+    const auto dy = test::filling(60, y.count());
+    test::set_values(model.output_gradient(), dy);
+    test::poison(model.parameters().gradients());
+    std::int64_t ready = 0;
+    model.backward(context, x.get(), [&](ParameterRange range) {
+      EXPECT_EQ(range.first, ready) << "ranges come in the buffer's order";
+      ready += range.count;
+    });
+    EXPECT_EQ(ready, model.parameters().size());
+    plain.backward(context, x.get(), dy);
+    ASSERT_EQ(gradients_of(model.parameters()), gradients_of(plain.parameters()));
+  }
+}
+
+TEST(MemoryReuse, RandomNetworks) {
+  for (std::uint64_t seed = 0; seed < 150 && !testing::Test::HasFatalFailure(); ++seed)
+    expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::training);
+}
+
+TEST(MemoryReuse, RandomNetworksInEvaluation) {
+  for (std::uint64_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed)
+    expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::inference);
+}
+
+TEST(MemoryReuse, LayersThatReadTheData) {
+  for (const char* layers : {"[flatten, relu, {linear: {features: 2}}]", "[flatten, flatten, {linear: {features: 2}}, flatten]",
+                             "[relu, flatten]", "[{dropout: {rate: 0.5}}, flatten, {linear: {features: 3}}, relu, relu]",
+                             "[{flatten: {}, name: a}, {add: {}, from: [a, a]}, {linear: {features: 2}}]",
+                             "[{flatten: {}, name: a}, {linear: {features: 40}, name: b}, {add: {}, from: [b, a, b]}]",
+                             "[{max_pool: {kernel: 2}}, flatten, {linear: {features: 2}}]", "[flatten, {linear: {features: 2}}]"})
+    expect_same(layers, {5, 4, 2}, Purpose::training);
+}
+
+TEST(MemoryReuse, DeepChainsNeedLittleMoreInEvaluation) {
+  std::string list = "[{linear: {features: 100}}";
+  for (int i = 0; i < 20; ++i) list += ", {linear: {features: 100}}, relu";
+  const Graph graph(test::parse_layers(list + "]"), {100});
+  const std::size_t one = 8 * 100 * sizeof(double);
+  EXPECT_LE(plan_activations(graph, DType::f64, 8, Purpose::inference).bytes, 2 * align_up(one));
+  EXPECT_LE(plan_activations(graph, DType::f64, 8, Purpose::training).bytes, 24 * align_up(one));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include "nn/loss.hpp"
+#include "nn/model.hpp"
+#include "support/fixtures.hpp"
+#include "support/layer_harness.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* layers;
+  Shape input;
+};
+
+const Case cases[] = {
+    {"chain", "[{linear: {features: 6}}, relu, {linear: {features: 3}}]", {5}},
+    {"first_layer_alone", "[{linear: {features: 3}}]", {4}},
+    {"images", "[{conv2d: {filters: 3, kernel: 3, padding: same}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]", {5, 6, 2}},
+    {"relu_on_a_flatten", "[{conv2d: {filters: 2, kernel: 2}}, flatten, relu, {linear: {features: 3}}]", {4, 4, 1}},
+    {"residual", "[{conv2d: {filters: 3, kernel: 3, padding: same}}, {relu: {}, name: trunk}, {conv2d: {filters: 3, kernel: 3, padding: same}, name: branch},"
+                 " {add: {}, from: [branch, trunk]}, relu, flatten, {linear: {features: 3}}]", {4, 3, 2}},
+    {"read_three_times", "[{linear: {features: 4}, name: a}, {linear: {features: 4}, name: b}, {linear: {features: 4}, name: c, from: a}, relu,"
+                         " {add: {}, name: d, from: [relu_1, a, b]}, {linear: {features: 3}}]", {5}},
+    {"twice_the_same", "[{linear: {features: 3}, name: a}, {add: {}, from: [a, a]}]", {4}},
+    {"relu_not_fused", "[{linear: {features: 3}, name: a}, {relu: {}, name: r}, {add: {}, from: [a, r]}]", {4}},
+    {"ends_with_relu", "[{linear: {features: 3}}, relu]", {4}},
+    {"dropout", "[{linear: {features: 8}}, relu, {dropout: {rate: 0.5}}, {linear: {features: 3}}]", {5}},
+    {"pools", "[{avg_pool: {kernel: 2, stride: 1}}, {conv2d: {filters: 2, kernel: 3, stride: 2, padding: 1}}, {avg_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]", {6, 7, 2}},
+};
+
+/// One forward pass and loss, and on request the gradients of the summed loss.
+class Experiment {
+ public:
+  Experiment(const Case& c, const std::string& loss_type, std::int64_t n, ProviderKind provider)
+      : model(Graph(test::parse_layers(c.layers), c.input),
+              {.dtype = DType::f64, .providers = test::using_provider(provider), .max_batch = n}),
+        n_(n),
+        k_(model.graph().output_shape().count()),
+        input_(test::make_filled(DType::f64, c.input.with_batch(n), 1)),
+        values_(test::make_filled(DType::f64, {n, k_}, 2)),
+        scratch_("scratch", DType::f64, {n, 2}),
+        sums_("sums", DType::f64, {2}) {
+    LossConfig config;
+    read_config(parse_deck("type: " + loss_type + "\n", "test"), config);
+    loss_ = config.make();
+    std::vector<std::int32_t> classes;
+    for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>(i % k_));
+    classes_ = test::make_classes(classes);
+    model.parameters().initialize(ExecSpace(), 17);
+  }
+
+  double loss() { return evaluate(0, n_, Store::replace, false); }
+
+  /// Examples first … first+count-1, as one piece of a step.
+  double evaluate(std::int64_t first, std::int64_t count, Store store, bool backward = true) {
+    const StepContext context{.seed = 1, .step = 2, .first_example = first, .gradients = store};
+    const Tensor input = rows(input_.get(), first, count);
+    const Tensor targets = loss_->wants_classes() ? rows(classes_.get(), first, count) : rows(values_.get(), first, count);
+    fill_zero(context.space, sums_.get());
+    const Tensor outputs = model.forward(context, input);
+    loss_->evaluate(context.space, outputs, targets, backward ? model.output_gradient() : Tensor{}, scratch_.get(), sums_.get());
+    if (backward) model.backward(context, input, [](ParameterRange) {});
+    context.space.fence();
+    return test::values_of(sums_.get())[0];
+  }
+
+  std::vector<double> gradients() {
+    std::vector<double> all;
+    for (const auto& parameter : model.parameters().parameters())
+      for (const double value : test::values_of(model.parameters().gradients(parameter))) all.push_back(value);
+    return all;
+  }
+
+  Model model;
+
+ private:
+  static Tensor rows(const Tensor& all, std::int64_t first, std::int64_t count) {
+    const std::int64_t each = all.count() / all.shape[0];
+    Shape shape = all.shape.rank() == 1 ? Shape{count} : Shape(all.shape.extents().subspan(1)).with_batch(count);
+    return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first * each) * size_of(all.dtype), all.dtype, shape};
+  }
+
+  std::int64_t n_, k_;
+  OwnedTensor input_, values_, classes_, scratch_, sums_;
+  std::unique_ptr<Loss> loss_;
+};
+
+class ModelGradient : public testing::TestWithParam<std::tuple<Case, std::string, ProviderKind>> {};
+
+TEST_P(ModelGradient, AgreesWithCentralDifferences) {
+  const auto& [c, loss, provider] = GetParam();
+  Experiment experiment(c, loss, 4, provider);
+  experiment.evaluate(0, 4, Store::replace);
+  const std::vector<double> gradients = experiment.gradients();
+  std::vector<double> expected;
+  constexpr double step = 1e-6;
+  for (const auto& parameter : experiment.model.parameters().parameters()) {
+    const Tensor tensor = experiment.model.parameters().values(parameter);
+    const auto values = test::values_of(tensor);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto moved = values;
+      moved[i] = values[i] + step;
+      test::set_values(tensor, moved);
+      const double above = experiment.loss();
+      moved[i] = values[i] - step;
+      test::set_values(tensor, moved);
+      expected.push_back((above - experiment.loss()) / (2 * step));
+    }
+    test::set_values(tensor, values);
+  }
+  EXPECT_LT(test::largest_difference(gradients, expected), 1e-7);
+}
+
+TEST_P(ModelGradient, MicroBatchesAddUpToTheWhole) {
+  const auto& [c, loss, provider] = GetParam();
+  Experiment experiment(c, loss, 7, provider);
+  const double whole_loss = experiment.evaluate(0, 7, Store::replace);
+  const auto whole = experiment.gradients();
+  test::poison(experiment.model.parameters().gradients());
+  double loss_sum = 0;
+  for (std::int64_t first = 0; first < 7; first += 3)
+    loss_sum += experiment.evaluate(first, std::min<std::int64_t>(3, 7 - first), first == 0 ? Store::replace : Store::add);
+  EXPECT_NEAR(loss_sum, whole_loss, 1e-12);
+  EXPECT_LT(test::largest_difference(experiment.gradients(), whole), 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient,
+                         testing::Combine(testing::ValuesIn(cases), testing::Values("cross_entropy", "mse"),
+                                          testing::Values(ProviderKind::automatic, ProviderKind::portable)),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}_{}", std::get<0>(info.param).name, std::get<1>(info.param),
+                                              provider_names[static_cast<std::size_t>(std::get<2>(info.param))]);
+                         });
+
+}  // namespace
+}  // namespace lockstep

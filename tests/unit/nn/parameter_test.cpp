@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "nn/parameter_buffer.hpp"
+#include "support/fixtures.hpp"
+#include "support/layer_harness.hpp"
+
+namespace lockstep {
+namespace {
+
+ParameterBuffer buffer_of(const std::string& layers, const Shape& input, DType dtype, std::uint64_t seed) {
+  ParameterBuffer buffer(Graph(test::parse_layers(layers), input), dtype);
+  buffer.initialize(ExecSpace(), seed);
+  ExecSpace().fence();
+  return buffer;
+}
+
+const Parameter& find(const ParameterBuffer& buffer, const std::string& name) {
+  const auto& all = buffer.parameters();
+  return *std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == name; });
+}
+
+constexpr const char* network = "[{linear: {features: 7}, name: a}, relu, {linear: {features: 3, bias: false}, name: b}, {linear: {features: 5}, name: c}]";
+
+TEST(ParameterBuffer, LastLayerFirstAlignedWithoutHoles) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const ParameterBuffer buffer = buffer_of(network, {11}, dtype, 1);
+    std::vector<std::string> names;
+    std::int64_t end = 0;
+    for (const auto& parameter : buffer.parameters()) {
+      names.push_back(parameter.name);
+      EXPECT_EQ(static_cast<std::size_t>(parameter.range.first) * size_of(dtype) % 64, 0u);
+      EXPECT_GE(parameter.range.first, end);
+      EXPECT_LT(static_cast<std::size_t>(parameter.range.first - end) * size_of(dtype), 64u);
+      EXPECT_EQ(parameter.range.count, parameter.shape.count());
+      end = parameter.range.first + parameter.range.count;
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"c/weight", "c/bias", "b/weight", "a/weight", "a/bias"}));
+    EXPECT_GE(buffer.size(), end);
+    EXPECT_EQ(buffer.range_of(3).first, 0);
+    EXPECT_EQ(buffer.range_of(1).count, 0);
+    EXPECT_EQ(buffer.range_of(0).first + buffer.range_of(0).count, buffer.size());
+  }
+}
+
+TEST(ParameterBuffer, GapsAreZero) {
+  const ParameterBuffer buffer = buffer_of(network, {11}, DType::f32, 1);
+  auto values = test::values_of(buffer.values());
+  for (const auto& parameter : buffer.parameters())
+    std::fill_n(values.begin() + parameter.range.first, parameter.range.count, 0.0);
+  EXPECT_EQ(values, std::vector<double>(values.size(), 0.0));
+}
+
+TEST(ParameterBuffer, StartsAsPyTorchDoes) {
+  const ParameterBuffer buffer = buffer_of("[{conv2d: {filters: 50, kernel: 5}, name: conv}, flatten, {linear: {features: 100}, name: fc}]", {8, 8, 4}, DType::f64, 3);
+  for (const auto& [name, fan_in] : {std::pair{"conv/weight", 100.0}, {"conv/bias", 100.0}, {"fc/weight", 800.0}, {"fc/bias", 800.0}}) {
+    const auto values = test::values_of(buffer.values(find(buffer, name)));
+    const double bound = 1 / std::sqrt(fan_in);
+    double largest = 0, sum = 0;
+    for (const double value : values) largest = std::max(largest, std::abs(value)), sum += value;
+    EXPECT_LE(largest, bound) << name;
+    EXPECT_GT(largest, 0.9 * bound) << name;
+    EXPECT_LT(std::abs(sum), 5 * bound * std::sqrt(static_cast<double>(values.size()) / 3)) << name;
+  }
+}
+
+TEST(ParameterBuffer, StartDependsOnTheSeedAndTheLayersBefore) {
+  const ParameterBuffer one = buffer_of(network, {11}, DType::f64, 1), same = buffer_of(network, {11}, DType::f64, 1);
+  const ParameterBuffer other = buffer_of(network, {11}, DType::f64, 2);
+  EXPECT_EQ(test::bytes_of(one.values()), test::bytes_of(same.values()));
+  EXPECT_NE(test::bytes_of(one.values()), test::bytes_of(other.values()));
+  const ParameterBuffer longer = buffer_of(std::string(network).insert(std::string(network).size() - 1, ", {linear: {features: 2}}"), {11}, DType::f64, 1);
+  for (const char* name : {"a/weight", "a/bias", "b/weight"})
+    EXPECT_EQ(test::values_of(longer.values(find(longer, name))), test::values_of(one.values(find(one, name)))) << name;
+  EXPECT_NE(test::values_of(one.values(find(one, "a/weight")))[0], test::values_of(one.values(find(one, "c/weight")))[0]);
+}
+
+TEST(ParameterBuffer, F32IsF64Rounded) {
+  const ParameterBuffer narrow = buffer_of(network, {11}, DType::f32, 1), wide = buffer_of(network, {11}, DType::f64, 1);
+  for (const auto& parameter : wide.parameters()) {
+    const auto a = test::values_of(narrow.values(find(narrow, parameter.name))), b = test::values_of(wide.values(parameter));
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], static_cast<double>(static_cast<float>(b[i])));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/bias.hpp"
+
+#include "products_support.hpp"
+
+namespace lockstep::test {
+namespace {
+
+using Parameters = std::tuple<DType, Activation, std::tuple<std::int64_t, std::int64_t>>;
+
+class BiasTest : public testing::TestWithParam<Parameters> {
+ protected:
+  const DType dtype_ = std::get<0>(GetParam());
+  const Activation activation_ = std::get<1>(GetParam());
+  const std::int64_t rows_ = std::get<0>(std::get<2>(GetParam())), c_ = std::get<1>(std::get<2>(GetParam()));
+  const Shape shape_{rows_, c_};
+  const ExecSpace space_;
+};
+
+TEST_P(BiasTest, forward) {
+  const Values before = random_values(shape_, 1), bias = random_values({c_}, 2);
+  for (const bool with_bias : {true, false}) {
+    const OwnedTensor y = upload(dtype_, shape_, before);
+    const OwnedTensor b = with_bias ? upload(dtype_, {c_}, bias) : OwnedTensor();
+    bias_activation_forward(space_, b.get(), activation_, y.get());
+    Values expected = before;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (with_bias) expected[i] += bias[i % bias.size()];
+      if (activation_ == Activation::relu) expected[i] = std::max(expected[i], 0.0);
+    }
+    expect_near(download(y.get()), expected, tolerance(dtype_, 1));
+  }
+}
+
+TEST_P(BiasTest, backward) {
+  const Values y = random_values(shape_, 1), dy = random_values(shape_, 2), before = random_values({c_}, 3);
+  Values gradient = dy, sums(static_cast<std::size_t>(c_));
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    if (activation_ == Activation::relu && y[i] <= 0) gradient[i] = 0;
+    sums[i % sums.size()] += gradient[i];
+  }
+  const OwnedTensor ty = activation_ == Activation::relu ? upload(dtype_, shape_, y) : OwnedTensor();
+  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
+  const double allowed = tolerance(dtype_, rows_);
+
+  const OwnedTensor tdy = upload(dtype_, shape_, dy), dbias = not_a_number(dtype_, {c_});
+  bias_activation_backward(space_, activation_, ty.get(), tdy.get(), dbias.get(), Store::replace, workspace.get());
+  expect_near(download(tdy.get()), gradient, 0);
+  expect_near(download(dbias.get()), sums, allowed);
+
+  const OwnedTensor again = upload(dtype_, shape_, dy), total = upload(dtype_, {c_}, before);
+  bias_activation_backward(space_, activation_, ty.get(), again.get(), total.get(), Store::add, workspace.get());
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += before[i];
+  expect_near(download(total.get()), sums, allowed);
+
+  const OwnedTensor alone = upload(dtype_, shape_, dy);
+  bias_activation_backward(space_, activation_, ty.get(), alone.get(), Tensor(), Store::replace, workspace.get());
+  expect_near(download(alone.get()), gradient, 0);
+}
+
+TEST_P(BiasTest, same_sums_every_time) {
+  const OwnedTensor y = upload(dtype_, shape_, random_values(shape_, 1));
+  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
+  Values first;
+  for (int call = 0; call < 3; ++call) {
+    const OwnedTensor dy = upload(dtype_, shape_, random_values(shape_, 2)), dbias = not_a_number(dtype_, {c_});
+    bias_activation_backward(space_, activation_, y.get(), dy.get(), dbias.get(), Store::replace, workspace.get());
+    if (call == 0) first = download(dbias.get());
+    EXPECT_EQ(download(dbias.get()), first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    sizes, BiasTest,
+    testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(Activation::none, Activation::relu),
+                     testing::Values(std::tuple(1, 1), std::tuple(1, 77), std::tuple(300, 1), std::tuple(131, 10),
+                                     std::tuple(257, 32), std::tuple(64, 33), std::tuple(1001, 67))),
+    [](const testing::TestParamInfo<Parameters>& info) {
+      const auto& size = std::get<2>(info.param);
+      return std::string(name_of(std::get<0>(info.param))) +
+             (std::get<1>(info.param) == Activation::relu ? "_relu_" : "_none_") + std::to_string(std::get<0>(size)) + "x" +
+             std::to_string(std::get<1>(size));
+    });
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "reference/convolution.hpp"
+
+#include "products_support.hpp"
+
+namespace lockstep::test {
+namespace {
+
+struct ConvolutionCase {
+  std::string name;
+  std::int64_t n, h, w, c, filters, kernel_h, kernel_w;
+  std::int64_t stride = 1;
+  std::int64_t top = 0, left = 0, bottom = 0, right = 0;
+  std::int64_t groups = 1;
+  bool bias = true;
+  Activation activation = Activation::none;
+};
+
+using Parameters = std::tuple<std::string, DType, ConvolutionCase>;
+class ConvolutionTest : public testing::TestWithParam<Parameters> {};
+
+TEST_P(ConvolutionTest, agrees_with_the_definition) {
+  const auto& [provider_name, dtype, k] = GetParam();
+  const ConvolutionShape shape{k.n,   k.h,    k.w,      k.c,     k.filters, k.kernel_h, k.kernel_w, k.stride,    k.top,
+                               k.left, k.bottom, k.right, k.groups, dtype,     k.bias,     k.activation};
+  const Provider* provider = find_provider(provider_name);
+  if (provider == nullptr) GTEST_SKIP() << "not in this build";
+  const auto product = provider->convolution(shape);
+  if (product == nullptr) GTEST_SKIP() << "not done by this provider";
+
+  const ExecSpace space;
+  const Shape x_shape{k.n, k.h, k.w, k.c}, y_shape{k.n, shape.out_h(), shape.out_w(), k.filters};
+  const Shape weight_shape{k.filters, k.c / k.groups, k.kernel_h, k.kernel_w};
+  const std::int64_t taps = weight_shape.count() / k.filters;
+  const Values x = random_values(x_shape, 1), weight = random_values(weight_shape, 2);
+  const Values bias = k.bias ? random_values({k.filters}, 3) : Values();
+  const Values dy = random_values(y_shape, 4), dweight_before = random_values(weight_shape, 5);
+  const OwnedTensor tx = upload(dtype, x_shape, x), tweight = upload(dtype, weight_shape, weight);
+  const OwnedTensor tbias = k.bias ? upload(dtype, {k.filters}, bias) : OwnedTensor();
+  const OwnedTensor tdy = upload(dtype, y_shape, dy), ty = not_a_number(dtype, y_shape);
+  const OwnedTensor tdx = not_a_number(dtype, x_shape), tdweight = not_a_number(dtype, weight_shape);
+  const OwnedTensor workspace = workspace_of(product->workspace_bytes());
+
+  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
+    product->forward(space, tx.get(), tweight.get(), tbias.get(), ty.get(), workspace.get());
+    expect_near(download(ty.get()), reference::convolution_forward(shape, x, weight, bias), tolerance(dtype, taps));
+    product->backward_data(space, tdy.get(), tweight.get(), tdx.get(), workspace.get());
+    expect_near(download(tdx.get()), reference::convolution_backward_data(shape, dy, weight),
+                tolerance(dtype, taps * k.filters));
+
+    Values expected(dweight_before.size());
+    reference::convolution_backward_weight(shape, x, dy, expected);
+    const double allowed = tolerance(dtype, k.n * shape.out_h() * shape.out_w());
+    product->backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
+    expect_near(download(tdweight.get()), expected, allowed);
+
+    const OwnedTensor total = upload(dtype, weight_shape, dweight_before);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
+    product->backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
+    expect_near(download(total.get()), expected, allowed);
+  }
+}
+
+const ConvolutionCase cases[] = {
+    // name, n, h, w, c, filters, kernel, stride, pads, groups, bias, activation
+    {"one_number", 1, 1, 1, 1, 1, 1, 1},
+    {"pointwise", 3, 5, 7, 11, 13, 1, 1},
+    {"pointwise_relu", 2, 6, 5, 9, 17, 1, 1, 1, 0, 0, 0, 0, 1, true, Activation::relu},
+    {"pointwise_stride_2", 3, 7, 5, 6, 10, 1, 1, 2},
+    {"same_3", 5, 9, 7, 5, 19, 3, 3, 1, 1, 1, 1, 1, 1, true, Activation::relu},
+    {"first_layer", 3, 13, 11, 1, 32, 5, 5, 1, 2, 2, 2, 2, 1, true, Activation::relu},
+    {"many_images", 37, 6, 5, 16, 8, 3, 3, 1, 1, 1, 1, 1},
+    {"no_bias", 2, 8, 9, 3, 21, 5, 3, 1, 2, 1, 2, 1, 1, false},
+    {"no_bias_relu", 2, 8, 9, 3, 21, 3, 3, 1, 0, 0, 0, 0, 1, false, Activation::relu},
+    {"kernel_is_input", 3, 7, 6, 4, 9, 7, 6},
+    {"one_image", 1, 10, 10, 3, 7, 3, 3, 1, 1, 1, 1, 1},
+    {"uneven_padding", 2, 7, 9, 6, 5, 3, 4, 1, 0, 2, 1, 1},
+    {"stride_2", 3, 9, 11, 7, 12, 3, 3, 2, 1, 1, 1, 1},
+    {"stride_2_uneven", 2, 8, 10, 7, 12, 3, 3, 2, 0, 0, 1, 1, 1, true, Activation::relu},
+    {"stride_leaves_gaps", 2, 11, 10, 3, 5, 2, 2, 3},
+    {"groups", 3, 6, 7, 6, 15, 3, 3, 1, 1, 1, 1, 1, 3, true, Activation::relu},
+    {"groups_pointwise", 3, 6, 7, 8, 12, 1, 1, 1, 0, 0, 0, 0, 4},
+    {"depthwise", 2, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 7},
+    {"depthwise_pointwise", 2, 5, 4, 3, 3, 1, 1, 1, 0, 0, 0, 0, 3},
+    {"depthwise_stride_2", 2, 9, 8, 5, 10, 3, 3, 2, 1, 1, 1, 1, 5},
+    {"even_sizes", 4, 14, 14, 32, 64, 5, 5, 1, 2, 2, 2, 2, 1, true, Activation::relu},
+};
+
+INSTANTIATE_TEST_SUITE_P(providers, ConvolutionTest,
+                         testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
+                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(cases)),
+                         [](const testing::TestParamInfo<Parameters>& info) {
+                           return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param))) + "_" +
+                                  std::get<2>(info.param).name;
+                         });
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/elementwise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/random.hpp"
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+using test::filling;
+using test::make_filled;
+using test::values_of;
+
+class Elementwise : public testing::TestWithParam<DType> {
+ protected:
+  const ExecSpace space;
+  const DType dtype = GetParam();
+  const Shape shape{7, 13, 3};
+  const std::vector<double> a = filling(1, shape.count()), b = filling(2, shape.count());
+};
+
+TEST_P(Elementwise, Relu) {
+  const OwnedTensor x = make_filled(dtype, shape, 1), dy = make_filled(dtype, shape, 2);
+  const OwnedTensor y("y", dtype, shape), dx("dx", dtype, shape);
+  relu_forward(space, x.get(), y.get());
+  relu_backward(space, y.get(), dy.get(), dx.get());
+  space.fence();
+  std::vector<double> expected_y, expected_dx;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    expected_y.push_back(a[i] > 0 ? a[i] : 0);
+    expected_dx.push_back(a[i] > 0 ? b[i] : 0);
+  }
+  EXPECT_EQ(values_of(y.get()), expected_y);
+  EXPECT_EQ(values_of(dx.get()), expected_dx);
+}
+
+TEST_P(Elementwise, ReluOfNothingIsFlat) {
+  const OwnedTensor x = test::make_tensor(dtype, {3}, {0.0, -0.0, 1.0}), dy = test::make_tensor(dtype, {3}, {5, 5, 5});
+  const OwnedTensor y("y", dtype, {3}), dx("dx", dtype, {3});
+  relu_forward(space, x.get(), y.get());
+  relu_backward(space, y.get(), dy.get(), dx.get());
+  space.fence();
+  EXPECT_EQ(values_of(dx.get()), (std::vector<double>{0, 0, 5})) << "as PyTorch: no gradient at 0";
+}
+
+TEST_P(Elementwise, AddAndAccumulate) {
+  const OwnedTensor x = make_filled(dtype, shape, 1), z = make_filled(dtype, shape, 2), y("y", dtype, shape);
+  test::poison(y.get());
+  add(space, x.get(), z.get(), y.get());
+  accumulate(space, x.get(), y.get());
+  space.fence();
+  std::vector<double> expected;
+  for (std::size_t i = 0; i < a.size(); ++i) expected.push_back(a[i] + b[i] + a[i]);
+  EXPECT_LT(test::largest_difference(values_of(y.get()), expected), dtype == DType::f64 ? 1e-15 : 5e-7);
+}
+
+TEST_P(Elementwise, DropoutKeepsItsShareAndScalesIt) {
+  const Shape many{100000};
+  const OwnedTensor x = test::make_tensor(dtype, many, std::vector<double>(100000, 1.0)), y("y", dtype, many);
+  dropout(space, {.seed = 1, .stream = 2, .rate = 0.3}, x.get(), y.get());
+  space.fence();
+  double dropped = 0;
+  for (const double value : values_of(y.get())) {
+    if (value == 0) ++dropped;
+    else EXPECT_NEAR(value, 1 / 0.7, 1e-6);
+  }
+  EXPECT_NEAR(dropped / 1e5, 0.3, 5 * std::sqrt(0.21 / 1e5));
+}
+
+TEST_P(Elementwise, DropoutDependsOnThePlaceInTheGlobalBatch) {
+  const OwnedTensor x = make_filled(dtype, {60}, 1), whole("whole", dtype, {60}), part("part", dtype, {25});
+  dropout(space, {.seed = 9, .stream = 4, .rate = 0.5}, x.get(), whole.get());
+  const Tensor tail{static_cast<std::byte*>(x.get().data) + 35 * size_of(dtype), dtype, {25}};
+  dropout(space, {.seed = 9, .stream = 4, .first_element = 35, .rate = 0.5}, tail, part.get());
+  space.fence();
+  const auto all = values_of(whole.get());
+  EXPECT_EQ(values_of(part.get()), std::vector<double>(all.begin() + 35, all.end()));
+
+  const OwnedTensor other("other", dtype, {60});
+  dropout(space, {.seed = 9, .stream = 5, .rate = 0.5}, x.get(), other.get());
+  space.fence();
+  EXPECT_NE(values_of(other.get()), all) << "another step, another mask";
+}
+
+TEST_P(Elementwise, DropoutOfRateZeroKeepsAll) {
+  const OwnedTensor x = make_filled(dtype, {60}, 1), y("y", dtype, {60});
+  dropout(space, {.rate = 0}, x.get(), y.get());
+  space.fence();
+  EXPECT_EQ(values_of(y.get()), values_of(x.get()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::Values(DType::f32, DType::f64));
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "reference/inner_product.hpp"
+
+#include "products_support.hpp"
+
+namespace lockstep::test {
+namespace {
+
+struct InnerProductCase {
+  std::string name;
+  std::int64_t n, in, out;
+  bool bias = true;
+  Activation activation = Activation::none;
+};
+
+using Parameters = std::tuple<std::string, DType, InnerProductCase>;
+class InnerProductTest : public testing::TestWithParam<Parameters> {};
+
+TEST_P(InnerProductTest, agrees_with_the_definition) {
+  const auto& [provider_name, dtype, chosen] = GetParam();
+  const InnerProductShape shape{chosen.n, chosen.in, chosen.out, dtype, chosen.bias, chosen.activation};
+  const Provider* provider = find_provider(provider_name);
+  if (provider == nullptr) GTEST_SKIP() << "not in this build";
+  const auto product = provider->inner_product(shape);
+  if (product == nullptr) GTEST_SKIP() << "not done by this provider";
+
+  const ExecSpace space;
+  const Shape x_shape{shape.n, shape.in}, weight_shape{shape.out, shape.in}, y_shape{shape.n, shape.out};
+  const Values x = random_values(x_shape, 1), weight = random_values(weight_shape, 2);
+  const Values bias = shape.bias ? random_values({shape.out}, 3) : Values();
+  const Values dy = random_values(y_shape, 4), dweight_before = random_values(weight_shape, 5);
+  const OwnedTensor tx = upload(dtype, x_shape, x), tweight = upload(dtype, weight_shape, weight);
+  const OwnedTensor tbias = shape.bias ? upload(dtype, {shape.out}, bias) : OwnedTensor();
+  const OwnedTensor tdy = upload(dtype, y_shape, dy), ty = not_a_number(dtype, y_shape);
+  const OwnedTensor tdx = not_a_number(dtype, x_shape), tdweight = not_a_number(dtype, weight_shape);
+  const OwnedTensor workspace = workspace_of(product->workspace_bytes());
+
+  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
+    product->forward(space, tx.get(), tweight.get(), tbias.get(), ty.get(), workspace.get());
+    expect_near(download(ty.get()), reference::inner_product_forward(shape, x, weight, bias), tolerance(dtype, shape.in));
+    product->backward_data(space, tdy.get(), tweight.get(), tdx.get(), workspace.get());
+    expect_near(download(tdx.get()), reference::inner_product_backward_data(shape, dy, weight), tolerance(dtype, shape.out));
+
+    Values expected(dweight_before.size());
+    reference::inner_product_backward_weight(shape, x, dy, expected);
+    product->backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
+    expect_near(download(tdweight.get()), expected, tolerance(dtype, shape.n));
+
+    const OwnedTensor total = upload(dtype, weight_shape, dweight_before);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
+    product->backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
+    expect_near(download(total.get()), expected, tolerance(dtype, shape.n));
+  }
+}
+
+const InnerProductCase cases[] = {
+    {"one_number", 1, 1, 1},
+    {"one_example", 1, 37, 11},
+    {"one_feature", 13, 1, 29},
+    {"one_output", 13, 29, 1},
+    {"odd", 37, 53, 41, true, Activation::relu},
+    {"no_bias", 19, 131, 67, false},
+    {"no_bias_relu", 23, 61, 10, false, Activation::relu},
+    {"longer_than_a_tile", 97, 259, 211, true, Activation::relu},
+    {"even", 64, 128, 96, true, Activation::relu},
+    {"tall", 301, 7, 5},
+};
+
+INSTANTIATE_TEST_SUITE_P(providers, InnerProductTest,
+                         testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
+                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(cases)),
+                         [](const testing::TestParamInfo<Parameters>& info) {
+                           return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param))) + "_" +
+                                  std::get<2>(info.param).name;
+                         });
+
+TEST(ProvidersTest, automatic_always_finds_one) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    EXPECT_NE(plan_inner_product({}, {3, 5, 7, dtype, true, Activation::none}), nullptr);
+    ConvolutionShape shape;
+    shape.n = 2, shape.h = shape.w = 4, shape.c = 3, shape.filters = 5, shape.dtype = dtype;
+    EXPECT_NE(plan_convolution({}, shape), nullptr);
+  }
+}
+
+TEST(ProvidersTest, one_that_is_named_but_cannot_is_an_error_of_the_deck) {
+  ProvidersConfig config;
+  config.matmul = ProviderKind::onednn;
+  try {
+    plan_inner_product(config, {3, 5, 7, DType::f64, true, Activation::none});
+    FAIL() << "oneDNN has no products in f64";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+    EXPECT_NE(std::string(error.what()).find("providers.matmul"), std::string::npos);
+  }
+}
+
+TEST(ProvidersTest, the_portable_one_is_last) { EXPECT_EQ(providers().back()->name(), "portable"); }
+
+}  // namespace
+}  // namespace lockstep::test

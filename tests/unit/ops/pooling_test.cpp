@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "reference/pooling.hpp"
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+const PoolingShape shapes[] = {
+    {.n = 3, .h = 8, .w = 6, .c = 5, .kernel = 2, .stride = 2},
+    {.n = 2, .h = 7, .w = 5, .c = 1, .kernel = 2, .stride = 2},    // an edge that no window reaches
+    {.n = 1, .h = 9, .w = 11, .c = 3, .kernel = 3, .stride = 2, .padding = 1},
+    {.n = 2, .h = 6, .w = 7, .c = 17, .kernel = 3, .stride = 1, .padding = 1},  // windows overlap
+    {.n = 2, .h = 10, .w = 9, .c = 2, .kernel = 2, .stride = 3},   // gaps between windows
+    {.n = 1, .h = 5, .w = 5, .c = 4, .kernel = 5, .stride = 1, .padding = 2},
+    {.n = 1, .h = 1, .w = 1, .c = 33, .kernel = 1, .stride = 1},
+    {.n = 1, .h = 40, .w = 33, .c = 2, .kernel = 16, .stride = 5, .padding = 8},
+};
+
+class Pooling : public testing::TestWithParam<std::tuple<PoolingKind, DType, PoolingShape>> {};
+
+TEST_P(Pooling, AgreesWithPlainLoops) {
+  const auto& [kind, dtype, s] = GetParam();
+  const ExecSpace space;
+  const Shape in{s.n, s.h, s.w, s.c}, out{s.n, s.out_h(), s.out_w(), s.c};
+  const OwnedTensor x = test::make_filled(dtype, in, 1), dy = test::make_filled(dtype, out, 2);
+  const OwnedTensor y("y", dtype, out), dx("dx", dtype, in), winner("winner", DType::u8, out);
+  test::poison(y.get());
+  test::poison(dx.get());
+  const auto expected = reference::pool(kind, s, test::filling(1, in.count()), test::filling(2, out.count()));
+
+  pooling_forward(space, kind, s, x.get(), y.get(), kind == PoolingKind::max ? winner.get() : Tensor{});
+  pooling_backward(space, kind, s, kind == PoolingKind::max ? winner.get() : Tensor{}, dy.get(), dx.get());
+  space.fence();
+  const double tolerance = dtype == DType::f64 ? 1e-14 : 2e-6;
+  EXPECT_LT(test::largest_difference(test::values_of(y.get()), expected.y), tolerance);
+  EXPECT_LT(test::largest_difference(test::values_of(dx.get()), expected.dx), tolerance);
+  if (kind == PoolingKind::max) {
+    const auto places = test::bytes_of(winner.get());
+    for (std::size_t i = 0; i < places.size(); ++i) ASSERT_EQ(int{places[i]}, expected.winner[i]) << i;
+    // Evaluation passes no winner.
+    test::poison(y.get());
+    pooling_forward(space, kind, s, x.get(), y.get(), Tensor{});
+    space.fence();
+    EXPECT_EQ(test::values_of(y.get()), expected.y);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Pooling,
+                         testing::Combine(testing::Values(PoolingKind::max, PoolingKind::average),
+                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(shapes)));
+
+TEST(MaxPooling, TheFirstOfEqualOnesWins) {
+  const PoolingShape s{.n = 1, .h = 2, .w = 4, .c = 1, .kernel = 2, .stride = 2};
+  const OwnedTensor x = test::make_tensor(DType::f32, {1, 2, 4, 1}, {0, 0, -1, 3, 0, 0, 3, 3});
+  const OwnedTensor y("y", DType::f32, {1, 1, 2, 1}), winner("winner", DType::u8, {1, 1, 2, 1});
+  pooling_forward(ExecSpace(), PoolingKind::max, s, x.get(), y.get(), winner.get());
+  ExecSpace().fence();
+  EXPECT_EQ(test::bytes_of(winner.get()), (std::vector<std::uint8_t>{0, 1}));
+}
+
+TEST(MaxPooling, NanWins) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const PoolingShape s{.n = 1, .h = 2, .w = 2, .c = 2, .kernel = 2, .stride = 2};
+  const OwnedTensor x = test::make_tensor(DType::f64, {1, 2, 2, 2}, {nan, 1, 5, nan, 7, 3, 6, 9});
+  const OwnedTensor y("y", DType::f64, {1, 1, 1, 2}), winner("winner", DType::u8, {1, 1, 1, 2});
+  pooling_forward(ExecSpace(), PoolingKind::max, s, x.get(), y.get(), winner.get());
+  ExecSpace().fence();
+  for (const double value : test::values_of(y.get())) EXPECT_TRUE(std::isnan(value));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/random.hpp"
+#include "ops/provider.hpp"
+
+// What the tests of the large products share.
+namespace lockstep::test {
+
+using Values = std::vector<double>;
+
+/// Numbers in [-1, 1) that a float holds exactly, so that fp32 and the reference start from the same.
+inline Values random_values(const Shape& shape, std::uint64_t index) {
+  const RandomStream stream(7, RandomPurpose::test, index);
+  Values values(static_cast<std::size_t>(shape.count()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(2 * stream.uniform(i) - 1);
+  return values;
+}
+
+inline OwnedTensor upload(DType dtype, const Shape& shape, const Values& values) {
+  OwnedTensor tensor("lockstep::test::values", dtype, shape);
+  dispatch_float(dtype, [&](auto real) {
+    const std::vector<decltype(real)> typed(values.begin(), values.end());
+    copy_from_host(ExecSpace(), typed.data(), tensor.get());
+  });
+  return tensor;
+}
+
+inline Values download(const Tensor& tensor) {
+  Values values;
+  dispatch_float(tensor.dtype, [&](auto real) {
+    std::vector<decltype(real)> typed(static_cast<std::size_t>(tensor.count()));
+    copy_to_host(ExecSpace(), tensor, typed.data());
+    values.assign(typed.begin(), typed.end());
+  });
+  return values;
+}
+
+inline OwnedTensor not_a_number(DType dtype, const Shape& shape) {
+  return upload(dtype, shape, Values(static_cast<std::size_t>(shape.count()), std::nan("")));
+}
+
+/// Sums of `terms` products of numbers in [-1, 1), in any order: the rounding errors that they may show.
+inline double tolerance(DType dtype, std::int64_t terms) {
+  const double epsilon =
+      dtype == DType::f32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  return epsilon * static_cast<double>(8 + terms);
+}
+
+inline void expect_near(const Values& actual, const Values& expected, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  std::size_t worst = 0;
+  double error = -1;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double difference = std::abs(actual[i] - expected[i]);
+    if (!(difference <= error)) worst = i, error = difference;  // a NaN is the worst
+    if (std::isnan(difference)) break;
+  }
+  if (actual.empty()) return;
+  EXPECT_NEAR(actual[worst], expected[worst], tolerance) << "element " << worst;
+}
+
+/// Null when this build lacks it.
+inline const Provider* find_provider(std::string_view name) {
+  for (const Provider* provider : providers())
+    if (provider->name() == name) return provider;
+  return nullptr;
+}
+
+/// Memory for a plan's workspace, full of NaN: nothing may rely on what stands there.
+inline OwnedTensor workspace_of(std::size_t bytes) {
+  return not_a_number(DType::f64, {static_cast<std::int64_t>(bytes / sizeof(double) + 1)});
+}
+
+}  // namespace lockstep::test
