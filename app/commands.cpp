@@ -110,7 +110,7 @@ void declare_import(CLI::App& app, Command& chosen) {
   idx->add_option("--output", idx_options->output, "HDF5 file to make")->required();
   idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
   idx->callback([&chosen, idx_options] {
-    chosen = [idx_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_idx(*idx_options)); }); };
+    chosen = [idx_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_idx(*idx_options) + "\n"); }); };
   });
 
   CLI::App* text = command->add_subcommand("text", "Characters of a text file as tokens");
@@ -120,7 +120,7 @@ void declare_import(CLI::App& app, Command& chosen) {
   text->add_option("--output", text_options->output, "HDF5 file to make")->required();
   text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
   text->callback([&chosen, text_options] {
-    chosen = [text_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_text(*text_options)); }); };
+    chosen = [text_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_text(*text_options) + "\n"); }); };
   });
 }
 

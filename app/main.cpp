@@ -28,7 +28,7 @@ int run_command(const Command& command, const Communicator& comm) {
   } catch (const Error& error) {
     message = error.what(), status = error.status();
   } catch (const std::bad_alloc&) {
-    message = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
+    message = out_of_memory;
   } catch (const std::exception& error) {
     message = fmt::format("{}; this is a fault of Lockstep, please report it", error.what());
   }

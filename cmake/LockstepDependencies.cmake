@@ -42,7 +42,9 @@ if(NOT TARGET lockstep_hdf5)
   endif()
 endif()
 
-# Providers: ON insists, AUTO takes what is there. oneDNN computes on CPUs only.
+# Providers: ON insists, AUTO takes what is there. No version is asked for: their packages accept no
+# other major version than the one named, and Debian's Kokkos Kernels carries Trilinos' number.
+# oneDNN computes on CPUs only.
 set(lockstep_has_device OFF)
 foreach(device IN ITEMS CUDA HIP SYCL)
   if(device IN_LIST Kokkos_DEVICES)
@@ -52,9 +54,9 @@ endforeach()
 
 set(LOCKSTEP_WITH_ONEDNN OFF)
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON")
-  find_package(dnnl 2.6 REQUIRED)
+  find_package(dnnl REQUIRED)
 elseif(LOCKSTEP_ENABLE_ONEDNN STREQUAL "AUTO" AND NOT lockstep_has_device)
-  find_package(dnnl 2.6 QUIET)
+  find_package(dnnl QUIET)
 endif()
 if(TARGET DNNL::dnnl AND NOT LOCKSTEP_ENABLE_ONEDNN STREQUAL "OFF")
   set(LOCKSTEP_WITH_ONEDNN ON)
@@ -62,9 +64,9 @@ endif()
 
 set(LOCKSTEP_WITH_KOKKOS_KERNELS OFF)
 if(LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "ON")
-  find_package(KokkosKernels 4.5 REQUIRED)
+  find_package(KokkosKernels REQUIRED)
 elseif(LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "AUTO")
-  find_package(KokkosKernels 4.5 QUIET)
+  find_package(KokkosKernels QUIET)
 endif()
 foreach(candidate IN ITEMS Kokkos::kokkoskernels KokkosKernels::all_libs)
   if(TARGET ${candidate} AND NOT LOCKSTEP_WITH_KOKKOS_KERNELS AND NOT LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "OFF")

@@ -6,6 +6,9 @@ add_library(lockstep_flags INTERFACE)
 target_compile_features(lockstep_flags INTERFACE cxx_std_20)
 target_compile_options(lockstep_flags INTERFACE
   $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wall -Wextra -Wno-unknown-pragmas -Wno-missing-field-initializers>>)
+if(Kokkos_ENABLE_CUDA) # nvcc cannot evaluate fmt's consteval format strings
+  target_compile_definitions(lockstep_flags INTERFACE FMT_USE_CONSTEXPR=1)
+endif()
 if(LOCKSTEP_MARCH)
   target_compile_options(lockstep_flags INTERFACE $<BUILD_INTERFACE:-march=${LOCKSTEP_MARCH}>)
 endif()

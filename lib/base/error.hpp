@@ -35,6 +35,8 @@ class Error : public std::runtime_error {
   ExitStatus status_;
 };
 
+inline constexpr char out_of_memory[] = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
+
 /// For what users can get wrong; always on. (Assertions are for what only we can get wrong.)
 template <class... Args>
 void validate(bool ok, ExitStatus status, fmt::format_string<Args...> message, Args&&... args) {

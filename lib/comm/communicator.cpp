@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <new>
 #include <optional>
 
 namespace lockstep {
@@ -127,8 +128,10 @@ void Communicator::together(const std::function<void()>& work) const {
     work();
   } catch (const Error& error) {
     failure = error;
+  } catch (const std::bad_alloc&) {
+    failure = Error(ExitStatus::internal, out_of_memory);
   } catch (const std::exception& error) {
-    failure = Error(ExitStatus::internal, error.what());
+    failure = Error(ExitStatus::internal, fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
   }
   std::int64_t first = failure ? rank_ : size_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);

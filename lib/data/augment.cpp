@@ -7,12 +7,6 @@
 #include "core/random.hpp"
 
 namespace lockstep {
-namespace {
-
-// TODO(lead): a name in core/random.hpp
-constexpr auto augment_purpose = static_cast<RandomPurpose>(6);
-
-}  // namespace
 
 Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed)
     : config_(config), seed_(seed) {
@@ -28,7 +22,7 @@ Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, s
 
 void Augmenter::apply(std::int64_t epoch, std::int64_t example, std::byte* image) {
   if (original_.empty()) return;
-  const RandomStream random(seed_, augment_purpose, static_cast<std::uint64_t>(epoch));
+  const RandomStream random(seed_, RandomPurpose::augment, static_cast<std::uint64_t>(epoch));
   const auto number = 3 * static_cast<std::uint64_t>(example);
   const auto places = static_cast<std::uint64_t>(2 * config_.random_crop + 1);
   const auto down = static_cast<std::int64_t>(random.below(places, number)) - config_.random_crop;

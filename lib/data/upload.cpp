@@ -27,14 +27,18 @@ OwnedTensor constants(DType dtype, const std::vector<double>& values, const char
 
 }  // namespace
 
-BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
-                             std::int64_t max_batch)
-    : format_(format), compute_(compute) {
+void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
   const std::size_t entries = normalize.mean.size();
   const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
   validate(entries <= 1 || entries == channels, ExitStatus::bad_deck,
            "data.normalize.mean: has {} entries (the inputs have {} channels); give one for each channel, or one for all",
            entries, channels);
+}
+
+BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
+                             std::int64_t max_batch)
+    : format_(format), compute_(compute) {
+  const std::size_t entries = normalize.mean.size();
   const double unit = format.input_dtype == DType::u8 ? 255 : 1;
   std::vector<double> scale{1 / unit}, shift{0};
   if (entries > 0) {

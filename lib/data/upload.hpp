@@ -16,13 +16,16 @@ struct DeviceBatch {
   std::int64_t n = 0;
 };
 
+/// Throws bad_deck when `normalize` has neither one entry nor one for each channel (the last
+/// dimension of the inputs).
+void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize);
+
 /// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that
 /// normalises them. On hosts, what needs no change is not copied: then the result lies in the
 /// HostBatch and lives as long as that. Allocates only when it is made.
 class BatchUploader {
  public:
-  /// `max_batch`: the most examples of one upload. Throws bad_deck when `normalize` has neither
-  /// one entry nor one for each channel (the last dimension of the inputs).
+  /// `max_batch`: the most examples of one upload. `normalize` must fit (check_normalize).
   BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch);
 
   /// Examples first … first+count-1 of `batch`. The result is valid until the next call. On return

@@ -52,8 +52,9 @@ void Graph::add_node(const ListItem& item) {
 
   node.layer = dynamic_cast<const LayerConfig&>(*item.config).make_layer();
   try {
-    if (node.inputs.size() > 1 && item.type != "add")
-      throw Error(ExitStatus::bad_deck, fmt::format("{} reads one input, {} are named; name one", item.type, node.inputs.size()));
+    validate(node.inputs.size() <= node.layer->max_inputs(), ExitStatus::bad_deck,
+             "{} reads at most {} inputs, but {} are named; name fewer", item.type, node.layer->max_inputs(),
+             node.inputs.size());
     node.shape = node.layer->output_shape(node.input_shapes);
     node.parameters = node.layer->parameters(node.input_shapes);
   } catch (const Error& error) {

@@ -15,6 +15,9 @@
 
 namespace lockstep {
 
+/// Most inputs of any layer.
+inline constexpr std::size_t max_layer_inputs = 16;
+
 /// A parameter that a layer asks for; it lives in the ParameterBuffer.
 struct ParameterSpec {
   std::string name;  ///< "weight"
@@ -68,6 +71,8 @@ class Layer {
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape>) const { return {}; }
   /// Whether y is x under another shape: it then shares x's memory and nothing runs.
   virtual bool is_view() const { return false; }
+  /// Most inputs that the layer can read.
+  virtual std::size_t max_inputs() const { return 1; }
   /// What the layer is, when it is nothing but a function of each element.
   virtual Activation as_activation() const { return Activation::none; }
   /// Takes over an activation that follows; false when the layer cannot.

@@ -7,12 +7,6 @@
 #include "ops/elementwise.hpp"
 
 namespace lockstep {
-namespace {
-
-constexpr std::size_t max_inputs = 16;
-
-}  // namespace
-
 Model::Model(Graph graph, const Options& options)
     : graph_(std::move(graph)),
       options_(options),
@@ -21,9 +15,6 @@ Model::Model(Graph graph, const Options& options)
       arena_("lockstep::activations", plan_.bytes) {
   auto& nodes = graph_.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].inputs.size() > max_inputs)
-      throw Error(ExitStatus::bad_deck, fmt::format("layer '{}' has {} inputs; use at most {}", nodes[i].name,
-                                                    nodes[i].inputs.size(), max_inputs));
     nodes[i].layer->plan({nodes[i].input_shapes, nodes[i].shape, options.dtype, options.providers, i});
   }
   prepare(options.max_batch);
@@ -58,7 +49,7 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const GraphNode& node = nodes[i];
     if (node.view) continue;
-    std::array<Tensor, max_inputs> x;
+    std::array<Tensor, max_layer_inputs> x;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) x[k] = output_of(node.inputs[k], input);
     LayerTensors tensors{.x = {x.data(), node.inputs.size()},
                          .y = output_of(static_cast<int>(i), input),
@@ -83,7 +74,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   for (std::size_t i = nodes.size(); i-- > 0;) {
     const GraphNode& node = nodes[i];
     if (node.view) continue;
-    std::array<Tensor, max_inputs> x, dx, gradient;
+    std::array<Tensor, max_layer_inputs> x, dx, gradient;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       x[k] = output_of(node.inputs[k], input);
       const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data : plan_.owner[static_cast<std::size_t>(node.inputs[k])];

@@ -15,23 +15,31 @@ void* at(const Tensor& tensor, std::int64_t first) {
   return static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * size_of(tensor.dtype);
 }
 
+/// A rank may have no examples in a step. Their weight gradient is zero.
+void no_examples(const ExecSpace& space, const Tensor& dweight, Store store) {
+  if (store == Store::replace) fill_zero(space, dweight);
+}
+
 class GemmInnerProduct final : public InnerProduct {
  public:
   GemmInnerProduct(const Gemm& gemm, const InnerProductShape& shape) : gemm_(gemm), shape_(shape) {}
 
   void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                const Tensor&) override {
+    if (shape_.n == 0) return;
     gemm_.multiply(space, shape_.dtype, shape_.n, shape_.out, shape_.in, {x.data, shape_.in},
                    {weight.data, shape_.in, Transpose::yes}, y.data, shape_.out, Store::replace);
     bias_activation_forward(space, bias, shape_.activation, y);
   }
   void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
                      const Tensor&) override {
+    if (shape_.n == 0) return;
     gemm_.multiply(space, shape_.dtype, shape_.n, shape_.in, shape_.out, {dy.data, shape_.out},
                    {weight.data, shape_.in}, dx.data, shape_.in, Store::replace);
   }
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor&) override {
+    if (shape_.n == 0) return no_examples(space, dweight, store);
     gemm_.multiply(space, shape_.dtype, shape_.out, shape_.in, shape_.n, {dy.data, shape_.out, Transpose::yes},
                    {x.data, shape_.in}, dweight.data, shape_.in, store);
   }
@@ -101,6 +109,7 @@ class GemmConvolution final : public Convolution {
 
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
+    if (shape_.n == 0) return no_examples(space, dweight, store);
     const Tensor ordered = plain_ ? dweight : weight_of(workspace);
     bool first = !plain_ || store == Store::replace;
     for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {

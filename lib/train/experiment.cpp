@@ -46,6 +46,13 @@ Experiment open_experiment(const RunConfig& config) {
       check_inputs(*split, input);
       check_targets(*split, *loss, graph.output_shape());
     }
+  const ExampleFormat& format = data.train->format();
+  check_normalize(format, config.data.normalize);
+  validate(!config.data.augment.does_something() || format.input_shape.rank() == 3, ExitStatus::bad_deck,
+           "data.augment: the inputs are {}, no images (H×W×C); remove it", to_string(format.input_shape));
+  validate(!config.data.drop_last || config.batch.global <= data.train->size(), ExitStatus::bad_deck,
+           "batch.global: {} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+           config.batch.global, data.train->size());
   return {std::move(data), std::move(graph), std::move(loss)};
 }
 

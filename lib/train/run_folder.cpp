@@ -34,6 +34,11 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
   return std::nullopt;
 }
 
+bool RunFolder::goes_on() const {
+  return !resumed_from_.empty() &&
+         fs::weakly_canonical(fs::path(resumed_from_)).parent_path() == fs::weakly_canonical(checkpoints());
+}
+
 bool RunFolder::holds_a_run() const {
   return fs::exists(metrics()) || fs::exists(path_ / "summary.json") || !list_checkpoints(checkpoints()).empty();
 }
@@ -45,7 +50,7 @@ void RunFolder::remove_run() const {
 
 void RunFolder::prepare() {
   try {
-    if (resumed_from_.empty() && holds_a_run()) {
+    if (!goes_on() && holds_a_run()) {
       validate(options_.overwrite || options_.resume == "auto", ExitStatus::cannot_create,
                "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
                "run.resume=auto, or give run.overwrite=true", path_.string());

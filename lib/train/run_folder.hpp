@@ -21,7 +21,10 @@ class RunFolder {
   /// Where the last find_checkpoint found it; empty when it did not.
   const std::string& resumed_from() const { return resumed_from_; }
 
-  /// Creates the folder. Starting anew where an earlier run has left something: removes that with
+  /// Whether this folder's own run goes on, so that its curves are continued.
+  bool goes_on() const;
+
+  /// Creates the folder. Unless its own run goes on, where an earlier run has left something: removes that with
   /// run.overwrite or run.resume: auto (which has found no checkpoint), else refuses (cannot_create).
   void prepare();
   void write_text(const std::string& name, const std::string& text) const;

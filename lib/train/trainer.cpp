@@ -82,9 +82,6 @@ void Trainer::start(Graph graph) {
   share_ = share_of(global, 0, comm_.size()).count;
   piece_ = std::min(config_.batch.micro.value_or(share_), share_);
   comm_.together([&] {
-    validate(!config_.data.drop_last || config_.batch.global <= data_.train->size(), ExitStatus::bad_deck,
-             "batch.global: {} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
-             config_.batch.global, data_.train->size());
     model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training));
     const ParameterBuffer& parameters = model_->parameters();
     optimizer_ = config_.optimizer.make(parameters);
@@ -108,7 +105,7 @@ void Trainer::start(Graph graph) {
     folder_.write_text("deck.yaml", deck_);
     // A run that has ended already keeps all its rows, the last evaluation included.
     const std::int64_t all = std::numeric_limits<std::int64_t>::max();
-    metrics_file_.emplace(folder_.metrics(), !checkpoint ? 0 : finished() ? all : state_.metrics_rows);
+    metrics_file_.emplace(folder_.metrics(), !folder_.goes_on() ? 0 : finished() ? all : state_.metrics_rows);
   });
   double resumed[4] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
                        static_cast<double>(state_.position.next), state_.target_reached ? 1.0 : 0.0};

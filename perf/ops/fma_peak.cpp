@@ -32,10 +32,8 @@ __attribute__((noinline)) T run_chains(long steps, T scale, T shift) {
   using Vector = typename VectorOf<T>::type;
   Vector sum[chains], factor = Vector{} + scale, term = Vector{} + shift;
   for (int i = 0; i < chains; ++i) sum[i] = Vector{} + static_cast<T>(i);
-  for (long step = 0; step < steps; ++step) {
-#pragma GCC unroll 12
+  for (long step = 0; step < steps; ++step)
     for (int i = 0; i < chains; ++i) sum[i] = sum[i] * factor + term;
-  }
   Vector total{};
   for (int i = 0; i < chains; ++i) total += sum[i];
   T result = 0;

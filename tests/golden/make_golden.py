@@ -181,7 +181,7 @@ def make_curves():
     cases = []
     for name, (model, shape, function, parameters) in CURVES.items():
         network = Network(parameters, function)
-        optimizer = torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
         losses = []
         for step in range(20):
             x = tensor(500 + step % 2, (8, *shape))
@@ -191,7 +191,7 @@ def make_curves():
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        cases.append({"name": name, "model": model, "input": shape, "learning_rate": 0.02, "momentum": 0.9, "losses": losses})
+        cases.append({"name": name, "model": model, "input": shape, "learning_rate": 0.01, "momentum": 0.9, "losses": losses})
     save("curves.json", cases)
 
 

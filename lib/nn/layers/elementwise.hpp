@@ -73,6 +73,7 @@ struct AddConfig : LayerConfig {
 class Add final : public Layer {
  public:
   std::string_view type() const override { return "add"; }
+  std::size_t max_inputs() const override { return max_layer_inputs; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;

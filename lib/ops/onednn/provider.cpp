@@ -25,7 +25,7 @@ class OnednnProvider final : public Provider {
  private:
   template <class Shape, class Plan>
   static auto planned(const Shape& shape, Plan plan) -> decltype(plan(shape)) {
-    if (shape.dtype != DType::f32 || shape.n == 0) return nullptr;
+    if (shape.dtype != DType::f32 || shape.n == 0) return nullptr;  // the others do both
     try {
       return plan(shape);
     } catch (const dnnl::error& refusal) {

@@ -72,14 +72,12 @@ void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, s
   Vector<T> sum[m][2] = {};
   for (int p = 0; p < k; ++p, a += m, b += n) {
     const Vector<T> b0 = load(b), b1 = load(b + lanes);
-#pragma GCC unroll 12
     for (int i = 0; i < m; ++i) {
       sum[i][0] = sum[i][0] + a[i] * b0;
       sum[i][1] = sum[i][1] + a[i] * b1;
     }
   }
   if (rows >= m && columns >= n) {
-#pragma GCC unroll 12
     for (int i = 0; i < m; ++i, c += c_stride) {
       store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
       store<T>(add ? sum[i][1] + load(c + lanes) : sum[i][1], c + lanes);
@@ -87,7 +85,6 @@ void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, s
     return;
   }
   T whole[m][n];
-#pragma GCC unroll 12
   for (int i = 0; i < m; ++i) store<T>(sum[i][0], whole[i]), store<T>(sum[i][1], whole[i] + lanes);
   for (std::int64_t i = 0; i < (rows < m ? rows : m); ++i)
     for (std::int64_t j = 0; j < (columns < n ? columns : n); ++j)

@@ -87,9 +87,11 @@ TEST(Upload, FloatsStayAsTheyAreWithoutNormalize) {
   EXPECT_NEAR(host<double>(normalized.upload(ExecSpace(), batch, 0, 2).inputs)[1], -1.5, 1e-15);
 }
 
-TEST(Upload, RefusesAWrongNumberOfChannels) {
+TEST(Upload, NormalizeMustFitTheChannels) {
   expect_error(ExitStatus::bad_deck, "has 2 entries (the inputs have 3 channels)",
-               [] { BatchUploader(images, normalization({0, 0}, {1, 1}), DType::f32, 1); });
+               [] { check_normalize(images, normalization({0, 0}, {1, 1})); });
+  for (const std::size_t entries : {0, 1, 3})
+    check_normalize(images, normalization(std::vector<double>(entries, 0.5), std::vector<double>(entries, 1)));
 }
 
 }  // namespace

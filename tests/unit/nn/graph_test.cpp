@@ -20,7 +20,7 @@ std::string complaint(const std::string& layers, const Shape& input) {
     graph_of(layers, input);
   } catch (const DeckError& error) {
     EXPECT_THAT(error.what(), testing::StartsWith("test:1:")) << "says where";
-    EXPECT_THAT(error.what(), HasSubstr("model")) << "and at which key";
+    EXPECT_THAT(error.what(), HasSubstr(": layers.")) << "and at which key";
     return error.what();
   }
   return "";

@@ -108,7 +108,9 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose)
     });
     EXPECT_EQ(ready, model.parameters().size());
     plain.backward(context, x.get(), dy);
-    ASSERT_EQ(gradients_of(model.parameters()), gradients_of(plain.parameters()));
+    // Not bit for bit: gradients that meet in one layer through views are added in another order.
+    const auto got = gradients_of(model.parameters()), expected = gradients_of(plain.parameters());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LT(test::largest_difference(got[i], expected[i]), 1e-12);
   }
 }
 

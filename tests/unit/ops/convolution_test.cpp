@@ -64,6 +64,8 @@ TEST_P(ConvolutionTest, agrees_with_the_definition) {
 const ConvolutionCase cases[] = {
     // name, n, h, w, c, filters, kernel, stride, pads, groups, bias, activation
     {"one_number", 1, 1, 1, 1, 1, 1, 1},
+    {"no_image", 0, 5, 6, 3, 4, 3, 3, 1, 1, 1, 1, 1},
+    {"no_image_pointwise", 0, 5, 6, 3, 4, 1, 1},
     {"pointwise", 3, 5, 7, 11, 13, 1, 1},
     {"pointwise_relu", 2, 6, 5, 9, 17, 1, 1, 1, 0, 0, 0, 0, 1, true, Activation::relu},
     {"pointwise_stride_2", 3, 7, 5, 6, 10, 1, 1, 2},

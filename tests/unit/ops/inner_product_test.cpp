@@ -55,6 +55,7 @@ TEST_P(InnerProductTest, agrees_with_the_definition) {
 
 const InnerProductCase cases[] = {
     {"one_number", 1, 1, 1},
+    {"no_example", 0, 5, 7},
     {"one_example", 1, 37, 11},
     {"one_feature", 13, 1, 29},
     {"one_output", 13, 29, 1},
@@ -93,6 +94,12 @@ TEST(ProvidersTest, one_that_is_named_but_cannot_is_an_error_of_the_deck) {
     EXPECT_EQ(error.status(), ExitStatus::bad_deck);
     EXPECT_NE(std::string(error.what()).find("providers.matmul"), std::string::npos);
   }
+}
+
+TEST(ProvidersTest, no_examples_are_no_error_whoever_is_named) {
+  ProvidersConfig config;
+  config.matmul = ProviderKind::onednn;
+  EXPECT_NE(plan_inner_product(config, {0, 5, 7, DType::f32, true, Activation::none}), nullptr);
 }
 
 TEST(ProvidersTest, the_portable_one_is_last) { EXPECT_EQ(providers().back()->name(), "portable"); }

@@ -20,7 +20,7 @@ using Values = std::vector<double>;
 
 /// Numbers in [-1, 1) that a float holds exactly, so that fp32 and the reference start from the same.
 inline Values random_values(const Shape& shape, std::uint64_t index) {
-  const RandomStream stream(7, RandomPurpose::test, index);
+  const RandomStream stream(7, RandomPurpose::dataset, index);
   Values values(static_cast<std::size_t>(shape.count()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(2 * stream.uniform(i) - 1);
   return values;

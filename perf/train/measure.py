@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Measures whole training steps with the lockstep program; called by perf/run.
+
+step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
+scaling  throughput of 2 ranks over that of 1 at the same batch a rank (in turns)
+startup  seconds from the start of the program to the end of its first step
+"""
+import argparse
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROUNDS = 7
+
+
+def machine():
+    for line in open("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.split(":")[1].strip()
+    return platform.processor()
+
+
+def train(program, deck, ranks, folder, overrides=()):
+    """Runs a deck and returns its summary."""
+    output = pathlib.Path(folder) / "run"
+    command = [str(program), "train", str(deck), f"run.output_dir={output}", *overrides]
+    if ranks > 1:
+        command = ["mpirun", "-n", str(ranks), "--bind-to", "core", *command]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return json.loads((output / "summary.json").read_text())
+
+
+def step(build, folder):
+    print("| network, batch 128, fp32 | examples/s | GFLOP/s | FMA peak of the core | share of it |\n|---|--:|--:|--:|--:|")
+    for network in ("simple_cnn", "fc"):
+        rows = []
+        for _ in range(ROUNDS):
+            peak = float(subprocess.run([build / "perf/ops/perf_peak"], check=True, capture_output=True, text=True).stdout.split()[0])
+            summary = train(build / "app/lockstep", HERE / f"{network}.yaml", 1, folder)
+            seconds = summary["step_ms"]["median"] / 1e3
+            gflops = summary["flops_per_step"] / seconds / 1e9
+            rows.append((128 / seconds, gflops, peak, gflops / peak))
+        rate, gflops, peak, share = (statistics.median(column) for column in zip(*rows))
+        spread = f"{min(r[3] for r in rows):.0%} to {max(r[3] for r in rows):.0%}"
+        print(f"| {network} | {rate:.0f} | {gflops:.1f} | {peak:.1f} | {share:.1%} ({spread}) |", flush=True)
+
+
+def scaling(build, folder):
+    print("| network, batch 128 a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio |\n|---|--:|--:|--:|")
+    for network in ("simple_cnn", "fc"):
+        rows = []
+        for _ in range(ROUNDS):
+            rates = []
+            for ranks in (1, 2):
+                summary = train(build / "app/lockstep", HERE / f"{network}.yaml", ranks, folder, [f"batch.global={128 * ranks}"])
+                rates.append(128 * ranks / (summary["step_ms"]["median"] / 1e3))
+            rows.append((*rates, rates[1] / rates[0]))
+        one, two, ratio = (statistics.median(column) for column in zip(*rows))
+        spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
+        print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) |", flush=True)
+
+
+def startup(build, folder):
+    print("| deck | ranks | seconds to the end of the first step |\n|---|--:|--:|")
+    for deck, ranks in ((HERE.parent.parent / "inputs/quickstart.yaml", 1), (HERE.parent.parent / "inputs/quickstart.yaml", 2)):
+        times = []
+        for _ in range(ROUNDS):
+            command = [build / "app/lockstep", "train", deck, f"run.output_dir={folder}/start", "run.resume=never",
+                       "run.overwrite=true", "run.steps=2", "run.log_every=1"]
+            if ranks > 1:
+                command = ["mpirun", "-n", str(ranks), "--bind-to", "core", *command]
+            begun = time.monotonic()
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                for line in process.stdout:
+                    if line.startswith("step "):
+                        times.append(time.monotonic() - begun)
+                        break
+                process.stdout.read()
+        print(f"| {deck.name} | {ranks} | {statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f}) |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["step", "scaling", "startup"])
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
+    with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
+        {"step": step, "scaling": scaling, "startup": startup}[options.what](options.build, folder)
+
+
+if __name__ == "__main__":
+    main()
