@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace lockstep {
@@ -187,11 +188,10 @@ std::string read_text_file(const std::string& path) {
   validate(!std::filesystem::is_directory(path), ExitStatus::missing_file,
            "{}: is a folder, not a file; name a file in it", path);
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  validate(in.good() && !text.fail(), ExitStatus::io_error, "{}: cannot be read ({}); check its permissions",
-           path, std::strerror(errno));
-  return text.str();
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  validate(in.is_open() && !in.bad(), ExitStatus::io_error, "{}: cannot be read ({}); check its permissions", path,
+           std::strerror(errno));
+  return text;
 }
 
 }  // namespace lockstep

@@ -23,7 +23,7 @@ TEST_P(Reducer, SumsWhateverTheBuckets) {
     test::set_values(gradients.get(), test::filling(10 * step + static_cast<std::uint64_t>(comm.rank()), count));
     // Ranks may disagree about when gradients are ready, and one without examples says nothing at all.
     if (comm.rank() != static_cast<int>(step % 3)) {
-      const RandomStream random(static_cast<std::uint64_t>(comm.rank()), RandomPurpose::test, step);
+      const RandomStream random(static_cast<std::uint64_t>(comm.rank()), RandomPurpose::dataset, step);
       std::int64_t ready = 0;
       for (std::uint64_t i = 0; ready < count; ++i) {
         const auto piece = std::min<std::int64_t>(count - ready, 1 + static_cast<std::int64_t>(random.below(700, i)));

@@ -56,7 +56,7 @@ TEST(MemoryPlan, EndsAreIncluded) {
 TEST(MemoryPlan, RandomLifetimesNeverOverlap) {
   double worst = 1;
   for (std::uint64_t round = 0; round < 300; ++round) {
-    const RandomStream random(round, RandomPurpose::test);
+    const RandomStream random(round, RandomPurpose::dataset);
     const std::uint64_t count = 1 + random.below(40, 0);
     std::vector<Lifetime> lifetimes;
     for (std::uint64_t i = 0; i < count; ++i) {

@@ -25,7 +25,7 @@ TEST(Philox, KnownAnswers) {
 }
 
 TEST(RandomStream, DeviceAgreesWithHost) {
-  const RandomStream random(42, RandomPurpose::test, 7);
+  const RandomStream random(42, RandomPurpose::dataset, 7);
   const int count = 1000;
   Kokkos::View<double*, MemorySpace> made("made", count);
   Kokkos::parallel_for("lockstep::test", Kokkos::RangePolicy<ExecSpace>(0, count),
@@ -35,7 +35,7 @@ TEST(RandomStream, DeviceAgreesWithHost) {
 }
 
 TEST(RandomStream, UniformIsUniform) {
-  const RandomStream random(1, RandomPurpose::test);
+  const RandomStream random(1, RandomPurpose::dataset);
   const int count = 100000;
   double sum = 0, squares = 0;
   for (int i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ TEST(RandomStream, UniformIsUniform) {
 }
 
 TEST(RandomStream, BelowIsTheHighHalfOfAProduct) {
-  const RandomStream random(3, RandomPurpose::test);
+  const RandomStream random(3, RandomPurpose::dataset);
   for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{7}, std::uint64_t{1} << 33, ~std::uint64_t{0}})
     for (std::uint64_t i = 0; i < 200; ++i) {
       const RandomBits bits = random.bits(i);

@@ -13,7 +13,7 @@ namespace {
 /// Builds random networks: chains, branches, sums of the same layer twice, everything read at last.
 class RandomNetwork {
  public:
-  explicit RandomNetwork(std::uint64_t seed) : random_(seed, RandomPurpose::test) {
+  explicit RandomNetwork(std::uint64_t seed) : random_(seed, RandomPurpose::dataset) {
     add("{conv2d: {filters: 3, kernel: 3, padding: same}}", {});
     static const char* const image_layers[] = {"{conv2d: {filters: 3, kernel: 3, padding: same}}", "{relu: {}}",
                                                "{dropout: {rate: 0.3}}", "{max_pool: {kernel: 3, stride: 1, padding: 1}}",
