@@ -42,9 +42,8 @@ if(NOT TARGET lockstep_hdf5)
   endif()
 endif()
 
-# Providers: ON insists, AUTO takes what is there. No version is asked for: their packages accept no
-# other major version than the one named, and Debian's Kokkos Kernels carries Trilinos' number.
-# oneDNN computes on CPUs only.
+# Providers: ON insists, AUTO takes what is there. Kokkos Kernels is asked for without a version:
+# Debian's carries Trilinos' number. oneDNN computes on CPUs only.
 set(lockstep_has_device OFF)
 foreach(device IN ITEMS CUDA HIP SYCL)
   if(device IN_LIST Kokkos_DEVICES)
@@ -54,9 +53,9 @@ endforeach()
 
 set(LOCKSTEP_WITH_ONEDNN OFF)
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON")
-  find_package(dnnl REQUIRED)
+  find_package(dnnl 3 REQUIRED)
 elseif(LOCKSTEP_ENABLE_ONEDNN STREQUAL "AUTO" AND NOT lockstep_has_device)
-  find_package(dnnl QUIET)
+  find_package(dnnl 3 QUIET)
 endif()
 if(TARGET DNNL::dnnl AND NOT LOCKSTEP_ENABLE_ONEDNN STREQUAL "OFF")
   set(LOCKSTEP_WITH_ONEDNN ON)

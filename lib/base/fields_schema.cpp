@@ -95,7 +95,7 @@ class SchemaWriter final : public Fields {
                          {"required", {alternative.name}},
                          {"additionalProperties", false}});
     }
-    entries.insert(entries.begin(), {{"enum", names}});
+    entries.insert(entries.begin(), Json{{"enum", names}});
     add(key, {{"type", "array"}, {"minItems", 1}, {"items", {{"anyOf", entries}}}}, help);
   }
   void check(bool, std::string_view, std::string_view) override {}

@@ -51,9 +51,7 @@ void Trainer::train_step() {
   examples_in_step_ = batch->plan.global_examples;
   examples_done_ += examples_in_step_;
   ++state_.step;
-  state_.position = batch->plan.last_of_epoch
-                        ? SamplerPosition{batch->plan.epoch + 1, 0}
-                        : SamplerPosition{batch->plan.epoch, state_.position.next + examples_in_step_};
+  state_.position = batch->plan.after;
 }
 
 StepContext Trainer::context(std::int64_t first_example, bool first_piece) const {

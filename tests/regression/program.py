@@ -97,7 +97,7 @@ def idx_file(path, values, *extents, magic=None):
     """An IDX file of u8 values; gzipped when its name says so."""
     head = struct.pack(">I", magic if magic is not None else 0x0800 + len(extents))
     content = head + struct.pack(f">{len(extents)}I", *extents) + bytes(values)
-    (gzip.open if str(path).endswith(".gz") else open)(path, "wb").write(content)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
 
 
