@@ -23,7 +23,7 @@ const Case cases[] = {
     {"97_in_pieces", 97, 500, 7, ""},
     {"fewer_than_ranks", 3, 11, 1000, ""},
     {"one_example", 1, 5, 1000, ""},
-    {"more_than_the_data", 700, 500, 64, ""},
+    {"more_than_the_data", 700, 500, 64, "\noptimizer.learning_rate=0.02"},
     {"drop_last", 96, 500, 1000, "\ndata.drop_last=true"},
     {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup_steps=10"},
     {"small_buckets", 97, 500, 1000, "\nparallel.bucket_mb=0.001"},

@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstdio>
+#include <string>
 
 #include "comm/communicator.hpp"
 
@@ -14,15 +15,16 @@ class FailuresOnly final : public testing::EmptyTestEventListener {
   explicit FailuresOnly(int rank) : rank_(rank) {}
 
  private:
+  // GoogleTest holds its lock while it reports a result, so that nothing may be asked of it then.
+  void OnTestStart(const testing::TestInfo& test) override { test_ = std::string(test.test_suite_name()) + "." + test.name(); }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "rank %d: %s.%s: %s:%d: %s\n", rank_, test ? test->test_suite_name() : "",
-                 test ? test->name() : "", result.file_name() ? result.file_name() : "", result.line_number(),
-                 result.message());
+    std::fprintf(stderr, "rank %d: %s: %s:%d: %s\n", rank_, test_.c_str(), result.file_name() ? result.file_name() : "",
+                 result.line_number(), result.message());
   }
 
   int rank_;
+  std::string test_;
 };
 
 }  // namespace
