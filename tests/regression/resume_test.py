@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A run that was stopped and went on equals one that was not, bit for bit; so does the same run twice."""
 import shutil
+import subprocess
+import time
 import unittest
 
 import program
@@ -75,6 +77,34 @@ class Resume(LockstepTest):
 
     def test_killed_after_37_on_2_ranks(self):
         self.killed_after_37(2)
+
+    def test_killed_at_any_moment(self):
+        """SIGKILL, wherever the run is then: what lies in the folder is enough to go on from."""
+        sections = {"checkpoint": {"every_steps": 2, "keep": 3}}
+        whole = self.uninterrupted(1, **sections)
+        killed = self.folder_of("killed", **sections)
+        checkpoints = killed / "run" / "checkpoints"
+        for reached in ("step-00000006.h5", "step-00000030.h5", "step-00000060.h5"):
+            child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml"], cwd=killed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            limit = time.monotonic() + 60
+            while child.poll() is None and time.monotonic() < limit:
+                if checkpoints.is_dir() and any(path.name >= reached for path in checkpoints.glob("*.h5")):
+                    break
+            child.kill()
+            child.wait()
+        self.train(killed, ranks=1)
+        self.expect_same(whole, killed)
+        self.assertEqual(len(list(checkpoints.iterdir())), 3, "what killed runs had begun is gone")
+
+    def test_going_on_with_another_number_of_ranks(self):
+        sections = {"precision": {"compute": "fp64"}}  # in which rounding does not grow into the digits compared
+        whole = self.uninterrupted(1, **sections)
+        parts = self.folder_of("parts", **sections)
+        self.train(parts, "run.steps=37", ranks=1)
+        self.train(parts, ranks=3)
+        for a, b in zip(metrics(whole / "run"), metrics(parts / "run"), strict=True):
+            self.assertEqual((a["step"], a["split"]), (b["step"], b["split"]))
+            self.assertAlmostEqual(float(a["loss"]) / float(b["loss"]), 1, delta=1e-8)
 
     def test_a_damaged_last_checkpoint_is_passed_over(self):
         whole = self.uninterrupted(1, checkpoint={"every_steps": 37, "keep": 0})

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/normalize.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+class Normalize : public testing::TestWithParam<std::tuple<DType, std::int64_t>> {};
+
+TEST_P(Normalize, ScalesAndShiftsByChannel) {
+  const auto& [dtype, constants] = GetParam();
+  const Shape shape{5, 3, 7, 3};
+  const OwnedTensor scale = test::make_filled(dtype, {constants}, 1), shift = test::make_filled(dtype, {constants}, 2);
+  const auto a = test::values_of(scale.get()), b = test::values_of(shift.get());
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape.count()));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(37 * i);
+  const OwnedTensor u8("u8", DType::u8, shape), f32 = test::make_filled(DType::f32, shape, 3), y("y", dtype, shape);
+  copy_from_host(ExecSpace(), bytes.data(), u8.get());
+
+  for (const bool from_bytes : {true, false}) {
+    test::poison(y.get());
+    normalize(ExecSpace(), from_bytes ? u8.get() : f32.get(), scale.get(), shift.get(), y.get());
+    ExecSpace().fence();
+    const auto x = test::filling(3, shape.count());
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::size_t c = constants == 1 ? 0 : i % 3;
+      expected.push_back(a[c] * (from_bytes ? bytes[i] : x[i]) + b[c]);
+    }
+    EXPECT_LT(test::largest_difference(test::values_of(y.get()), expected), dtype == DType::f64 ? 1e-15 : 1e-6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Normalize, testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(1, 3)));
+
+TEST(Convert, KeepsTheNumbers) {
+  const OwnedTensor x = test::make_filled(DType::f32, {97}, 3), y("y", DType::f64, {97});
+  convert(ExecSpace(), x.get(), y.get());
+  ExecSpace().fence();
+  EXPECT_EQ(test::values_of(y.get()), test::filling(3, 97));
+}
+
+}  // namespace
+}  // namespace lockstep
