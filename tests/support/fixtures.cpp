@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <stdexcept>
 
@@ -99,6 +100,13 @@ TemporaryFolder::~TemporaryFolder() {
   if (comm.size() > 1) comm.barrier();
   std::error_code ignored;
   if (comm.is_root()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::filesystem::path data_dir() {
+  const char* named = std::getenv("LOCKSTEP_DATA_DIR");
+  const std::filesystem::path path = named ? std::filesystem::path(named)
+                                           : std::filesystem::path(LOCKSTEP_SOURCE_DIR).parent_path() / "shared" / "data";
+  return std::filesystem::is_directory(path) ? path : std::filesystem::path();
 }
 
 std::string read_golden(const std::string& name) {

@@ -43,6 +43,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Where real data are: $LOCKSTEP_DATA_DIR, else shared/data beside the source folder; empty when there is none.
+std::filesystem::path data_dir();
+
 /// tests/golden/<name>.
 std::string read_golden(const std::string& name);
 

@@ -43,9 +43,10 @@ TEST(Golden, Layers) {
       }
   }
   // Dropout's mask is no other library's, and flatten does nothing.
-  for (const auto& alternative : layer_alternatives())
-    if (alternative.name != "dropout" && alternative.name != "flatten")
-      EXPECT_TRUE(seen.count(std::string(alternative.name))) << "add " << alternative.name << " to golden/make_golden.py";
+  for (const auto& alternative : layer_alternatives()) {
+    if (alternative.name == "dropout" || alternative.name == "flatten") continue;
+    EXPECT_TRUE(seen.count(std::string(alternative.name))) << "add " << alternative.name << " to golden/make_golden.py";
+  }
 }
 
 TEST(Golden, Losses) {
