@@ -15,6 +15,10 @@ namespace {
 /// Counts of one MPI call are ints.
 constexpr std::int64_t max_count = std::int64_t{1} << 30;
 
+/// Inside a node, sums go in pieces that stay in the caches: 13 MB over 2 ranks take 3.1 ms in pieces of
+/// 1 MB and 4.5 ms in one (Open MPI 5.0, Zen 3). Between nodes, more calls would mean more latency.
+constexpr std::int64_t cached_count = std::int64_t{1} << 18;
+
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return MPI_FLOAT;
@@ -43,10 +47,10 @@ void on_host(const ExecSpace& space, const Tensor& tensor, Call call) {
 }
 
 template <class Call>
-void in_pieces(const Tensor& tensor, std::byte* data, Call call) {
-  for (std::int64_t done = 0; done < tensor.count(); done += max_count)
+void in_pieces(const Tensor& tensor, std::byte* data, std::int64_t piece, Call call) {
+  for (std::int64_t done = 0; done < tensor.count(); done += piece)
     call(data + static_cast<std::size_t>(done) * size_of(tensor.dtype),
-         static_cast<int>(std::min(max_count, tensor.count() - done)));
+         static_cast<int>(std::min(piece, tensor.count() - done)));
 }
 
 }  // namespace
@@ -62,7 +66,12 @@ Communicator Communicator::world() {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return {rank, size};
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  int on_this_node = 0;
+  MPI_Comm_size(node, &on_this_node);
+  MPI_Comm_free(&node);
+  return {rank, size, on_this_node == size};
 }
 
 void Communicator::barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
@@ -78,7 +87,7 @@ void Communicator::broadcast(std::string& text) const {
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
-    in_pieces(tensor, data, [&](std::byte* piece, int count) {
+    in_pieces(tensor, data, max_count, [&](std::byte* piece, int count) {
       MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, MPI_COMM_WORLD);
     });
   });
@@ -91,7 +100,7 @@ void Communicator::sum(std::span<double> values) const {
 void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
-    in_pieces(tensor, data, [&](std::byte* piece, int count) {
+    in_pieces(tensor, data, on_one_node_ ? cached_count : max_count, [&](std::byte* piece, int count) {
       MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(tensor.dtype), MPI_SUM, MPI_COMM_WORLD);
     });
   });

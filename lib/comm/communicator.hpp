@@ -56,10 +56,11 @@ class Communicator {
   [[noreturn]] void abort(ExitStatus status) const;
 
  private:
-  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  Communicator(int rank, int size, bool on_one_node) : rank_(rank), size_(size), on_one_node_(on_one_node) {}
 
   int rank_;
   int size_;
+  bool on_one_node_;
 };
 
 /// "Open MPI v5.0.7 …", one line.

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Durations of steps: the total, and quantiles of the newest 4096.
+/// Durations of steps: the total, and quantiles of the newest ones (4096 at most).
 class StepTimes {
  public:
   void add(double seconds) {
@@ -18,11 +18,12 @@ class StepTimes {
   }
   std::int64_t count() const { return count_; }
   double total() const { return total_; }
-  /// 0 before the first step.
-  double quantile(double q) const {
-    const auto n = std::min(count_, window);
+  /// Of the newest steps; 0 before the first one.
+  double quantile(double q, std::int64_t newest = window) const {
+    const auto n = std::min({count_, window, newest});
     if (n == 0) return 0;
-    std::vector<double> sorted(recent_.begin(), recent_.begin() + n);
+    std::vector<double> sorted;
+    for (auto i = count_ - n; i < count_; ++i) sorted.push_back(recent_[static_cast<std::size_t>(i % window)]);
     const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(n - 1) + 0.5);
     std::nth_element(sorted.begin(), at, sorted.end());
     return *at;

@@ -207,8 +207,10 @@ void Trainer::log_step() {
                       static_cast<double>(examples_in_step_);
   const double seconds = step_times_.total() - logged_seconds_;
   const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
+  const std::int64_t steps = step_times_.count() - logged_steps_;
   logged_seconds_ = step_times_.total();
   logged_examples_ = examples_done_;
+  logged_steps_ = step_times_.count();
   const double learning_rate = config_.optimizer.learning_rate() * config_.schedule.factor(state_.step - 1);
   const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() / static_cast<double>(step_times_.count());
   const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
@@ -216,7 +218,7 @@ void Trainer::log_step() {
     metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "train", .loss = train_metrics_->loss,
                           .accuracy = train_metrics_->accuracy, .learning_rate = learning_rate, .loss_scale = {},
                           .grad_norm = norm, .examples_per_s = rate,
-                          .step_ms = 1e3 * step_times_.quantile(0.5)});
+                          .step_ms = 1e3 * step_times_.quantile(0.5, steps)});
   log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step, epoch,
       train_metrics_->loss, train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "",
       norm, learning_rate, rate, duration_text(left));

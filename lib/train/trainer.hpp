@@ -79,6 +79,7 @@ class Trainer {
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
   std::int64_t examples_done_ = 0;     ///< since the start of this process
   std::int64_t logged_examples_ = 0;   ///< of these, at the last log line
+  std::int64_t logged_steps_ = 0;      ///< of this process, at the last log line
   double logged_seconds_ = 0;          ///< of steps, at the last log line
   std::int64_t checkpointed_step_ = -1;
   std::int64_t evaluated_step_ = -1;

@@ -3,10 +3,12 @@
 """Measures whole training steps with the lockstep program; called by perf/run.
 
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
-scaling  throughput of 2 ranks over that of 1 at the same batch a rank (in turns)
+scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
 """
 import argparse
+import concurrent.futures
+import csv
 import json
 import pathlib
 import platform
@@ -51,19 +53,34 @@ def step(build, folder):
         print(f"| {network} | {rate:.0f} | {gflops:.1f} | {peak:.1f} | {share:.1%} ({spread}) |", flush=True)
 
 
+def step_times(folder):
+    """Milliseconds of every step of a run that logged each."""
+    rows = csv.DictReader(open(folder / "run" / "metrics.csv"))
+    return [float(row["step_ms"]) for row in rows if row["split"] == "train"]
+
+
 def scaling(build, folder):
-    print("| network, batch 128 a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio |\n|---|--:|--:|--:|")
+    """Ranks that wait for each other every step run at the speed of the slower one: where neighbours disturb the
+    cores, not even free communication gives twice the speed. `possible` is what two ranks that only waited would
+    reach: two programs that know nothing of each other, the slower of their n-th steps for every n."""
+    print("| network, batch 128 a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio | possible | share of it |\n"
+          "|---|--:|--:|--:|--:|--:|")
     for network in ("simple_cnn", "fc"):
+        program, deck, every = build / "app/lockstep", HERE / f"{network}.yaml", ["run.log_every=1"]
+        folders = [pathlib.Path(folder) / name for name in ("a", "b")]
         rows = []
         for _ in range(ROUNDS):
-            rates = []
-            for ranks in (1, 2):
-                summary = train(build / "app/lockstep", HERE / f"{network}.yaml", ranks, folder, [f"batch.global={128 * ranks}"])
-                rates.append(128 * ranks / (summary["step_ms"]["median"] / 1e3))
-            rows.append((*rates, rates[1] / rates[0]))
-        one, two, ratio = (statistics.median(column) for column in zip(*rows))
+            train(program, deck, 1, folder, every)
+            one = statistics.median(step_times(pathlib.Path(folder)))
+            train(program, deck, 2, folder, every + ["batch.global=256"])
+            two = statistics.median(step_times(pathlib.Path(folder)))
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                list(pool.map(lambda where: train(program, deck, 1, where, every), folders))
+            waiting = statistics.median(max(pair) for pair in zip(*map(step_times, folders)))
+            rows.append((128e3 / one, 256e3 / two, 2 * one / two, 2 * one / waiting, waiting / two))
+        one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
         spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
-        print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) |", flush=True)
+        print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
 
 
 def startup(build, folder):
