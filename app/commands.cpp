@@ -39,7 +39,7 @@ struct DeckArguments {
     comm.together([&] {
       DeckNode deck = parse_deck(text, file);
       for (const auto& assignment : overrides) apply_override(deck, assignment);
-      read_config(deck, config);
+      config = read_run_config(std::move(deck));
     });
     return config;
   }

@@ -148,8 +148,20 @@ const DeckNode* DeckNode::find(std::string_view key) const {
 }
 
 DeckError::DeckError(const DeckPosition& where, std::string_view path, std::string_view problem)
-    : Error(ExitStatus::bad_deck, fmt::format("{}:{}:{}: {}{}{}", where.file, where.line, where.column,
-                                              path, path.empty() ? "" : ": ", problem)) {}
+    : Error(ExitStatus::bad_deck,
+            fmt::format("{}{}{}{}", where.file.empty() ? "" : fmt::format("{}:{}:{}: ", where.file, where.line, where.column),
+                        path, path.empty() ? "" : ": ", problem)) {}
+
+DeckError located(const DeckNode& deck, const KeyError& error) {
+  const DeckNode* node = &deck;
+  std::istringstream keys(error.path());
+  for (std::string key; std::getline(keys, key, '.');) {
+    const DeckNode* child = node->find(key);
+    if (child == nullptr) break;
+    node = child;
+  }
+  return DeckError(node->position, error.path(), error.problem());
+}
 
 DeckNode parse_deck(const std::string& text, const std::string& file) {
   if (text.size() > max_bytes)

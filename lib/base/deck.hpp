@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -39,10 +40,45 @@ struct DeckNode::Entry {
 };
 
 /// A complaint about a deck, "FILE:LINE:COL: key.path: problem; what to do"; exit status 78.
+/// (Without the place where the configuration was not read from a deck.)
 class DeckError : public Error {
  public:
   DeckError(const DeckPosition& where, std::string_view path, std::string_view problem);
 };
+
+/// A complaint about a key by code that does not know the deck: a rule between the deck and the data, say. Status 78.
+class KeyError : public Error {
+ public:
+  KeyError(const std::string& path, const std::string& problem)
+      : Error(ExitStatus::bad_deck, path + ": " + problem), path_(path), problem_(problem) {}
+
+  const std::string& path() const { return path_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  std::string path_;
+  std::string problem_;
+};
+
+/// `validate` for a key that code without the deck finds wrong.
+template <class... Args>
+void validate_key(bool ok, const std::string& path, fmt::format_string<Args...> message, Args&&... args) {
+  if (!ok) throw KeyError(path, fmt::format(message, std::forward<Args>(args)...));
+}
+
+/// The same complaint at the key's place in the deck, or, where the deck leaves the key out, at that of the section
+/// that it belongs to.
+DeckError located(const DeckNode& deck, const KeyError& error);
+
+/// Runs `work`; its KeyErrors leave as DeckErrors.
+template <class Work>
+decltype(auto) with_positions(const DeckNode& deck, Work&& work) {
+  try {
+    return work();
+  } catch (const KeyError& error) {
+    throw located(deck, error);
+  }
+}
 
 /// Parses a deck. Throws DeckError for broken YAML, tabs used as indentation, repeated keys, and
 /// documents that are larger, deeper or more aliased than any deck (alias bombs).

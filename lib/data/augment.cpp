@@ -3,17 +3,19 @@
 
 #include <cstring>
 
-#include "base/error.hpp"
 #include "core/random.hpp"
 
 namespace lockstep {
 
+void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {
+  validate_key(!augment.does_something() || format.input_shape.rank() == 3, "data.augment",
+               "the inputs are {}, no images (H×W×C); remove it", to_string(format.input_shape));
+}
+
 Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed)
     : config_(config), seed_(seed) {
+  check_augment(format, config);
   if (!config.does_something()) return;
-  validate(format.input_shape.rank() == 3, ExitStatus::bad_deck,
-           "data.augment: the inputs are no images (shape {}, height×width×channels is expected); remove it",
-           to_string(format.input_shape));
   height_ = format.input_shape[0];
   width_ = format.input_shape[1];
   pixel_bytes_ = static_cast<std::size_t>(format.input_shape[2]) * size_of(format.input_dtype);

@@ -23,11 +23,14 @@ struct AugmentConfig : Config {
   }
 };
 
+/// Throws KeyError when something is to be done to examples that are no images.
+void check_augment(const ExampleFormat& format, const AugmentConfig& augment);
+
 /// Alters images in place. What happens to an image depends on seed, epoch and its number in the
 /// dataset, not on the rank that reads it.
 class Augmenter {
  public:
-  /// Throws bad_deck when something is to be done to examples that are no images.
+  /// `config` must fit (check_augment).
   Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed);
 
   void apply(std::int64_t epoch, std::int64_t example, std::byte* image);

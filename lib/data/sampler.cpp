@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.hpp"
+#include "base/deck.hpp"
 #include "core/random.hpp"
 
 namespace lockstep {
@@ -17,10 +17,9 @@ Share share_of(std::int64_t total, int rank, int ranks) {
 
 Sampler::Sampler(const Options& options, SamplerPosition start) : options_(options), position_(start) {
   validate(options_.dataset_size > 0, ExitStatus::bad_data, "the dataset has no examples; give one that has some");
-  validate(batches_per_epoch() > 0, ExitStatus::bad_deck,
-           "data.drop_last: leaves no batch (batch.global is {}, the dataset has {} examples); make batch.global smaller "
-           "or set drop_last: false",
-           options_.global_batch, options_.dataset_size);
+  validate_key(batches_per_epoch() > 0, "batch.global",
+               "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+               options_.global_batch, options_.dataset_size);
   order_.resize(static_cast<std::size_t>(options_.dataset_size));
   if (position_.next >= examples_per_epoch()) position_ = {position_.epoch + 1, 0};
   begin_epoch();

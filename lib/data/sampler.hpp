@@ -46,7 +46,7 @@ class Sampler {
     int ranks = 1;
   };
 
-  /// Throws bad_deck when drop_last leaves no batch at all.
+  /// Throws KeyError when drop_last leaves no batch at all.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
   /// The next batch, or none after the last epoch.

@@ -30,9 +30,8 @@ OwnedTensor constants(DType dtype, const std::vector<double>& values, const char
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
   const std::size_t entries = normalize.mean.size();
   const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
-  validate(entries <= 1 || entries == channels, ExitStatus::bad_deck,
-           "data.normalize.mean: has {} entries (the inputs have {} channels); give one for each channel, or one for all",
-           entries, channels);
+  validate_key(entries <= 1 || entries == channels, "data.normalize.mean",
+               "has {} entries (the inputs have {} channels); give one for each channel, or one for all", entries, channels);
 }
 
 BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,

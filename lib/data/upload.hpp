@@ -16,7 +16,7 @@ struct DeviceBatch {
   std::int64_t n = 0;
 };
 
-/// Throws bad_deck when `normalize` has neither one entry nor one for each channel (the last
+/// Throws KeyError when `normalize` has neither one entry nor one for each channel (the last
 /// dimension of the inputs).
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize);
 

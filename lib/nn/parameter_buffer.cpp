@@ -5,34 +5,47 @@
 
 namespace lockstep {
 
-ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype) : dtype_(dtype) {
-  const auto& nodes = graph.nodes();
-  const auto element = static_cast<std::int64_t>(size_of(dtype));
-  const auto padded = [&](std::int64_t count) {
-    return static_cast<std::int64_t>(align_up(static_cast<std::size_t>(count * element))) / element;
-  };
-  std::vector<std::size_t> first_parameter(nodes.size());
-  node_ranges_.resize(nodes.size());
-  for (std::size_t node = nodes.size(); node-- > 0;) {
-    first_parameter[node] = parameters_.size();
-    node_ranges_[node].first = size_;
-    for (const auto& spec : nodes[node].parameters) {
-      parameters_.push_back({nodes[node].name + "/" + spec.name, spec.shape, {size_, spec.shape.count()}, spec.initializer});
-      size_ += padded(spec.shape.count());
-    }
-    node_ranges_[node].count = size_ - node_ranges_[node].first;
-  }
-  values_ = Buffer("lockstep::parameters", static_cast<std::size_t>(size_ * element));
-  gradients_ = Buffer("lockstep::gradients", static_cast<std::size_t>(size_ * element));
+namespace {
 
-  node_values_.resize(nodes.size());
-  node_gradients_.resize(nodes.size());
-  for (std::size_t node = 0; node < nodes.size(); ++node)
-    for (std::size_t i = 0; i < nodes[node].parameters.size(); ++i) {
-      const Parameter& parameter = parameters_[first_parameter[node] + i];
-      node_values_[node].push_back(values(parameter));
-      node_gradients_[node].push_back(gradients(parameter));
+/// Elements from the beginning of a parameter to that of the next.
+std::int64_t padded(std::int64_t count, DType dtype) {
+  const std::size_t element = size_of(dtype);
+  return static_cast<std::int64_t>(align_up(static_cast<std::size_t>(count) * element) / element);
+}
+
+std::int64_t end_of(const Parameter& parameter, DType dtype) {
+  return parameter.range.first + padded(parameter.range.count, dtype);
+}
+
+}  // namespace
+
+std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
+  std::vector<Parameter> parameters;
+  std::int64_t end = 0;
+  for (std::size_t node = graph.nodes().size(); node-- > 0;)
+    for (const auto& spec : graph.nodes()[node].parameters) {
+      parameters.push_back({graph.nodes()[node].name + "/" + spec.name, spec.shape, {end, spec.shape.count()}, node, spec.initializer});
+      end = end_of(parameters.back(), dtype);
     }
+  return parameters;
+}
+
+ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype)
+    : dtype_(dtype),
+      parameters_(plan_parameters(graph, dtype)),
+      size_(parameters_.empty() ? 0 : end_of(parameters_.back(), dtype)),
+      values_("lockstep::parameters", static_cast<std::size_t>(size_) * size_of(dtype)),
+      gradients_("lockstep::gradients", static_cast<std::size_t>(size_) * size_of(dtype)),
+      node_values_(graph.nodes().size()),
+      node_gradients_(graph.nodes().size()),
+      node_ranges_(graph.nodes().size()) {
+  for (const Parameter& parameter : parameters_) {
+    node_values_[parameter.node].push_back(values(parameter));
+    node_gradients_[parameter.node].push_back(gradients(parameter));
+    ParameterRange& range = node_ranges_[parameter.node];
+    if (range.count == 0) range.first = parameter.range.first;
+    range.count = end_of(parameter, dtype) - range.first;
+  }
 }
 
 Tensor ParameterBuffer::slice(const Buffer& buffer, const Parameter& parameter) const {

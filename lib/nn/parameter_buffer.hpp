@@ -20,8 +20,12 @@ struct Parameter {
   std::string name;  ///< "conv1/weight"
   Shape shape;
   ParameterRange range;
+  std::size_t node;  ///< of the graph
   Initializer initializer;
 };
+
+/// All parameters of a network and their places in the flat buffer; allocates nothing.
+std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype);
 
 /// All parameters in one allocation and all gradients in another, of the last layer first: in the
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
@@ -51,8 +55,8 @@ class ParameterBuffer {
   Tensor slice(const Buffer& buffer, const Parameter& parameter) const;
 
   DType dtype_;
-  std::int64_t size_ = 0;
   std::vector<Parameter> parameters_;
+  std::int64_t size_;
   Buffer values_;
   Buffer gradients_;
   std::vector<std::vector<Tensor>> node_values_;

@@ -45,13 +45,12 @@ auto plan(std::string_view key, ProviderKind kind, const Order& order, DType dty
 
   const auto name = provider_names[static_cast<std::size_t>(kind)];
   const Provider* provider = find(kind);
-  validate(provider != nullptr, ExitStatus::bad_deck,
-           "providers.{}: {} is not in this build; choose auto, or build with it (`lockstep info` lists what is there)",
-           key, name);
+  const std::string path = fmt::format("providers.{}", key);
+  validate_key(provider != nullptr, path,
+               "{} is not in this build; choose auto, or build with it (`lockstep info` lists what is there)", name);
   auto planned = plan_with(*provider);
-  validate(planned != nullptr, ExitStatus::bad_deck,
-           "providers.{}: {} does not do a product of this model in {}; choose auto or portable", key, name,
-           name_of(dtype));
+  validate_key(planned != nullptr, path, "{} does not do a product of this model in {}; choose auto or portable", name,
+               name_of(dtype));
   return planned;
 }
 

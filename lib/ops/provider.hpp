@@ -39,7 +39,7 @@ struct ProvidersConfig : Config {
 const std::vector<const Provider*>& providers();
 
 /// Plans a product with the provider that the config names, or with the first that can. Throws
-/// Error(bad_deck) when the one that is named is not in this build or cannot do it.
+/// KeyError when the one that is named is not in this build or cannot do it.
 std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape);
 std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape);
 

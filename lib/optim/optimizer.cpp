@@ -20,8 +20,8 @@ void OptimizerConfig::describe(Fields& fields) {
 
 double OptimizerConfig::learning_rate() const { return dynamic_cast<const OptimizerOptions&>(*options).learning_rate; }
 
-int OptimizerConfig::states_per_parameter() const {
-  return dynamic_cast<const OptimizerOptions&>(*options).states_per_parameter();
+std::vector<std::string> OptimizerConfig::state_names() const {
+  return dynamic_cast<const OptimizerOptions&>(*options).state_names();
 }
 
 std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters) const {

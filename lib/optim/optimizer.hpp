@@ -35,7 +35,8 @@ struct OptimizerConfig : Config {
   OptimizerConfig();
   void describe(Fields& fields) override;
   double learning_rate() const;
-  int states_per_parameter() const;
+  /// Of the flat buffers that it keeps beside the parameters, as in Optimizer::states.
+  std::vector<std::string> state_names() const;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const;
 };
 

@@ -40,6 +40,11 @@ void SgdConfig::describe(Fields& fields) {
   fields.check(!nesterov || momentum > 0, "nesterov", "true without momentum (it is a form of momentum); give momentum, or remove it");
 }
 
+std::vector<std::string> SgdConfig::state_names() const {
+  if (momentum == 0) return {};
+  return {"velocity"};
+}
+
 std::unique_ptr<Optimizer> SgdConfig::make(const ParameterBuffer& parameters) const {
   return std::make_unique<Sgd>(*this, parameters);
 }
@@ -47,7 +52,7 @@ std::unique_ptr<Optimizer> SgdConfig::make(const ParameterBuffer& parameters) co
 Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : config_(config) {
   if (config.momentum == 0) return;
   velocity_ = Buffer("lockstep::velocity", parameters.values().bytes());
-  states_.push_back({"velocity", velocity_.tensor(0, parameters.dtype(), {parameters.size()})});
+  states_.push_back({config.state_names()[0], velocity_.tensor(0, parameters.dtype(), {parameters.size()})});
 }
 
 void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate, double gradient_scale) {

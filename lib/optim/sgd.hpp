@@ -10,7 +10,7 @@ struct OptimizerOptions : Config {
   double learning_rate = 0.1;
 
   void describe(Fields& fields) override;
-  virtual int states_per_parameter() const = 0;
+  virtual std::vector<std::string> state_names() const = 0;
   virtual std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const = 0;
 };
 
@@ -20,7 +20,7 @@ struct SgdConfig : OptimizerOptions {
   double weight_decay = 0;
 
   void describe(Fields& fields) override;
-  int states_per_parameter() const override { return momentum > 0 ? 1 : 0; }
+  std::vector<std::string> state_names() const override;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 

@@ -17,8 +17,8 @@ void check_inputs(const Dataset& data, const Shape& wanted) {
 
 void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   const ExampleFormat& format = data.format();
-  validate(output.rank() == 1, ExitStatus::bad_deck,
-           "model: its output is {} (the loss reads vectors); end with a flatten or linear layer", to_string(output));
+  validate_key(output.rank() == 1, "model", "its output is {} (the loss reads vectors); end with a flatten or linear layer",
+               to_string(output));
   if (loss.wants_classes()) {
     validate(format.has_classes(), ExitStatus::bad_data,
              "{}: its targets are values, but loss cross_entropy reads classes; use loss: {{type: mse}}, or other data",
@@ -34,9 +34,7 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   }
 }
 
-}  // namespace
-
-Experiment open_experiment(const RunConfig& config) {
+Experiment open(const RunConfig& config) {
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed));
   const Shape input = config.model.input.empty() ? data.train->format().input_shape : Shape(std::span(config.model.input));
   Graph graph(config.model.resolved_layers(), input);
@@ -48,18 +46,24 @@ Experiment open_experiment(const RunConfig& config) {
     }
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
-  validate(!config.data.augment.does_something() || format.input_shape.rank() == 3, ExitStatus::bad_deck,
-           "data.augment: the inputs are {}, no images (H×W×C); remove it", to_string(format.input_shape));
-  validate(!config.data.drop_last || config.batch.global <= data.train->size(), ExitStatus::bad_deck,
-           "batch.global: {} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
-           config.batch.global, data.train->size());
+  check_augment(format, config.data.augment);
+  validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
+               "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+               config.batch.global, data.train->size());
   return {std::move(data), std::move(graph), std::move(loss)};
 }
 
-Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose) {
-  return Model(std::move(graph), {.dtype = config.dtype(), .providers = config.providers, .max_batch = max_batch, .purpose = purpose});
+}  // namespace
+
+Experiment open_experiment(const RunConfig& config) {
+  return with_positions(config.source, [&] { return open(config); });
 }
 
+Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose) {
+  return with_positions(config.source, [&] {
+    return Model(std::move(graph), {.dtype = config.dtype(), .providers = config.providers, .max_batch = max_batch, .purpose = purpose});
+  });
+}
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const Communicator& comm) {
   const ExecSpace space;
   Datasets data;

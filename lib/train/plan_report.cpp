@@ -2,10 +2,11 @@
 #include "train/plan_report.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "data/sampler.hpp"
 #include "train/experiment.hpp"
+#include "train/run_folder.hpp"
+#include "train/run_state.hpp"
 
 namespace lockstep {
 namespace {
@@ -36,12 +37,23 @@ std::string layer_table(const Graph& graph) {
   return text;
 }
 
-}  // namespace
+/// What the first step begins with, read and found to fit, as the trainer does it.
+std::string starting_point(const RunConfig& config, const Experiment& experiment) {
+  const auto parameters = plan_parameters(experiment.graph, config.dtype());
+  RunFolder folder(config);
+  if (const auto checkpoint = folder.find_checkpoint()) {
+    const std::string& file = folder.resumed_from();
+    check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
+    return fmt::format("{}, after step {}", file, state_of(*checkpoint, file).step);
+  }
+  if (config.model.weights.empty()) return fmt::format("initial values of seed {}", config.run.seed);
+  check_arrays(read_parameters(config.model.weights), "/model", config.model.weights, parameters);
+  return config.model.weights;
+}
 
-std::string plan_report(const RunConfig& config, int ranks) {
+std::string report(const RunConfig& config, int ranks) {
   Experiment experiment = open_experiment(config);
-  for (const std::string& file : {config.model.weights, config.run.resume == "auto" || config.run.resume == "never" ? std::string() : config.run.resume})
-    validate(file.empty() || std::filesystem::exists(file), ExitStatus::missing_file, "{}: no such file; check the path", file);
+  const std::string start = starting_point(config, experiment);
 
   const std::int64_t global = std::min(config.batch.global, experiment.data.train->size());
   const std::int64_t share = share_of(global, 0, ranks).count;
@@ -50,7 +62,7 @@ std::string plan_report(const RunConfig& config, int ranks) {
   const ActivationPlan activations = plan_activations(graph, config.dtype(), piece, Purpose::training);
   const double element = static_cast<double>(size_of(config.dtype()));
   const double parameters = static_cast<double>(graph.parameter_count()) * element;
-  const double states = config.optimizer.states_per_parameter() * parameters;
+  const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
   const ExampleFormat& format = experiment.data.train->format();
   const double batches = static_cast<double>(piece * format.input_shape.count()) * element +
                          static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
@@ -71,8 +83,15 @@ std::string plan_report(const RunConfig& config, int ranks) {
   text += fmt::format("memory a rank        {} (parameters {}, gradients {}, optimizer {}, activations {}, batches {}), beside workspaces and the data\n",
                       bytes_text(2 * parameters + states + static_cast<double>(activations.bytes) + batches), bytes_text(parameters),
                       bytes_text(parameters), bytes_text(states), bytes_text(static_cast<double>(activations.bytes)), bytes_text(batches));
+  text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
   return text;
+}
+
+}  // namespace
+
+std::string plan_report(const RunConfig& config, int ranks) {
+  return with_positions(config.source, [&] { return report(config, ranks); });
 }
 
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/run_config.hpp"
 
+#include <utility>
+
 namespace lockstep {
 
 void RunOptions::describe(Fields& fields) {
@@ -48,6 +50,13 @@ void RunConfig::describe(Fields& fields) {
   fields.section("parallel", [&](Fields& f) { parallel.describe(f); }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
+}
+
+RunConfig read_run_config(DeckNode deck) {
+  RunConfig config;
+  read_config(deck, config);
+  config.source = std::move(deck);
+  return config;
 }
 
 }  // namespace lockstep

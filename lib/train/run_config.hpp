@@ -65,9 +65,14 @@ struct RunConfig : Config {
   ProvidersConfig providers;
   CheckpointOptions checkpoint;
 
+  DeckNode source;  ///< what it was read from; complaints name its lines
+
   void describe(Fields& fields) override;
   DType dtype() const { return precision == Precision::fp64 ? DType::f64 : DType::f32; }
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
+
+/// Throws DeckError for whatever the deck alone shows to be wrong.
+RunConfig read_run_config(DeckNode deck);
 
 }  // namespace lockstep

@@ -38,6 +38,11 @@ void convert(const NamedArray& array, DType dtype, std::byte* to) {
   else convert<float, double>(array.bytes.data(), to, count);
 }
 
+const NamedArray* find(const std::vector<NamedArray>& arrays, const std::string& name) {
+  const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& a) { return a.name == name; });
+  return found == arrays.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
@@ -76,29 +81,47 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
   }
 }
 
-void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
-                        const std::string& file, const ParameterBuffer& layout, const Tensor& flat) {
-  std::vector<std::byte> host(flat.bytes());
-  for (const auto& parameter : layout.parameters()) {
+void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
+                  const std::vector<Parameter>& parameters) {
+  for (const auto& parameter : parameters) {
     const std::string name = prefix + "/" + parameter.name;
-    const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& a) { return a.name == name; });
-    validate(found != arrays.end(), ExitStatus::bad_data,
+    const NamedArray* found = find(arrays, name);
+    validate(found != nullptr, ExitStatus::bad_data,
              "{}: has no {} (the network of the deck needs it); use a file of the same network", file, name);
     validate(found->shape == parameter.shape, ExitStatus::bad_data,
              "{}:{}: its shape is {}, but the network of the deck needs {}; use a file of the same network", file, name,
              to_string(found->shape), to_string(parameter.shape));
     validate(found->dtype == DType::f32 || found->dtype == DType::f64, ExitStatus::bad_data,
              "{}:{}: its numbers are {} (f32 or f64 is needed); convert them", file, name, name_of(found->dtype));
-    convert(*found, flat.dtype, host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
   }
-  const auto ours = [&](const NamedArray& a) { return a.name.rfind(prefix + "/", 0) == 0; };
-  const auto count = static_cast<std::size_t>(std::count_if(arrays.begin(), arrays.end(), ours));
-  if (count > layout.parameters().size())
-    for (const auto& array : arrays)
-      validate(!ours(array) || std::any_of(layout.parameters().begin(), layout.parameters().end(),
-                                           [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
-               ExitStatus::bad_data, "{}: holds {}, which the network of the deck lacks; use a file of the same network",
-               file, array.name);
+  for (const auto& array : arrays)
+    validate(array.name.rfind(prefix + "/", 0) != 0 ||
+                 std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
+             ExitStatus::bad_data, "{}: holds {}, which the network of the deck lacks; use a file of the same network",
+             file, array.name);
+}
+
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
+                  const std::vector<Parameter>& parameters) {
+  const RunState saved = state_of(checkpoint, file);
+  const auto same = [&](const char* key, std::string_view what, std::int64_t was, std::int64_t is) {
+    validate_key(was == is, key, "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
+                 "keep it, or start anew with run.resume=never run.overwrite=true", what, was, file, is);
+  };
+  same("run.seed", "was", saved.seed, config.run.seed);
+  same("batch.global", "was", saved.global_batch, config.batch.global);
+  same("data", "the number of training examples was", saved.dataset_size, dataset_size);
+  check_arrays(checkpoint.arrays, "/model", file, parameters);
+  for (const auto& state : config.optimizer.state_names()) check_arrays(checkpoint.arrays, "/optimizer/" + state, file, parameters);
+}
+
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
+                        const std::string& file, const ParameterBuffer& layout, const Tensor& flat) {
+  check_arrays(arrays, prefix, file, layout.parameters());
+  std::vector<std::byte> host(flat.bytes());
+  for (const auto& parameter : layout.parameters())
+    convert(*find(arrays, prefix + "/" + parameter.name), flat.dtype,
+            host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
   copy_from_host(space, host.data(), flat);
 }
 

@@ -9,6 +9,7 @@
 #include "io/checkpoint.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
+#include "train/run_config.hpp"
 
 namespace lockstep {
 
@@ -31,8 +32,16 @@ Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const 
 /// Throws bad_data when it is no checkpoint of a run.
 RunState state_of(const Checkpoint& checkpoint, const std::string& file);
 
-/// Copies arrays of a file into parameters; every one must be there with its shape, and no other.
-/// `prefix`: "/model". Values of fp32 files go into fp64 models and the reverse.
+/// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no others.
+void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
+                  const std::vector<Parameter>& parameters);
+
+/// Throws unless a run of this deck can go on from the checkpoint: KeyError for another seed, batch or number of
+/// examples, bad_data for another network or optimizer.
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
+                  const std::vector<Parameter>& parameters);
+
+/// Copies arrays that pass check_arrays into parameters. Values of fp32 files go into fp64 models and the reverse.
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
                         const std::string& file, const ParameterBuffer& layout, const Tensor& flat);
 

@@ -122,21 +122,13 @@ void Trainer::start(Graph graph) {
 
 void Trainer::resume(const Checkpoint& checkpoint) {
   const std::string& file = folder_.resumed_from();
-  const RunState saved = state_of(checkpoint, file);
-  const auto same = [&](std::string_view key, std::int64_t was, std::int64_t is) {
-    validate(was == is, ExitStatus::bad_deck,
-             "{}: {} was {} there and is {} in this deck (the order of the examples would change in mid-run); keep it, "
-             "or start anew with run.resume=never run.overwrite=true", file, key, was, is);
-  };
-  same("run.seed", saved.seed, config_.run.seed);
-  same("batch.global", saved.global_batch, config_.batch.global);
-  same("the number of training examples", saved.dataset_size, data_.train->size());
   const ParameterBuffer& parameters = model_->parameters();
+  with_positions(config_.source, [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
   restore_parameters(space_, checkpoint.arrays, "/model", file, parameters, parameters.values());
   for (const auto& optimizer_state : optimizer_->states())
     restore_parameters(space_, checkpoint.arrays, "/optimizer/" + optimizer_state.name, file, parameters, optimizer_state.values);
-  state_ = saved;
-  checkpointed_step_ = saved.step;
+  state_ = state_of(checkpoint, file);
+  checkpointed_step_ = state_.step;
 }
 
 void Trainer::load_starting_weights() {

@@ -57,9 +57,7 @@ RunConfig config_of(const Case& c, const std::string& precision, const std::stri
   std::istringstream extra(c.extra);
   for (std::string line; std::getline(extra, line);)
     if (!line.empty()) apply_override(node, line);
-  RunConfig config;
-  read_config(node, config);
-  return config;
+  return read_run_config(std::move(node));
 }
 
 /// 62 bits that differ when any bit of the parameters does.

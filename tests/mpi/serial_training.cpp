@@ -13,9 +13,7 @@ RunConfig read_run_config(const std::string& deck, const std::string& output_dir
   apply_override(node, "run.output_dir='" + output_dir + "'");
   apply_override(node, "run.resume=never");
   apply_override(node, "run.overwrite=true");
-  RunConfig config;
-  read_config(node, config);
-  return config;
+  return lockstep::read_run_config(std::move(node));
 }
 
 Curve train_serially(const RunConfig& config, int steps) {

@@ -116,10 +116,32 @@ class BadInput(LockstepTest):
         self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never")
 
     def test_resume_of_another_run(self):
-        self.check(78, ["batch.global was 16 there and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8")
-        self.check(78, ["run.seed was 7 there and is 8"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
+        self.check(78, ["batch.global=8", ": batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8")
+        self.check(78, ["run.seed: was 7 in"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
                    "model={layers: [flatten, {linear: {features: 10}}]}")
+        self.deck("other.yaml", batch={"global": 8})
+        for command in ("check", "train"):
+            self.check(78, ["other.yaml:5:19: batch.global: was 16 in"], command, "other.yaml")
+
+    def test_weights_of_another_network(self):
+        weights = "model.weights=run/checkpoints/step-00000004.h5"
+        for command in ("check", "train"):
+            self.check(65, ["step-00000004.h5:/model/linear_2/weight", "10×16"], command, "deck.yaml", "run.resume=never",
+                       "run.overwrite=true", weights, "model.layers.1={linear: {features: 12}}")
+
+    def test_deck_and_data_that_do_not_fit(self):
+        places = {"data.normalize.mean": {"normalize": {"mean": [0.1, 0.2], "std": [1, 1]}},
+                  "data.augment": {"augment": {"horizontal_flip": True}}}
+        for key, section in places.items():
+            data = {"synthetic": {"kind": "glyphs", "train": 64, "validation": 20}} if key.endswith("mean") else \
+                {"synthetic": {"kind": "random", "shape": [784], "train": 64, "validation": 20}}
+            self.deck("bad.yaml", data={**data, **section}, model={"layers": [{"linear": {"features": 10}}]} if "augment" in key else
+                      {"layers": ["flatten", {"linear": {"features": 10}}]})
+            for command in ("check", "train"):
+                self.check(78, ["bad.yaml:2:", f": {key}: "], command, "bad.yaml", "run.resume=never", "run.overwrite=true")
+        self.deck("bad.yaml", batch={"global": 65})
+        self.check(78, ["bad.yaml:5:19: batch.global: 65 examples are more than the 64"], "check", "bad.yaml", "data.drop_last=true")
 
     def test_broken_checkpoints(self):
         for path in (self.folder / "run" / "checkpoints").iterdir():
@@ -140,7 +162,15 @@ class BadInput(LockstepTest):
         self.train(65, ["cross_entropy"], "data={synthetic: {kind: linear}}", "model={layers: [{linear: {features: 1}}]}")
 
     def test_provider_that_is_not_there(self):
-        self.train(78, ["providers.matmul"], "providers.matmul=mkl")
+        self.train(78, ["providers.matmul", "'mkl' is unknown"], "providers.matmul=mkl")
+        present = self.lockstep("info").out
+        absent = [name for name in ("onednn", "kokkos_kernels") if name not in present]
+        if not absent:
+            self.skipTest("this build has every provider")
+        self.deck("bad.yaml", providers={"matmul": absent[0]})
+        for command in ("check", "train"):
+            self.check(78, ["bad.yaml:6:", f"providers.matmul: {absent[0]} is not in this build"], command, "bad.yaml",
+                       "run.resume=never", "run.overwrite=true")
 
 
 class BadUsage(LockstepTest):

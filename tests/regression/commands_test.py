@@ -66,7 +66,8 @@ class Commands(LockstepTest):
             self.assertIn("12560", out)  # 784·16 + 16
             self.assertIn("[16, 784]", out)
             self.assertIn("3, 6 examples each", out)
-            self.assertEqual(out.count("parameters "), out.count("parameters "))
+            self.assertEqual(out.count("reduced a step"), 1)
+            self.assertIn("begins with          initial values of seed 7", out)
         self.assertFalse((self.folder / "run").exists(), "check leaves nothing")
         self.refused(78, ["batch.global"], "check", deck, "batch.global=0")
         self.refused(66, ["nothing.h5"], "check", deck, "data={file: nothing.h5}")

@@ -24,7 +24,7 @@ TEST(Golden, Sgd) {
       const Parameter& weight = parameters.parameters().at(0);
       test::set_values(parameters.values(weight), test::filling(300, 23));
       const auto optimizer = config.make(parameters);
-      EXPECT_EQ(static_cast<int>(optimizer->states().size()), config.states_per_parameter());
+      EXPECT_EQ(optimizer->states().size(), config.state_names().size());
       for (std::uint64_t step = 0; step < 10; ++step) {
         test::set_values(parameters.gradients(weight), test::filling(301 + step, 23));
         optimizer->step(ExecSpace(), parameters, 0.1, 1.0 / 16);

@@ -36,7 +36,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("pkgconfig", type="build")
 
     depends_on("mpi")
-    depends_on("hdf5@1.10:")
+    depends_on("hdf5@1.10.7:")
     depends_on("yaml-cpp@0.7:")
     depends_on("cli11@2.1:")
     depends_on("fmt@8:")
@@ -108,7 +108,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
     def test_info(self):
         """the program names how it was built"""
         out = self._lockstep("info", output=str, error=str)
-        check_outputs(["Kokkos", "MPI", "HDF5"], out)
+        check_outputs(["kokkos", "mpi", "hdf5"], out)
 
     def test_train(self):
         """the smallest example trains and leaves its curve"""
