@@ -104,7 +104,7 @@ TEST(Sampler, DropLast) {
   EXPECT_EQ(plans[2].epoch, 1);
   for (const auto& plan : plans) EXPECT_EQ(plan.global_examples, 4);
   options.global_batch = 11;
-  expect_error(ExitStatus::bad_deck, "leaves no batch", [&] { Sampler{options}; });
+  expect_error(ExitStatus::bad_deck, "data.drop_last then leaves nothing", [&] { Sampler{options}; });
 }
 
 TEST(Sampler, GoesOnFromAnyPosition) {
