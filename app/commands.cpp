@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "commands.hpp"
 
+#include <Kokkos_Core.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct DeckArguments {
   RunConfig read(const Communicator& comm) const {
     std::string text;
     comm.together([&] {
-      if (comm.is_root()) text = read_text_file(file);
+      if (comm.is_root()) text = read_deck_file(file);
     });
     comm.broadcast(text);
     RunConfig config;
@@ -44,6 +45,15 @@ struct DeckArguments {
     return config;
   }
 };
+
+/// Kokkos, for the commands that compute or plan to. The others also run where there is no accelerator.
+Kokkos::ScopeGuard start_kokkos(const Communicator& comm) {
+  comm.together([] {
+    validate(Kokkos::num_devices() != 0, ExitStatus::internal,
+             "this program computes on {}, and there is none here (a login node?); run it in a job that has one", ExecSpace::name());
+  });
+  return Kokkos::ScopeGuard();
+}
 
 /// Prints on rank 0. Text that is a command's result goes to standard output whole.
 void print(const Communicator& comm, const std::string& text) {
@@ -62,7 +72,10 @@ void declare_train(CLI::App& app, Command& chosen) {
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   command->callback([&chosen, deck] {
-    chosen = [deck](const Communicator& comm) { Trainer(deck->read(comm), comm).run(); };
+    chosen = [deck](const Communicator& comm) {
+      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+      Trainer(deck->read(comm), comm).run();
+    };
   });
 }
 
@@ -74,6 +87,7 @@ void declare_check(CLI::App& app, Command& chosen) {
   command->add_option("--ranks", *ranks, "ranks to plan for (default: those it runs on)")->check(CLI::Range(1, 10000000));
   command->callback([&chosen, deck, ranks] {
     chosen = [deck, ranks](const Communicator& comm) {
+      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
         const std::string report = plan_report(config, *ranks > 0 ? *ranks : comm.size());
@@ -91,6 +105,7 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
   command->add_option("--checkpoint", *file, "checkpoint, or other file with parameters")->required();
   command->callback([&chosen, deck, file] {
     chosen = [deck, file](const Communicator& comm) {
+      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       const Metrics metrics = evaluate_file(deck->read(comm), *file, comm);
       print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
                               metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));

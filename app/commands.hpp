@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What the command line asked for: runs on every rank, after MPI and Kokkos have started.
+/// What the command line asked for: runs on every rank, after MPI has started.
 using Command = std::function<void(const Communicator&)>;
 
 /// Declares the subcommands; the one that is parsed stores its work in `chosen`.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <Kokkos_Core.hpp>
 #include <exception>
 #include <new>
 #include <string>
@@ -58,6 +57,5 @@ int main(int argc, char** argv) {
     if (comm.is_root()) error_line(fmt::format("command line: {}; see lockstep --help", error.what()));
     return exit_code(ExitStatus::bad_usage);
   }
-  const Kokkos::ScopeGuard kokkos;
   return run_command(command, comm);
 }

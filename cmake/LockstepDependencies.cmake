@@ -52,6 +52,10 @@ foreach(device IN ITEMS CUDA HIP SYCL)
 endforeach()
 
 set(LOCKSTEP_WITH_ONEDNN OFF)
+if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON" AND lockstep_has_device)
+  message(FATAL_ERROR "LOCKSTEP_ENABLE_ONEDNN is ON, but oneDNN computes on CPUs and this Kokkos (${Kokkos_DEVICES}) on a device; "
+    "leave it AUTO, or take another Kokkos.")
+endif()
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON")
   find_package(dnnl 3 REQUIRED)
 elseif(LOCKSTEP_ENABLE_ONEDNN STREQUAL "AUTO" AND NOT lockstep_has_device)

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What this build is, for `lockstep info`, checkpoints and summaries. The git hash is read at
-# configure time; a tree without git says "unknown".
+# What this build is, for `lockstep info`, checkpoints and summaries: version.cpp, made at build time, so that its git
+# hash is that of what is compiled. A tree without git says "unknown".
 find_package(Git QUIET)
-set(LOCKSTEP_GIT_HASH unknown)
-if(Git_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*
-    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE git_hash OUTPUT_STRIP_TRAILING_WHITESPACE
-    ERROR_QUIET RESULT_VARIABLE git_result)
-  if(git_result EQUAL 0)
-    set(LOCKSTEP_GIT_HASH ${git_hash})
-  endif()
-endif()
-configure_file(${PROJECT_SOURCE_DIR}/cmake/version.cpp.in ${PROJECT_BINARY_DIR}/generated/version.cpp @ONLY)
+set(LOCKSTEP_VERSION_SOURCE ${PROJECT_BINARY_DIR}/generated/version.cpp)
+add_custom_target(lockstep_version
+  COMMAND ${CMAKE_COMMAND} -D "GIT=${GIT_EXECUTABLE}" -D "SOURCE=${PROJECT_SOURCE_DIR}" -D "OUTPUT=${LOCKSTEP_VERSION_SOURCE}"
+    -D "PROJECT_VERSION=${PROJECT_VERSION}" -D "COMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
+    -D "BUILD_TYPE=${CMAKE_BUILD_TYPE}" -P ${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake
+  BYPRODUCTS ${LOCKSTEP_VERSION_SOURCE}
+  COMMENT "" VERBATIM)

@@ -21,6 +21,7 @@ MAY_USE = {
 }
 # Libraries from outside: header → the only folders that may include it.
 ONLY_IN = {
+    r"Kokkos_.*": set(MAY_USE) - {"base"},
     r"mpi\.h": {"comm"},
     r"(hdf5|H5\w*)\.h": {"io"},
     r"yaml-cpp/.*": {"base"},
@@ -38,7 +39,10 @@ MAX_LINES = 500
 
 def check(source):
     problems = []
-    for path in sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")]):
+    paths = sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")])
+    if not paths:
+        problems.append(f"{source}: holds no lib/ and app/; name Lockstep's source folder")
+    for path in paths:
         name = path.relative_to(source)
         inside = name.relative_to("lib") if name.parts[0] == "lib" else name
         folder = inside.parts[0]
@@ -58,12 +62,15 @@ def check(source):
                     if re.fullmatch(pattern, header) and not {folder, provider} & folders:
                         problems.append(f"{where}: <{header}> belongs in {', '.join(sorted(folders))} only")
                 used = header.split("/")[0]
-                if kind == '"' and used in MAY_USE and used != folder and used not in MAY_USE[folder]:
+                if used in MAY_USE and kind == "<":
+                    problems.append(f'{where}: write "{header}": it is ours')
+                elif used in MAY_USE and used != folder and used not in MAY_USE[folder]:
                     problems.append(f"{where}: {folder} may not use {used} ({header})")
             if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line) and not {folder, provider} & CONDITIONALS:
                 problems.append(f"{where}: '{line.strip()}' outside core, comm and the providers; make it another source file")
-            if re.search(r"\b(MPI_[A-Z]\w+|H5[A-Z]\w*)\s*\(", line.split("//")[0]) and folder not in ("comm", "io"):
-                problems.append(f"{where}: a call of MPI or HDF5 outside comm and io: {line.strip()}")
+            for call, place in ((r"\bMPI_[A-Z]\w+\s*\(", "comm"), (r"\bH5[A-Z]\w*\s*\(", "io")):
+                if re.search(call, line.split("//")[0]) and folder != place:
+                    problems.append(f"{where}: such a call belongs in {place} only: {line.strip()}")
     return problems
 
 

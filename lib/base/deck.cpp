@@ -16,7 +16,7 @@ namespace {
 
 constexpr int max_depth = 64;
 constexpr std::size_t max_nodes = 100000;
-constexpr std::size_t max_bytes = 4u << 20;
+constexpr std::uintmax_t max_bytes = 4u << 20;
 
 DeckPosition position_of(const YAML::Mark& mark, const std::string& file) {
   if (mark.is_null()) return {file, 1, 1};
@@ -163,10 +163,24 @@ DeckError located(const DeckNode& deck, const KeyError& error) {
   return DeckError(node->position, error.path(), error.problem());
 }
 
+namespace {
+
+void refuse_large(std::uintmax_t bytes, const std::string& file) {
+  if (bytes > max_bytes)
+    throw DeckError({file, 1, 1}, "", fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
+}
+
+}  // namespace
+
+std::string read_deck_file(const std::string& path) {
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(path, code);
+  if (!code) refuse_large(bytes, path);
+  return read_text_file(path);
+}
+
 DeckNode parse_deck(const std::string& text, const std::string& file) {
-  if (text.size() > max_bytes)
-    throw DeckError({file, 1, 1}, "", fmt::format("larger than {} MiB (no deck is); is this the "
-                    "right file?", max_bytes >> 20));
+  refuse_large(text.size(), file);
   if (const auto zero = text.find('\0'); zero != std::string::npos)
     throw DeckError({file, 1, 1}, "", "holds a zero byte (a deck is text); is this the right file?");
   refuse_indenting_tabs(text, file);
@@ -195,9 +209,11 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
 }
 
 std::string read_text_file(const std::string& path) {
-  validate(std::filesystem::exists(path), ExitStatus::missing_file,
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  validate(status.type() != std::filesystem::file_type::not_found, ExitStatus::missing_file,
            "{}: no such file; check the path (relative paths start at the working directory)", path);
-  validate(!std::filesystem::is_directory(path), ExitStatus::missing_file,
+  validate(status.type() != std::filesystem::file_type::directory, ExitStatus::missing_file,
            "{}: is a folder, not a file; name a file in it", path);
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -111,26 +111,6 @@ std::int64_t Communicator::max(std::int64_t value) const {
   return value;
 }
 
-double Communicator::max(double value) const {
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return value;
-}
-
-std::vector<std::string> Communicator::gather(const std::string& text) const {
-  const int length = static_cast<int>(text.size());
-  std::vector<int> lengths(static_cast<std::size_t>(size_)), starts(static_cast<std::size_t>(size_));
-  MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
-  int total = 0;
-  for (std::size_t i = 0; i < lengths.size(); ++i) starts[i] = total, total += lengths[i];
-  std::string all(is_root() ? static_cast<std::size_t>(total) : 0, ' ');
-  MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
-  std::vector<std::string> texts;
-  if (is_root())
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-      texts.push_back(all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
-  return texts;
-}
-
 void Communicator::together(const std::function<void()>& work) const {
   std::optional<Error> failure;
   try {

@@ -44,9 +44,6 @@ class Communicator {
   void sum(std::span<double> values) const;
   void sum(const ExecSpace& space, const Tensor& tensor) const;
   std::int64_t max(std::int64_t value) const;
-  double max(double value) const;
-  /// Each rank's text, by rank, on rank 0 (empty elsewhere).
-  std::vector<std::string> gather(const std::string& text) const;
 
   /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
   /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left waiting.

@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <string>
+#include <type_traits>
 
 namespace lockstep {
 
@@ -13,6 +14,9 @@ using MemorySpace = ExecSpace::memory_space;
 
 /// Host memory from which copies to the device are fastest (plain memory on CPUs).
 using StagingSpace = Kokkos::SharedHostPinnedSpace;
+
+/// Whether kernels run on the host, so that they are done when the call that starts them returns.
+inline constexpr bool kernels_run_on_host = std::is_same_v<ExecSpace, Kokkos::DefaultHostExecutionSpace>;
 
 /// Whether the host can read and write the step's memory directly.
 inline constexpr bool host_shares_memory =

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "base/error.hpp"
+
 namespace lockstep {
 
 /// Extents of a row-major tensor, outermost first; at most six of them.
@@ -18,7 +20,8 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const std::int64_t> extents) {
-    assert(extents.size() <= max_rank);
+    validate(extents.size() <= max_rank, ExitStatus::bad_data, "a shape of {} dimensions ({} are the most); use fewer",
+             extents.size(), max_rank);
     for (const auto extent : extents) extents_[static_cast<std::size_t>(rank_++)] = extent;
   }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "core/tensor.hpp"
 
+#include <exception>
+
+#include "base/error.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -12,6 +16,14 @@ Bytes<MemorySpace> bytes_of(const Tensor& tensor) {
 }
 
 }  // namespace
+
+Buffer::Buffer(const std::string& label, std::size_t bytes) {
+  try {
+    storage_ = Kokkos::View<std::byte*, MemorySpace>(label, bytes);
+  } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
+    throw Error(ExitStatus::internal, fmt::format("{} ({} bytes for {})", out_of_memory, bytes, label));
+  }
+}
 
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to) {
   Kokkos::deep_copy(space, Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(to), from.bytes()), bytes_of(from));

@@ -38,7 +38,8 @@ struct Tensor {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(const std::string& label, std::size_t bytes) : storage_(label, bytes) {}
+  /// Throws Error(internal) when there is not enough memory.
+  Buffer(const std::string& label, std::size_t bytes);
 
   std::byte* data() const { return storage_.data(); }
   std::size_t size() const { return storage_.size(); }

@@ -7,7 +7,8 @@
 namespace lockstep {
 
 void check_output(const std::filesystem::path& output, bool overwrite) {
-  validate(overwrite || !std::filesystem::exists(output), ExitStatus::cannot_create,
+  std::error_code ignored;  // what else is wrong is found when it is made
+  validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
            "{}: exists already; choose another name, or add --overwrite", output.string());
 }
 

@@ -82,9 +82,9 @@ std::string import_text(const ImportTextOptions& options) {
   check_output(options.output, options.overwrite);
   validate(options.validation >= 0 && options.validation < 1, ExitStatus::bad_usage,
            "--validation {}: is no fraction of the characters (at least 0, below 1); give 0.1, say", options.validation);
-  validate(!std::filesystem::is_directory(options.file), ExitStatus::bad_data, "{}: is a folder; name the file in it",
-           options.file);
   std::error_code code;
+  validate(!std::filesystem::is_directory(options.file, code), ExitStatus::bad_data, "{}: is a folder; name the file in it",
+           options.file);
   validate(std::filesystem::file_size(options.file, code) > 0, ExitStatus::bad_data, "{}: is empty; give a text",
            options.file);
   std::vector<std::uint32_t> tokens = decode_utf8(read_text_file(options.file), options.file);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/upload.hpp"
 
-#include <type_traits>
 #include <vector>
 
 #include "base/error.hpp"
@@ -9,9 +8,6 @@
 
 namespace lockstep {
 namespace {
-
-/// Kernels run on the host and are done when their call returns: they may read the loader's memory.
-constexpr bool reads_host_memory = std::is_same_v<ExecSpace, Kokkos::DefaultHostExecutionSpace>;
 
 template <class T>
 OwnedTensor constants(const std::vector<double>& values, const char* label) {
@@ -51,7 +47,7 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
   identity_ = entries == 0 && format.input_dtype == compute;
 
   const Shape inputs = format.input_shape.with_batch(max_batch), targets = format.target_shape.with_batch(max_batch);
-  if (!reads_host_memory) {
+  if (!kernels_run_on_host) {
     raw_inputs_ = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
     raw_targets_ = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
   }
@@ -67,7 +63,7 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
 /// The raw numbers where kernels can read them.
 Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* host, const OwnedTensor& room, DType dtype,
                                     const Shape& shape) const {
-  if (reads_host_memory) return {host, dtype, shape};
+  if (kernels_run_on_host) return {host, dtype, shape};
   const Tensor tensor{room.get().data, dtype, shape};
   const Kokkos::View<const std::byte*, StagingSpace, Kokkos::MemoryUnmanaged> from(host, tensor.bytes());
   const Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged> to(static_cast<std::byte*>(tensor.data),
@@ -88,7 +84,7 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
   result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), raw_targets_,
                                  format_.target_dtype, target_shape);
   // The loader may write its memory again as soon as the next batch is asked for.
-  if (!reads_host_memory) space.fence("lockstep::upload");
+  if (!kernels_run_on_host) space.fence("lockstep::upload");
   if (inputs_.get()) {
     const Tensor inputs{inputs_.get().data, compute_, input_shape};
     if (count > 0) normalize(space, result.inputs, scale_.get(), shift_.get(), inputs);

@@ -59,6 +59,9 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   std::error_code code;
   for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
     if (const auto step = step_of(entry->path().filename().string())) found.emplace_back(*step, entry->path());
+  // A folder that cannot be read is not an empty one: a run would start anew over the one that is there.
+  validate(!code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory, ExitStatus::io_error,
+           "{}: cannot be read ({}); check its permissions", folder.string(), code.message());
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -104,6 +107,11 @@ std::vector<NamedArray> read_parameters(const std::filesystem::path& path) {
 }
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", name_prefix, step, name_suffix); }
+
+void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
+  for (const auto& [other, path] : steps_in(folder))
+    if (other > step) std::filesystem::rename(path, path.string() + ".aside");
+}
 
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;

@@ -41,7 +41,12 @@ std::vector<NamedArray> read_parameters(const std::filesystem::path& path);
 std::string checkpoint_name(std::int64_t step);
 
 /// The checkpoints in a folder, newest (highest step) last; empty when there is no such folder.
+/// Throws io_error when it cannot be read.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
+
+/// Renames the checkpoints of later steps to step-….h5.aside: what a run that goes on from `step` writes is newer than
+/// they are, though its steps are smaller. Throws std::filesystem::filesystem_error.
+void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
 
 /// Removes all but the newest `keep` (0: keeps all), and what interrupted writes have left.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep);

@@ -27,7 +27,8 @@ void flush_to_disk(const std::filesystem::path& path, int flags) {
 
 ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
   temporary_ += fmt::format("{}{}", marker, ::getpid());
-  validate(!std::filesystem::is_directory(path_), ExitStatus::cannot_create,
+  std::error_code ignored;  // what else is wrong is found by open
+  validate(!std::filesystem::is_directory(path_, ignored), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path_.string());
   const int file = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   validate(file >= 0, ExitStatus::cannot_create, "{}: cannot be created ({}); choose a folder that exists and is writable",

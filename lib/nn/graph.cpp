@@ -57,6 +57,12 @@ void Graph::add_node(const ListItem& item) {
              node.inputs.size());
     node.shape = node.layer->output_shape(node.input_shapes);
     node.parameters = node.layer->parameters(node.input_shapes);
+    for (const auto& parameter : node.parameters) {
+      double count = 1;  // which, as an integer, might not fit
+      for (const auto extent : parameter.shape.extents()) count *= static_cast<double>(extent);
+      validate(count < 1e15, ExitStatus::bad_deck, "its {} has {:.0e} numbers (no machine holds them); make it smaller",
+               parameter.name, count);
+    }
   } catch (const Error& error) {
     refuse(item, fmt::format("layer '{}': {}", node.name, error.what()));
   }

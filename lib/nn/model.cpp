@@ -20,7 +20,6 @@ Model::Model(Graph graph, const Options& options)
   prepare(options.max_batch);
 }
 
-/// Makes every layer ready for batches of n. New sizes are rare: the ragged last batch of an epoch.
 void Model::prepare(std::int64_t n) {
   if (!prepared_.insert(n).second) return;
   std::size_t bytes = workspace_.size();

@@ -52,15 +52,15 @@ class Model {
   void backward(const StepContext& context, const Tensor& input, const Ready& ready);
 
   const Graph& graph() const { return graph_; }
+  /// Makes every layer ready for batches of n ≤ max_batch examples; without it, the first such batch does.
+  void prepare(std::int64_t n);
+
   ParameterBuffer& parameters() { return parameters_; }
   const ParameterBuffer& parameters() const { return parameters_; }
 
   double training_flops(std::int64_t n) const { return lockstep::training_flops(graph_, plan_, n); }
-  std::size_t activation_bytes() const { return arena_.size(); }
-  std::size_t workspace_bytes() const { return workspace_.size(); }
 
  private:
-  void prepare(std::int64_t n);
   Tensor output_of(int node, const Tensor& input) const;
   Tensor place(std::size_t offset, const Shape& shape) const;
 

@@ -11,8 +11,9 @@ void ModelConfig::describe(Fields& fields) {
   fields.list_of("layers", layers, layer_alternatives(), "the network layer by layer");
   // The presets of this table are networks for 28×28 images of one channel unless told otherwise.
   if (!preset.empty() && input.empty()) input = {28, 28, 1};
-  fields.integers("input", input, at_least_one,
+  fields.integers("input", input, {1, 1e9},
                   "shape of one example, as [28, 28, 1]; data of another shape are refused (presets: [28, 28, 1]; layers: the data's)");
+  fields.check(input.size() <= 3, "input", "has more than three dimensions; give [features] or [height, width, channels]");
   fields.text("weights", weights, "HDF5 file (a checkpoint, say) with the starting parameters");
   fields.check(preset.empty() || layers.empty(), "layers",
                "given beside model.preset (a model is one or the other); remove one of them");

@@ -18,7 +18,6 @@ class Planned {
     return *operation;
   }
   Operation& at(std::int64_t n) const { return *by_size_.at(n); }
-  void clear() { by_size_.clear(); }
 
  private:
   std::map<std::int64_t, std::unique_ptr<Operation>> by_size_;

@@ -36,7 +36,7 @@ ListItem flatten() { return layer_item("flatten", std::make_shared<FlattenConfig
 }  // namespace
 
 void FcConfig::describe(Fields& fields) {
-  fields.integers("features", features, at_least_one, "outputs of each linear layer; the last one is the network's");
+  fields.integers("features", features, {1, 1e9}, "outputs of each linear layer; the last one is the network's");
   fields.check(!features.empty(), "features", "the list is empty; give at least the number of outputs");
 }
 
@@ -50,10 +50,10 @@ std::vector<ListItem> FcConfig::layers() const {
 }
 
 void SimpleCnnConfig::describe(Fields& fields) {
-  fields.integer("filters1", filters1, at_least_one, "output channels of the first convolution");
-  fields.integer("filters2", filters2, at_least_one, "output channels of the second convolution");
-  fields.integer("hidden", hidden, at_least_one, "outputs of the first linear layer");
-  fields.integer("classes", classes, at_least_one, "outputs of the network");
+  fields.integer("filters1", filters1, {1, 1e9}, "output channels of the first convolution");
+  fields.integer("filters2", filters2, {1, 1e9}, "output channels of the second convolution");
+  fields.integer("hidden", hidden, {1, 1e9}, "outputs of the first linear layer");
+  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
 }
 
 std::vector<ListItem> SimpleCnnConfig::layers() const {

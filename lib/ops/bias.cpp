@@ -7,9 +7,11 @@
 namespace lockstep {
 namespace {
 
+using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+
 // Columns that one index of a kernel works on: on CPUs a few vectors, whose sums stay in registers;
 // on GPUs one, so that neighbouring threads read neighbouring numbers.
-constexpr int tile = host_shares_memory ? 32 : 1;
+constexpr int tile = kernels_run_on_host ? 32 : 1;
 // Rows that are summed before the sum joins the total: keeps rounding errors small (two levels).
 constexpr std::int64_t block_rows = 64;
 
@@ -25,23 +27,23 @@ Rows rows_of(const Tensor& y) {
 /// How many parts the rows are summed in.
 std::int64_t parts_of(const ExecSpace& space, std::int64_t rows) {
   if (space.concurrency() == 1) return 1;
-  const std::int64_t wanted = host_shares_memory ? space.concurrency() : 512;
+  const std::int64_t wanted = kernels_run_on_host ? space.concurrency() : 512;
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }
 
 template <Activation activation, class T>
 KOKKOS_INLINE_FUNCTION T activated(T value) {
-  if constexpr (activation == Activation::relu) return value > T(0) ? value : T(0);
+  if constexpr (activation == Activation::relu) return value < T(0) ? T(0) : value;  // NaN stays NaN
   else return value;
 }
 
 template <Activation activation, class T>
 void forward(const ExecSpace& space, const T* bias, T* y, std::int64_t rows, std::int64_t c) {
   const std::int64_t tiles = (c + tile - 1) / tile;
-  const std::int64_t rows_each = host_shares_memory ? 16 : 1;
+  const std::int64_t rows_each = kernels_run_on_host ? 16 : 1;
   const std::int64_t groups = (rows + rows_each - 1) / rows_each;
   Kokkos::parallel_for(
-      "lockstep::bias::forward", Kokkos::RangePolicy<ExecSpace>(space, 0, groups * tiles),
+      "lockstep::bias::forward", Range(space, 0, groups * tiles),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t group = index / tiles;
         const std::int64_t first = (index - group * tiles) * tile;
@@ -84,7 +86,7 @@ void backward(const ExecSpace& space, const T* y, T* dy, T* partial, bool add, s
               std::int64_t parts) {
   const std::int64_t tiles = (c + tile - 1) / tile;
   Kokkos::parallel_for(
-      "lockstep::bias::backward", Kokkos::RangePolicy<ExecSpace>(space, 0, parts * tiles),
+      "lockstep::bias::backward", Range(space, 0, parts * tiles),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t part = index / tiles;
         const std::int64_t first = (index - part * tiles) * tile;
@@ -111,7 +113,7 @@ void backward(const ExecSpace& space, const T* y, T* dy, T* partial, bool add, s
 template <class T>
 void sum_parts(const ExecSpace& space, const T* partial, T* dbias, bool add, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::bias::sum_parts", Kokkos::RangePolicy<ExecSpace>(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::bias::sum_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         T sum = T(0);
         for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * c + j];
         dbias[j] = add ? dbias[j] + sum : sum;

@@ -11,7 +11,7 @@ using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 template <class T>
 void relu_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
   Kokkos::parallel_for("lockstep::relu::forward", Range(space, 0, count),
-                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] = x[i] > T(0) ? x[i] : T(0); });
+                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] = x[i] < T(0) ? T(0) : x[i]; });  // NaN stays NaN
 }
 
 template <class T>

@@ -19,7 +19,7 @@ void call_if_there(const char* name, Integer threads) {
 }  // namespace
 
 void use_kokkos_threads() {
-  if constexpr (host_shares_memory) {  // else the products run on the device
+  if constexpr (kernels_run_on_host) {  // else the products run on the device
     const int threads = ExecSpace().concurrency();
     call_if_there<int>("omp_set_num_threads", threads);
     call_if_there<int>("openblas_set_num_threads", threads);

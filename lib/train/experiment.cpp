@@ -47,6 +47,9 @@ Experiment open(const RunConfig& config) {
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
+  validate_key(!config.run.has_target || data.validation, "run.target", "there are no validation examples to reach it on; remove it, or give some");
+  validate_key(!config.run.has_target || loss->wants_classes() || config.run.target_metric == RunOptions::Metric::validation_loss,
+               "run.target.metric", "loss mse has no accuracy; use validation_loss");
   validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
                "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
                config.batch.global, data.train->size());
@@ -64,11 +67,14 @@ Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, P
     return Model(std::move(graph), {.dtype = config.dtype(), .providers = config.providers, .max_batch = max_batch, .purpose = purpose});
   });
 }
+
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const Communicator& comm) {
   const ExecSpace space;
   Datasets data;
   std::unique_ptr<Loss> loss;
   std::optional<Model> model;
+  std::optional<BatchUploader> uploader;
+  std::optional<MetricSums> sums;
   std::int64_t batch = 0;
   comm.together([&] {
     Experiment experiment = open_experiment(config);
@@ -81,10 +87,10 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Co
     model.emplace(make_model(config, std::move(experiment.graph), batch, Purpose::inference));
     const ParameterBuffer& parameters = model->parameters();
     restore_parameters(space, read_parameters(file), "/model", file, parameters, parameters.values());
+    uploader.emplace(data.validation->format(), config.data.normalize, config.dtype(), batch);
+    sums.emplace(batch);
   });
-  BatchUploader uploader(data.validation->format(), config.data.normalize, config.dtype(), batch);
-  MetricSums sums(batch);
-  return evaluate(space, comm, *model, *loss, *data.validation, uploader, sums, batch);
+  return evaluate(space, comm, *model, *loss, *data.validation, *uploader, *sums, batch);
 }
 
 }  // namespace lockstep

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/metrics_file.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 
 namespace lockstep {
 namespace {
@@ -20,7 +23,10 @@ std::string keep_rows(const std::filesystem::path& path, std::int64_t rows) {
   std::ifstream in(path);
   std::string kept, line;
   std::getline(in, line);
-  for (std::int64_t row = 0; row < rows && std::getline(in, line); ++row) kept += line + "\n";
+  std::int64_t found = 0;
+  for (; found < rows && std::getline(in, line) && !in.eof(); ++found) kept += line + "\n";
+  if (found < rows)
+    warn("{}: has {} of the {} rows that were there at the checkpoint; the curve has a gap", path.string(), found, rows);
   return std::string(header) + kept;
 }
 
@@ -37,6 +43,11 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) :
   const bool written = std::fwrite(kept.data(), 1, kept.size(), file_.get()) == kept.size() && std::fflush(file_.get()) == 0;
   validate(written && std::rename(temporary.c_str(), path.c_str()) == 0, ExitStatus::io_error,
            "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+}
+
+void MetricsFile::flush_to_disk() {
+  validate(std::fflush(file_.get()) == 0 && ::fsync(::fileno(file_.get())) == 0, ExitStatus::io_error,
+           "{}: cannot be written ({}); check the disk", path_.string(), std::strerror(errno));
 }
 
 void MetricsFile::write(const MetricsRow& row) {

@@ -19,13 +19,15 @@ struct MetricsRow {
   std::optional<double> accuracy, learning_rate, loss_scale, grad_norm, examples_per_s, step_ms;
 };
 
-/// The curves of a run, a row at a time, each on disk before the next step.
+/// The curves of a run, a row at a time; each can be read before the next step.
 class MetricsFile {
  public:
   /// Continues the file after its first `rows` rows (0: begins it anew).
   MetricsFile(const std::filesystem::path& path, std::int64_t rows);
 
   void write(const MetricsRow& row);
+  /// On disk, not only on its way: before a checkpoint that counts on the rows.
+  void flush_to_disk();
   std::int64_t rows() const { return rows_; }
 
  private:

@@ -67,9 +67,11 @@ std::string report(const RunConfig& config, int ranks) {
   const double batches = static_cast<double>(piece * format.input_shape.count()) * element +
                          static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
 
+  std::size_t workspace = 0;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     Layer& layer = *graph.nodes()[i].layer;
     layer.plan({graph.nodes()[i].input_shapes, graph.nodes()[i].shape, config.dtype(), config.providers, i});
+    if (!graph.nodes()[i].view) workspace = std::max(workspace, layer.prepare(piece));
   }
   const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
 
@@ -80,9 +82,10 @@ std::string report(const RunConfig& config, int ranks) {
   text += fmt::format("parameters           {}\n", graph.parameter_count());
   text += fmt::format("ranks                {}, {} examples each in a step, at most {} at once\n", ranks, share, piece);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n", 1e-9 * flops);
-  text += fmt::format("memory a rank        {} (parameters {}, gradients {}, optimizer {}, activations {}, batches {}), beside workspaces and the data\n",
-                      bytes_text(2 * parameters + states + static_cast<double>(activations.bytes) + batches), bytes_text(parameters),
-                      bytes_text(parameters), bytes_text(states), bytes_text(static_cast<double>(activations.bytes)), bytes_text(batches));
+  text += fmt::format("memory a rank        {} (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, batches {}), beside the data\n",
+                      bytes_text(2 * parameters + states + static_cast<double>(activations.bytes + workspace) + batches), bytes_text(parameters),
+                      bytes_text(parameters), bytes_text(states), bytes_text(static_cast<double>(activations.bytes)),
+                      bytes_text(static_cast<double>(workspace)), bytes_text(batches));
   text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
   return text;

@@ -20,6 +20,8 @@ void RunOptions::describe(Fields& fields) {
   fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
   fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
   fields.integer("evaluate_every", evaluate_every, not_negative, "epochs between two evaluations (0: at the end only)");
+  fields.check(!has_target || evaluate_every > 0, "evaluate_every",
+               "0 beside run.target (the target is looked at in evaluations, and there is none before the end); give the epochs between two");
   fields.check(epochs || steps, "epochs", "neither run.epochs nor run.steps is given (the run would not end); give one of them");
 }
 

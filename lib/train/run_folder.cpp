@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/log.hpp"
+#include "io/replace_file.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -40,7 +41,7 @@ bool RunFolder::goes_on() const {
 }
 
 bool RunFolder::holds_a_run() const {
-  return fs::exists(metrics()) || fs::exists(path_ / "summary.json") || !list_checkpoints(checkpoints()).empty();
+  return fs::exists(metrics()) || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty();
 }
 
 void RunFolder::remove_run() const {
@@ -48,7 +49,7 @@ void RunFolder::remove_run() const {
   for (const char* name : {"metrics.csv", "summary.json", "deck.yaml"}) fs::remove(path_ / name);
 }
 
-void RunFolder::prepare() {
+void RunFolder::prepare(std::int64_t step) {
   try {
     if (!goes_on() && holds_a_run()) {
       validate(options_.overwrite || options_.resume == "auto", ExitStatus::cannot_create,
@@ -57,6 +58,7 @@ void RunFolder::prepare() {
       remove_run();
     }
     fs::create_directories(checkpoints());
+    if (goes_on()) set_aside_checkpoints_after(checkpoints(), step);
   } catch (const fs::filesystem_error& error) {
     throw Error(ExitStatus::cannot_create,
                 fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
@@ -64,17 +66,19 @@ void RunFolder::prepare() {
   }
 }
 
+void RunFolder::remove_summary() const {
+  std::error_code ignored;
+  fs::remove(summary(), ignored);
+}
+
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
   const fs::path path = path_ / name;
-  const fs::path temporary = path.string() + ".tmp";
-  errno = 0;
-  std::ofstream out(temporary, std::ios::binary);
-  validate(out.is_open(), ExitStatus::cannot_create, "{}: cannot be created ({}); check the folder's permissions",
-           path.string(), std::strerror(errno));
+  ReplaceFile replacement(path);
+  std::ofstream out(replacement.temporary(), std::ios::binary);
   out << text;
   out.close();
-  validate(out.good() && std::rename(temporary.c_str(), path.c_str()) == 0, ExitStatus::io_error,
-           "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+  validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+  replacement.commit();
 }
 
 }  // namespace lockstep

@@ -25,10 +25,16 @@ class RunFolder {
   bool goes_on() const;
 
   /// Creates the folder. Unless its own run goes on, where an earlier run has left something: removes that with
-  /// run.overwrite or run.resume: auto (which has found no checkpoint), else refuses (cannot_create).
-  void prepare();
+  /// run.overwrite or run.resume: auto (which has found no checkpoint), else refuses (cannot_create). Where its own
+  /// run goes on after `step`, sets aside the checkpoints of later steps (damaged ones, or of a branch that was left).
+  void prepare(std::int64_t step);
+  /// Whether the run that goes on here has ended already, up to its summary.
+  bool has_summary() const { return goes_on() && std::filesystem::exists(summary()); }
+  /// What an ended run has left is no longer true of one that goes on.
+  void remove_summary() const;
   void write_text(const std::string& name, const std::string& text) const;
 
+  std::filesystem::path summary() const { return path_ / "summary.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 

@@ -45,6 +45,19 @@ const NamedArray* find(const std::vector<NamedArray>& arrays, const std::string&
 
 }  // namespace
 
+RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
+  RunState state;
+  if (config.run.has_target)
+    state.target = fmt::format("{} {}", config.run.target_metric == RunOptions::Metric::validation_loss ? "validation_loss" : "validation_accuracy",
+                               config.run.target_value);
+  state.seed = config.run.seed;
+  state.global_batch = config.batch.global;
+  state.dataset_size = dataset_size;
+  state.shuffle = config.data.shuffle;
+  state.drop_last = config.data.drop_last;
+  return state;
+}
+
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
                            const ParameterBuffer& parameters, const Optimizer& optimizer) {
   Checkpoint checkpoint;
@@ -54,11 +67,15 @@ Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const 
   const Json json = {{"step", state.step},
                      {"epoch", state.position.epoch},
                      {"next_example", state.position.next},
+                     {"evaluated_step", state.evaluated_step},
+                     {"metrics_rows", state.metrics_rows},
+                     {"target_reached", state.target_reached},
+                     {"target", state.target},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
-                     {"metrics_rows", state.metrics_rows},
-                     {"target_reached", state.target_reached}};
+                     {"shuffle", state.shuffle},
+                     {"drop_last", state.drop_last}};
   checkpoint.texts = {{"state", json.dump()}, {"deck", deck}, {"build", build_info_json()}};
   return checkpoint;
 }
@@ -69,11 +86,15 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
     RunState state;
     state.step = json.at("step");
     state.position = {json.at("epoch"), json.at("next_example")};
+    state.evaluated_step = json.at("evaluated_step");
+    state.metrics_rows = json.at("metrics_rows");
+    state.target_reached = json.at("target_reached");
+    state.target = json.at("target");
     state.seed = json.at("seed");
     state.global_batch = json.at("global_batch");
     state.dataset_size = json.at("dataset_size");
-    state.metrics_rows = json.at("metrics_rows");
-    state.target_reached = json.at("target_reached");
+    state.shuffle = json.at("shuffle");
+    state.drop_last = json.at("drop_last");
     return state;
   } catch (const std::exception& error) {
     throw Error(ExitStatus::bad_data, fmt::format("{}: holds no state of a run ({}); use a checkpoint that Lockstep wrote "
@@ -103,16 +124,24 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
 
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
                   const std::vector<Parameter>& parameters) {
-  const RunState saved = state_of(checkpoint, file);
-  const auto same = [&](const char* key, std::string_view what, std::int64_t was, std::int64_t is) {
+  const RunState saved = state_of(checkpoint, file), wanted = first_state(config, dataset_size);
+  const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
     validate_key(was == is, key, "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
                  "keep it, or start anew with run.resume=never run.overwrite=true", what, was, file, is);
   };
-  same("run.seed", "was", saved.seed, config.run.seed);
-  same("batch.global", "was", saved.global_batch, config.batch.global);
-  same("data", "the number of training examples was", saved.dataset_size, dataset_size);
+  same("run.seed", "was", saved.seed, wanted.seed);
+  same("batch.global", "was", saved.global_batch, wanted.global_batch);
+  same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
+  same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
+  same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_arrays(checkpoint.arrays, "/model", file, parameters);
-  for (const auto& state : config.optimizer.state_names()) check_arrays(checkpoint.arrays, "/optimizer/" + state, file, parameters);
+  const auto states = config.optimizer.state_names();
+  for (const auto& state : states) check_arrays(checkpoint.arrays, "/optimizer/" + state, file, parameters);
+  for (const auto& array : checkpoint.arrays)
+    validate(array.name.rfind("/optimizer/", 0) != 0 ||
+                 std::any_of(states.begin(), states.end(), [&](const auto& state) { return array.name.rfind("/optimizer/" + state + "/", 0) == 0; }),
+             ExitStatus::bad_data, "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
+             "or start from the parameters alone with model.weights", file, array.name);
 }
 
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,

@@ -18,12 +18,21 @@ namespace lockstep {
 struct RunState {
   std::int64_t step = 0;  ///< steps done
   SamplerPosition position;
+  std::int64_t evaluated_step = -1;  ///< of the last evaluation
+  std::int64_t metrics_rows = 0;
+  bool target_reached = false;
+  std::string target;  ///< that it was: "validation_accuracy 0.98"
+
+  // What decides on the order of the examples.
   std::int64_t seed = 0;
   std::int64_t global_batch = 0;
   std::int64_t dataset_size = 0;
-  std::int64_t metrics_rows = 0;
-  bool target_reached = false;
+  bool shuffle = true;
+  bool drop_last = false;
 };
+
+/// The state of a run of this deck before its first step.
+RunState first_state(const RunConfig& config, std::int64_t dataset_size);
 
 /// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>; texts "state", "deck", "build".
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
@@ -36,8 +45,8 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file);
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
                   const std::vector<Parameter>& parameters);
 
-/// Throws unless a run of this deck can go on from the checkpoint: KeyError for another seed, batch or number of
-/// examples, bad_data for another network or optimizer.
+/// Throws unless a run of this deck can go on from the checkpoint: KeyError for what would change the order of
+/// the examples, bad_data for another network or optimizer.
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
                   const std::vector<Parameter>& parameters);
 

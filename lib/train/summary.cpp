@@ -29,7 +29,7 @@ double examples_per_second(const Summary& s) {
 
 double gflops_per_rank(const Summary& s) {
   const double seconds = s.times->total();
-  return seconds > 0 ? 1e-9 * s.flops_per_step * static_cast<double>(s.times->count()) / seconds / s.ranks : 0;
+  return seconds > 0 ? 1e-9 * s.flops_per_example * static_cast<double>(s.examples) / seconds / s.ranks : 0;
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ std::string summary_json(const Summary& s) {
                        {"reduce_exposed", reduce_ms},
                        {"optimizer", phase_ms(StepPhase::optimizer)},
                        {"checkpoint", phase_ms(StepPhase::checkpoint)}};
-  json["flops_per_step"] = s.flops_per_step;
+  json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);
   json["peak_rss_bytes"] = s.peak_rss_bytes;
   json["parameters"] = s.parameters;

@@ -72,7 +72,34 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
     loss_ = std::move(experiment.loss);
     graph.emplace(std::move(experiment.graph));
   });
+  check_same_data();
   start(std::move(*graph));
+}
+
+/// Every rank opens the data itself; a copy of another size on one node would part their parameters for good.
+void Trainer::check_same_data() const {
+  for (const Dataset* split : {data_.train.get(), data_.validation.get()}) {
+    const std::int64_t size = split ? split->size() : 0;
+    const std::int64_t most = comm_.max(size), least = -comm_.max(-size);
+    comm_.together([&] {
+      validate(most == least, ExitStatus::bad_data, "{}: has {} examples on one rank and {} on another; give all ranks the same file",
+               data_.train->description(), least, most);
+    });
+  }
+}
+
+/// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first step.
+std::vector<std::int64_t> Trainer::batch_sizes() const {
+  const auto mine = [&](std::int64_t global) { return share_of(global, comm_.rank(), comm_.size()).count; };
+  const std::int64_t size = data_.train->size(), global = std::min(config_.batch.global, size);
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t share : {mine(global), mine(config_.data.drop_last ? 0 : size % global)})
+    sizes.insert(sizes.end(), {std::min(share, piece_), share % piece_});
+  if (data_.validation) {
+    const std::int64_t all = data_.validation->size(), round = piece_ * comm_.size();
+    sizes.insert(sizes.end(), {mine(std::min(all, round)), mine(all % round)});
+  }
+  return sizes;
 }
 
 void Trainer::start(Graph graph) {
@@ -81,6 +108,8 @@ void Trainer::start(Graph graph) {
   piece_ = std::min(config_.batch.micro.value_or(share_), share_);
   comm_.together([&] {
     model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training));
+    for (const std::int64_t n : batch_sizes())
+      if (n > 0) model_->prepare(n);
     const ParameterBuffer& parameters = model_->parameters();
     optimizer_ = config_.optimizer.make(parameters);
     reducer_ = std::make_unique<GradientReducer>(comm_, config_.parallel, parameters.gradients());
@@ -90,34 +119,39 @@ void Trainer::start(Graph graph) {
   });
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
+  state_ = first_state(config_, data_.train->size());
   comm_.together([&] {
-    if (!comm_.is_root()) return;
-    const auto checkpoint = folder_.find_checkpoint();
-    if (checkpoint) {
-      resume(*checkpoint);
-    } else {
-      model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
-      load_starting_weights();
-    }
-    folder_.prepare();
-    folder_.write_text("deck.yaml", deck_);
-    // A run that has ended already keeps all its rows, the last evaluation included.
-    const std::int64_t all = std::numeric_limits<std::int64_t>::max();
-    metrics_file_.emplace(folder_.metrics(), !folder_.goes_on() ? 0 : finished() ? all : state_.metrics_rows);
+    if (comm_.is_root()) open_folder();
   });
-  double resumed[4] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
-                       static_cast<double>(state_.position.next), state_.target_reached ? 1.0 : 0.0};
+  double resumed[6] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
+                       static_cast<double>(state_.position.next), static_cast<double>(state_.evaluated_step),
+                       state_.target_reached ? 1.0 : 0.0, complete_ ? 1.0 : 0.0};
   if (!comm_.is_root()) std::fill(std::begin(resumed), std::end(resumed), 0.0);
   comm_.sum(resumed);
   state_.step = static_cast<std::int64_t>(resumed[0]);
   state_.position = {static_cast<std::int64_t>(resumed[1]), static_cast<std::int64_t>(resumed[2])};
-  state_.target_reached = resumed[3] != 0;
-  state_.seed = config_.run.seed;
-  state_.global_batch = config_.batch.global;
-  state_.dataset_size = data_.train->size();
+  state_.evaluated_step = static_cast<std::int64_t>(resumed[3]);
+  state_.target_reached = resumed[4] != 0;
+  complete_ = resumed[5] != 0;
   comm_.broadcast(space_, model_->parameters().values());
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
-  make_loader();
+  comm_.together([&] { make_loader(); });
+}
+
+/// Of rank 0: where to begin, and the files that the run will write.
+void Trainer::open_folder() {
+  if (const auto checkpoint = folder_.find_checkpoint()) {
+    resume(*checkpoint);
+  } else {
+    model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
+    load_starting_weights();
+  }
+  folder_.prepare(state_.step);
+  complete_ = finished() && folder_.has_summary();
+  if (complete_) return;
+  folder_.remove_summary();
+  folder_.write_text("deck.yaml", deck_);
+  metrics_file_.emplace(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
@@ -127,7 +161,10 @@ void Trainer::resume(const Checkpoint& checkpoint) {
   restore_parameters(space_, checkpoint.arrays, "/model", file, parameters, parameters.values());
   for (const auto& optimizer_state : optimizer_->states())
     restore_parameters(space_, checkpoint.arrays, "/optimizer/" + optimizer_state.name, file, parameters, optimizer_state.values);
+  const std::string target = state_.target;
   state_ = state_of(checkpoint, file);
+  state_.target_reached = state_.target_reached && state_.target == target;  // another target is not reached yet
+  state_.target = target;
   checkpointed_step_ = state_.step;
 }
 
@@ -164,7 +201,7 @@ bool Trainer::finished() const {
 
 void Trainer::run() {
   log_banner();
-  if (finished()) {
+  if (complete_) {
     log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), state_.step);
     return;
   }
@@ -177,8 +214,8 @@ void Trainer::run() {
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
   if (checkpointed_step_ != state_.step) write_checkpoint();
-  if (state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
-  if (evaluated_step_ != state_.step) evaluate_and_log();
+  if (train_metrics_ && state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
+  if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
   write_summary();
 }
 
@@ -195,6 +232,7 @@ Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, ex
 
 /// Of train_metrics_, which are those of this step.
 void Trainer::log_step() {
+  if (!std::isfinite(train_metrics_->loss)) warn("step {}: the loss is not finite; a smaller learning rate may help", state_.step);
   const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().gradients(), norm_scratch_.get())) /
                       static_cast<double>(examples_in_step_);
   const double seconds = step_times_.total() - logged_seconds_;
@@ -217,12 +255,13 @@ void Trainer::log_step() {
 }
 
 void Trainer::evaluate_and_log() {
-  evaluated_step_ = state_.step;
   if (!data_.validation) return;
+  const bool again = state_.evaluated_step == state_.step;  // this process has not seen the result, but its row is there
+  state_.evaluated_step = state_.step;
   validation_metrics_ = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_, piece_);
   const Metrics& metrics = *validation_metrics_;
   const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
-  if (metrics_file_)
+  if (metrics_file_ && !again)
     metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "validation", .loss = metrics.loss, .accuracy = metrics.accuracy});
   log("validation    epoch {:>4}  loss {:<10.6g}{}", epoch, metrics.loss,
       metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
@@ -244,6 +283,7 @@ void Trainer::write_checkpoint() {
   checkpointed_step_ = state_.step;
   since_checkpoint_.restart();
   if (!metrics_file_) return;
+  metrics_file_->flush_to_disk();
   state_.metrics_rows = metrics_file_->rows();
   lockstep::write_checkpoint(folder_.checkpoints() / checkpoint_name(state_.step),
                              make_checkpoint(space_, state_, deck_, model_->parameters(), *optimizer_));
@@ -252,7 +292,7 @@ void Trainer::write_checkpoint() {
 
 void Trainer::write_summary() {
   Summary summary;
-  summary.status = state_.target_reached ? "target_reached" : "done";
+  summary.status = config_.run.has_target && state_.target_reached ? "target_reached" : "done";
   summary.steps = state_.step;
   summary.epochs = state_.position.epoch;
   summary.ranks = comm_.size();
@@ -263,7 +303,8 @@ void Trainer::write_summary() {
   summary.clock = &clock_;
   summary.reduce_seconds = reducer_->take_exposed_seconds();
   summary.examples = examples_done_;
-  summary.flops_per_step = model_->training_flops(1) * static_cast<double>(config_.batch.global);
+  summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
+  summary.flops_per_example = model_->training_flops(1);
   summary.parameters = model_->graph().parameter_count();
   summary.peak_rss_bytes = comm_.max(peak_rss_bytes());
   summary.resumed_from = folder_.resumed_from();

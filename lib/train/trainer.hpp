@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/timer.hpp"
 #include "comm/communicator.hpp"
@@ -40,7 +41,10 @@ class Trainer {
   Metrics step_metrics();
 
  private:
+  void check_same_data() const;
   void start(Graph graph);
+  void open_folder();
+  std::vector<std::int64_t> batch_sizes() const;
   void resume(const Checkpoint& checkpoint);
   void load_starting_weights();
   void make_loader();
@@ -76,13 +80,13 @@ class Trainer {
   std::optional<MetricsFile> metrics_file_;  ///< rank 0
 
   RunState state_;
+  bool complete_ = false;  ///< nothing is left to do, as an earlier process has found
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
   std::int64_t examples_done_ = 0;     ///< since the start of this process
   std::int64_t logged_examples_ = 0;   ///< of these, at the last log line
   std::int64_t logged_steps_ = 0;      ///< of this process, at the last log line
   double logged_seconds_ = 0;          ///< of steps, at the last log line
   std::int64_t checkpointed_step_ = -1;
-  std::int64_t evaluated_step_ = -1;
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;
   StepTimes step_times_;

@@ -48,9 +48,9 @@ class BadInput(LockstepTest):
     def test_truncated_hdf5(self):
         path = self.dataset()
         content = path.read_bytes()
-        for size in (len(content) // 2, 100, 0):
+        for size, words in ((len(content) // 2, "truncated"), (100, "truncated"), (0, "is empty")):
             path.write_bytes(content[:size])
-            self.train(65, ["data.h5"], "data={file: data.h5}")
+            self.train(65, ["data.h5", words], "data={file: data.h5}")
 
     def test_damaged_hdf5(self):
         path = self.dataset()
@@ -58,7 +58,7 @@ class BadInput(LockstepTest):
         middle = len(content) // 2
         content[middle] ^= 0xFF
         path.write_bytes(content)
-        self.train(65, ["data.h5"], "data={file: data.h5}")
+        self.train(65, ["data.h5", "checksum"], "data={file: data.h5}")
 
     def test_labels_outside_the_classes(self):
         self.dataset(classes=12)
@@ -118,6 +118,8 @@ class BadInput(LockstepTest):
     def test_resume_of_another_run(self):
         self.check(78, ["batch.global=8", ": batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8")
         self.check(78, ["run.seed: was 7 in"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
+        self.check(78, ["data.shuffle: was true in"], "train", "deck.yaml", "data.shuffle=false", "run.steps=8")
+        self.check(65, ["/optimizer/velocity/"], "train", "deck.yaml", "optimizer.momentum=0", "run.steps=8")
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
                    "model={layers: [flatten, {linear: {features: 10}}]}")
         self.deck("other.yaml", batch={"global": 8})
@@ -150,9 +152,12 @@ class BadInput(LockstepTest):
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8")
 
     def test_contradictions(self):
-        self.train(78, ["model"], "model.preset=fc")
-        self.train(78, ["data"], "data.file=x.h5")
-        self.train(78, ["epochs"], "run={output_dir: run}")
+        self.train(78, ["model.layers: given beside model.preset"], "model.preset=fc")
+        self.train(78, ["data.synthetic: stands beside file"], "data.file=x.h5")
+        self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")
+        self.train(78, ["run.evaluate_every: 0 beside run.target"], "run.target={value: 1}", "run.evaluate_every=0")
+        self.train(78, ["run.target: there are no validation examples"], "run.target={value: 1}", "data.synthetic.validation=0")
+        self.train(78, ["model.input: has more than three dimensions"], "model.input=[1, 1, 1, 1, 1, 1, 1]")
 
     def test_layers_that_do_not_fit(self):
         self.train(78, ["deck.yaml", "put a flatten before it"], "model.layers.0=relu")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A run that was stopped and went on equals one that was not, bit for bit; so does the same run twice."""
 import shutil
+import signal
 import subprocess
 import time
 import unittest
@@ -91,7 +92,7 @@ class Resume(LockstepTest):
                 if checkpoints.is_dir() and any(path.name >= reached for path in checkpoints.glob("*.h5")):
                     break
             child.kill()
-            child.wait()
+            self.assertEqual(child.wait(), -signal.SIGKILL, "the run ended before it was killed")
         self.train(killed, ranks=1)
         self.expect_same(whole, killed)
         self.assertEqual(len(list(checkpoints.iterdir())), 3, "what killed runs had begun is gone")
@@ -116,6 +117,38 @@ class Resume(LockstepTest):
         self.assertIn("warning:", result.err)
         self.assertIn("step-00000074.h5", summary(again / "run")["resumed_from"])
         self.expect_same(whole, again)
+
+    def test_what_comes_after_a_damaged_checkpoint_is_kept(self):
+        """What a run writes after it went on from step 50 is newer than a damaged step 100."""
+        folder = self.folder_of("kept", checkpoint={"every_steps": 50, "keep": 2})
+        self.train(folder, ranks=1)
+        last = folder / "run" / LAST
+        last.write_bytes(last.read_bytes()[:3000])
+        self.train(folder, "run.steps=75", "checkpoint.keep=1", ranks=1)
+        self.assertEqual(sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()),
+                         ["step-00000075.h5", "step-00000100.h5.aside"])
+
+    def test_going_back_leaves_the_other_branch(self):
+        folder = self.folder_of("back", checkpoint={"every_steps": 20, "keep": 0})
+        self.train(folder, ranks=1)
+        self.train(folder, "run.resume=run/checkpoints/step-00000040.h5", "run.steps=60", ranks=1)
+        names = sorted(path.name for path in (folder / "run" / "checkpoints").iterdir())
+        self.assertEqual(names, ["step-00000020.h5", "step-00000040.h5", "step-00000060.h5", "step-00000060.h5.aside",
+                                 "step-00000080.h5.aside", "step-00000100.h5.aside"])
+        self.assertEqual(summary(folder / "run")["steps"], 60)
+        self.assertEqual([row["step"] for row in metrics(folder / "run") if row["split"] == "train"], [str(s) for s in range(10, 61, 10)])
+
+    def test_killed_between_the_last_checkpoint_and_the_summary(self):
+        for checkpoint in ({"every_steps": 0}, {"every_steps": 50}):
+            with self.subTest(checkpoint=checkpoint):
+                whole = self.uninterrupted(1, checkpoint=checkpoint)
+                (whole / "run" / "summary.json").unlink()
+                before = without_times(metrics(whole / "run"))
+                self.train(whole, ranks=2)
+                self.assertEqual(without_times(metrics(whole / "run")), before)
+                self.assertEqual(summary(whole / "run")["steps"], 100)
+                self.assertAlmostEqual(summary(whole / "run")["validation"]["loss"], float(before[-1]["loss"]), places=5)
+                shutil.rmtree(whole)
 
     def test_the_same_twice(self):
         for ranks in (1, 2):

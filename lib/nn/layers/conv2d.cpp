@@ -8,12 +8,12 @@
 namespace lockstep {
 
 void Conv2dConfig::describe(Fields& fields) {
-  fields.integer("filters", filters, at_least_one, "output channels", Presence::required);
+  fields.integer("filters", filters, {1, 1e9}, "output channels", Presence::required);
   fields.integer("kernel", kernel, {1, 1024}, "edge of the square kernel", Presence::required);
   fields.integer("stride", stride, {1, 1024}, "step between two places of the kernel");
   fields.integer_or("padding", padding, "same", {0, 1024},
                     "zeros on each side; `same` keeps the image's size (divided by the stride, rounded up)");
-  fields.integer("groups", groups, at_least_one, "groups of channels that do not see each other");
+  fields.integer("groups", groups, {1, 1e9}, "groups of channels that do not see each other");
   fields.boolean("bias", bias, "whether a bias is added");
   fields.check(filters % groups == 0, "groups",
                fmt::format("{} filters cannot be cut into {} groups; use a divisor", filters, groups));

@@ -8,7 +8,7 @@
 namespace lockstep {
 
 void LinearConfig::describe(Fields& fields) {
-  fields.integer("features", features, at_least_one, "outputs", Presence::required);
+  fields.integer("features", features, {1, 1e9}, "outputs", Presence::required);
   fields.boolean("bias", bias, "whether a bias is added");
 }
 

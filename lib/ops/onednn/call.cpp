@@ -41,6 +41,7 @@ void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, cons
   for (const auto& [id, data] : arguments) arguments_.at(id).set_data_handle(const_cast<void*>(data));
   if (scratchpad_bytes_ > 0) arguments_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad);
   primitive_.execute(onednn_stream(), arguments_);
+  onednn_stream().wait();  // nothing to wait for but in oneDNN's asynchronous builds
 }
 
 dnnl::primitive_attr onednn_attributes(bool relu) {

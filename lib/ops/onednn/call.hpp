@@ -37,19 +37,18 @@ class OnednnCall {
   std::size_t scratchpad_bytes_ = 0;
 };
 
-/// oneDNN can compute most products in several ways, and does not always try the fastest first. Moves
-/// `description` to the first way whose name begins with `wanted`; if there is none, it stays as it was.
-template <class Description>
-void prefer(Description& description, std::string_view wanted) {
-  Description candidate = description;
+/// oneDNN can compute most products in several ways, and does not always try the fastest first. The
+/// description that `make` makes, at the first way whose name begins with `wanted`; at oneDNN's own choice if there
+/// is none. (Descriptions are handles: a copy would move along with the original.)
+template <class Make>
+auto preferring(std::string_view wanted, Make make) {
+  auto candidate = make();
   do {
     const std::string name = candidate.impl_info_str();
-    if (name.starts_with("ref")) return;
-    if (name.starts_with(wanted)) {
-      description = candidate;
-      return;
-    }
+    if (name.starts_with(wanted)) return candidate;
+    if (name.starts_with("ref")) break;
   } while (candidate.next_impl());
+  return make();
 }
 
 /// A scratchpad of ours, and a ReLU on the result where asked.

@@ -98,11 +98,12 @@ class OnednnConvolution final : public Convolution {
   Forward plan_forward(const Problem& p, const ConvolutionShape& shape) {
     const auto attributes = onednn_attributes(shape.activation == Activation::relu);
     const auto kind = dnnl::prop_kind::forward_training;
-    Forward description =
-        shape.bias ? Forward(onednn_engine(), kind, algorithm, p.x, p.weight, p.bias, p.y, p.strides, p.before, p.after, attributes)
-                   : Forward(onednn_engine(), kind, algorithm, p.x, p.weight, p.y, p.strides, p.before, p.after, attributes);
+    const auto describe = [&] {
+      return shape.bias ? Forward(onednn_engine(), kind, algorithm, p.x, p.weight, p.bias, p.y, p.strides, p.before, p.after, attributes)
+                        : Forward(onednn_engine(), kind, algorithm, p.x, p.weight, p.y, p.strides, p.before, p.after, attributes);
+    };
     // Its batch-reduce kernels add up over channels; with next to none the direct ones are 1.5 times as fast.
-    if (shape.c / shape.groups < 4) prefer(description, "jit");
+    const Forward description = shape.c / shape.groups < 4 ? preferring("jit", describe) : describe();
     const Layout inner = description.weights_desc();
     forward_ = {description, dnnl::convolution_forward(description),
                 {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, inner}, {DNNL_ARG_BIAS, p.bias}, {DNNL_ARG_DST, p.y}}};

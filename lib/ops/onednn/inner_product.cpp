@@ -28,8 +28,9 @@ Way backward_data_way(std::int64_t in) { return in % 512 == 0 ? Way::blocked : W
 
 using Description = dnnl::matmul::primitive_desc;
 
-OnednnCall matmul(Description description, Way way) {
-  if (way == Way::blocked) prefer(description, "brg");
+template <class Describe>
+OnednnCall matmul(Way way, Describe describe) {
+  const Description description = way == Way::blocked ? preferring("brg", describe) : describe();
   const dnnl::matmul primitive(description);
   if (description.bias_desc().get_size() > 0)
     return {description, primitive,
@@ -49,12 +50,14 @@ class OnednnInnerProduct final : public InnerProduct {
     const Layout dy_transposed = matrix(shape.out, shape.n, Tag::ba);
     const dnnl::engine& engine = onednn_engine();
     const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation == Activation::relu);
-    forward_ = matmul(shape.bias ? Description(engine, x, weight_transposed, matrix(1, shape.out), y, activated)
-                                 : Description(engine, x, weight_transposed, y, activated),
-                      forward_way);
-    backward_data_ = matmul({engine, y, weight, x, plain}, backward_data_way(shape.in));
-    backward_weight_ = matmul({engine, dy_transposed, x, weight, plain}, Way::first);
-    backward_weight_add_ = matmul({engine, dy_transposed, x, weight, onednn_attributes_add()}, Way::first);
+    forward_ = matmul(forward_way, [&] {
+      return shape.bias ? Description(engine, x, weight_transposed, matrix(1, shape.out), y, activated)
+                        : Description(engine, x, weight_transposed, y, activated);
+    });
+    backward_data_ = matmul(backward_data_way(shape.in), [&] { return Description(engine, y, weight, x, plain); });
+    backward_weight_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, weight, plain); });
+    backward_weight_add_ =
+        matmul(Way::first, [&] { return Description(engine, dy_transposed, x, weight, onednn_attributes_add()); });
   }
 
   std::size_t workspace_bytes() const override {

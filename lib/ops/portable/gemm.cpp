@@ -11,7 +11,7 @@ template <class T>
 void run(const ExecSpace& space, std::int64_t m, std::int64_t n, std::int64_t k, const Strided<T>& a,
          const Strided<T>& b, T* c, std::int64_t c_stride, bool add) {
   if (m == 0 || n == 0) return;
-  if constexpr (host_shares_memory) multiply_on_cpu<T>(space, m, n, k, a, b, c, c_stride, add);
+  if constexpr (kernels_run_on_host) multiply_on_cpu<T>(space, m, n, k, a, b, c, c_stride, add);
   else multiply_on_gpu<T>(space, m, n, k, a, b, c, c_stride, add);
 }
 

@@ -12,12 +12,10 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
     """Trains neural networks by synchronous data parallelism: a YAML deck in, HDF5 data in,
     every core and accelerator in step, through MPI and Kokkos."""
 
-    homepage = "https://github.com/lockstep-hpc/lockstep"
-    git = "https://github.com/lockstep-hpc/lockstep.git"
-
     license("Apache-2.0 WITH LLVM-exception")
 
-    version("main", branch="main")
+    # From a source tree, by `develop` (spack.yaml).
+    version("main")
 
     variant("openmp", default=False, description="Threads inside a rank (Kokkos' OpenMP)")
     variant(

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Called by the target lockstep_version; leaves the file alone when nothing has changed.
+set(LOCKSTEP_GIT_HASH unknown)
+if(GIT)
+  execute_process(COMMAND ${GIT} describe --always --dirty --abbrev=12 --exclude=*
+    WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE hash OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE result)
+  if(result EQUAL 0)
+    set(LOCKSTEP_GIT_HASH ${hash})
+  endif()
+endif()
+configure_file(${SOURCE}/cmake/version.cpp.in ${OUTPUT} @ONLY)

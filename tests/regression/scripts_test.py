@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""scripts/lockstep: ranks, exit statuses and folders, in the toolchain that runs this test."""
+import os
+import pathlib
+import subprocess
+import unittest
+
+import program
+from program import SOURCE, LockstepTest, summary
+
+PRESET = pathlib.Path(os.environ["LOCKSTEP_BUILD_DIR"]).name
+IN_PLACE = pathlib.Path(os.environ["LOCKSTEP_BUILD_DIR"]) == SOURCE / "build" / PRESET
+
+
+@unittest.skipUnless(IN_PLACE, "the build folder is not the one that scripts/lockstep uses")
+class Scripts(LockstepTest):
+    def script(self, *arguments, cwd=None):
+        return subprocess.run([SOURCE / "scripts" / "lockstep", *arguments], cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120)
+
+    def test_trains_on_two_ranks_in_a_folder_with_a_space(self):
+        folder = self.deck("my decks/deck.yaml").parent
+        done = self.script("-n", "2", "--preset", PRESET, "train", "deck.yaml", cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(summary(folder / "run")["ranks"], 2)
+
+    def test_exit_statuses_come_through(self):
+        for ranks in ("1", "2"):
+            done = self.script("-n", ranks, "--preset", PRESET, "train", "nothing.yaml")
+            self.assertEqual(done.returncode, 66, done.stderr)
+            self.assertEqual([line for line in done.stderr.splitlines() if line],
+                             ["error: nothing.yaml: no such file; check the path (relative paths start at the working directory)"])
+
+    def test_bad_usage(self):
+        for arguments in (["-n", "0"], ["-n", "two"], ["-n"], ["--preset", "fast"]):
+            self.assertEqual(self.script(*arguments).returncode, 64, arguments)
+
+
+if __name__ == "__main__":
+    program.main()
