@@ -232,9 +232,12 @@ Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, ex
 
 /// Of train_metrics_, which are those of this step.
 void Trainer::log_step() {
-  if (!std::isfinite(train_metrics_->loss)) warn("step {}: the loss is not finite; a smaller learning rate may help", state_.step);
+  const double weights = sum_of_squares(space_, model_->parameters().values(), norm_scratch_.get());
   const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().gradients(), norm_scratch_.get())) /
                       static_cast<double>(examples_in_step_);
+  // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
+  if (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm) || !std::isfinite(weights))
+    warn("step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller learning rate", state_.step);
   const double seconds = step_times_.total() - logged_seconds_;
   const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
   const std::int64_t steps = step_times_.count() - logged_steps_;

@@ -137,6 +137,11 @@ class Commands(LockstepTest):
         for words in ("/train/tokens", "/validation/tokens", "/vocabulary", "378", "42"):
             self.assertIn(words, out)
 
+    def test_numbers_that_are_none_are_warned_of(self):
+        self.deck()
+        self.assertNotIn("warning:", self.lockstep("train", "deck.yaml").err)
+        self.assertIn("are not finite", self.lockstep("train", "deck.yaml", "optimizer.learning_rate=1e30", "run.output_dir=wild").err)
+
     def test_target_ends_a_run(self):
         self.deck(run={"epochs": 500, "output_dir": "run", "target": {"metric": "validation_accuracy", "value": 0.3}},
                   data={"synthetic": {"kind": "glyphs", "train": 256, "validation": 100}})

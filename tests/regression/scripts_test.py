@@ -28,7 +28,7 @@ class Scripts(LockstepTest):
         for ranks in ("1", "2"):
             done = self.script("-n", ranks, "--preset", PRESET, "train", "nothing.yaml")
             self.assertEqual(done.returncode, 66, done.stderr)
-            self.assertEqual([line for line in done.stderr.splitlines() if line],
+            self.assertEqual([line for line in done.stderr.splitlines() if line.startswith("error:")],
                              ["error: nothing.yaml: no such file; check the path (relative paths start at the working directory)"])
 
     def test_bad_usage(self):

@@ -47,6 +47,14 @@ TEST_P(Elementwise, ReluOfNothingIsFlat) {
   EXPECT_EQ(values_of(dx.get()), (std::vector<double>{0, 0, 5})) << "as PyTorch: no gradient at 0";
 }
 
+TEST_P(Elementwise, ReluKeepsWhatIsNotANumber) {
+  const OwnedTensor x("x", GetParam(), {37}), y("y", GetParam(), {37});
+  test::poison(x.get());
+  relu_forward(ExecSpace(), x.get(), y.get());
+  ExecSpace().fence();
+  for (const double value : test::values_of(y.get())) EXPECT_TRUE(std::isnan(value));
+}
+
 TEST_P(Elementwise, AddAndAccumulate) {
   const OwnedTensor x = make_filled(dtype, shape, 1), z = make_filled(dtype, shape, 2), y("y", dtype, shape);
   test::poison(y.get());
