@@ -30,7 +30,7 @@ class DataLoader {
              std::uint64_t seed, int depth = 3);
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
-  /// Waits for the batch that is being read, whatever is under way.
+  /// Waits for the batch that is being read.
   ~DataLoader();
 
   /// The next batch, or null after the last. It stays valid until the following call. An
