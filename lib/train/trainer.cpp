@@ -146,9 +146,9 @@ void Trainer::open_folder() {
     model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
     load_starting_weights();
   }
-  folder_.prepare(state_.step);
   complete_ = finished() && folder_.has_summary();
   if (complete_) return;
+  folder_.prepare(state_.step);
   folder_.remove_summary();
   folder_.write_text("deck.yaml", deck_);
   metrics_file_.emplace(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);

@@ -7,7 +7,7 @@ import time
 import unittest
 
 import program
-from program import LockstepTest, metrics, summary, without_times
+from program import LockstepTest, metrics, snapshot, summary, without_times
 
 # Dropout, momentum, warm-up, a ragged last batch, several epochs with evaluations between them; logged rows and
 # evaluations fall on steps that are no multiples of anything that the interruption is.
@@ -137,6 +137,14 @@ class Resume(LockstepTest):
                                  "step-00000080.h5.aside", "step-00000100.h5.aside"])
         self.assertEqual(summary(folder / "run")["steps"], 60)
         self.assertEqual([row["step"] for row in metrics(folder / "run") if row["split"] == "train"], [str(s) for s in range(10, 61, 10)])
+
+    def test_a_run_that_is_complete_is_left_alone(self):
+        folder = self.folder_of("complete", checkpoint={"every_steps": 20, "keep": 0})
+        self.train(folder, ranks=1)
+        before = snapshot(folder / "run")
+        for overrides in ([], ["run.resume=run/checkpoints/step-00000040.h5", "run.steps=40"]):
+            self.assertIn("nothing is left to do", self.train(folder, *overrides, ranks=1).out)
+            self.assertEqual(snapshot(folder / "run"), before)
 
     def test_killed_between_the_last_checkpoint_and_the_summary(self):
         for checkpoint in ({"every_steps": 0}, {"every_steps": 50}):
