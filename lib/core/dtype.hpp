@@ -7,9 +7,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/float16.hpp"
+
 namespace lockstep {
 
-enum class DType { f32, f64, u8, i32, i64 };
+enum class DType { f32, f64, u8, i32, i64, bf16, f16 };
 
 std::size_t size_of(DType dtype);
 std::string_view name_of(DType dtype);
@@ -20,6 +22,8 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<T, double>) return DType::f64;
   else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
   else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  else if constexpr (std::is_same_v<T, bfloat16>) return DType::bf16;
+  else if constexpr (std::is_same_v<T, half>) return DType::f16;
   else {
     static_assert(std::is_same_v<T, std::int64_t>, "no DType for this type");
     return DType::i64;
@@ -28,14 +32,32 @@ constexpr DType dtype_of() {
 
 [[noreturn]] void refuse_dtype(DType dtype, std::string_view wanted);
 
-/// Calls f(T{}) with the floating-point type behind `dtype`. This is the one place where a
+constexpr bool is_16_bit_type(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+/// The type of parameters, their gradients and statistics beside activations of `dtype`: 16-bit
+/// activations have fp32 ones.
+constexpr DType master_dtype(DType dtype) { return is_16_bit_type(dtype) ? DType::f32 : dtype; }
+
+/// Calls f(T{}) with the floating-point type behind `dtype`. These two are the places where a
 /// run-time type becomes a compile-time one; kernels stand in function templates that f calls.
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {
   switch (dtype) {
     case DType::f32: return f(float{});
     case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(half{});
     default: refuse_dtype(dtype, "a floating-point type");
+  }
+}
+
+/// The same for numbers that are never of 16 bits: parameters, gradients of parameters, statistics.
+template <class F>
+decltype(auto) dispatch_master(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    default: refuse_dtype(dtype, "f32 or f64");
   }
 }
 

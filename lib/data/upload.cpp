@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "ops/convert.hpp"
 #include "ops/normalize.hpp"
 
 namespace lockstep {
@@ -18,7 +19,7 @@ OwnedTensor constants(const std::vector<double>& values, const char* label) {
 }
 
 OwnedTensor constants(DType dtype, const std::vector<double>& values, const char* label) {
-  return dispatch_float(dtype, [&]<class T>(T) { return constants<T>(values, label); });
+  return dispatch_master(dtype, [&]<class T>(T) { return constants<T>(values, label); });
 }
 
 }  // namespace
@@ -53,8 +54,8 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
   }
   if (!identity_) {
     inputs_ = OwnedTensor("lockstep::upload::inputs", compute, inputs);
-    scale_ = constants(compute, scale, "lockstep::upload::scale");
-    shift_ = constants(compute, shift, "lockstep::upload::shift");
+    scale_ = constants(master_dtype(compute), scale, "lockstep::upload::scale");
+    shift_ = constants(master_dtype(compute), shift, "lockstep::upload::shift");
   }
   if (!format.has_classes() && format.target_dtype != compute)
     targets_ = OwnedTensor("lockstep::upload::targets", compute, targets);

@@ -65,8 +65,8 @@ class Planner {
       for (const int input : node(i).inputs) needed_at(input, i);
       if (!training_ || node(i).view) continue;
       if (node(i).layer->backward_reads_output()) needed_at(i, backward_time(i));
-      if (node(i).layer->backward_reads_input())
-        for (const int input : node(i).inputs) needed_at(input, backward_time(i));
+      for (std::size_t k = 0; k < node(i).inputs.size(); ++k)
+        if (node(i).layer->backward_reads_input(k)) needed_at(node(i).inputs[k], backward_time(i));
     }
     needed_at(count_ - 1, count_);
     for (int i = 0; i < count_; ++i)

@@ -28,7 +28,7 @@ Initializer Initializer::fan_in(std::int64_t fan_in) {
 
 void initialize(const ExecSpace& space, const Initializer& initializer, std::uint64_t seed, std::uint64_t number,
                 const Tensor& parameter) {
-  dispatch_float(parameter.dtype, [&]<class T>(T) {
+  dispatch_master(parameter.dtype, [&]<class T>(T) {
     fill<T>(space, initializer.kind, initializer.value, RandomStream(seed, RandomPurpose::parameters, number),
             parameter.count(), parameter.as<T>());
   });

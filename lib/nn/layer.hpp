@@ -20,9 +20,14 @@ inline constexpr std::size_t max_layer_inputs = 16;
 
 /// A parameter that a layer asks for; it lives in the ParameterBuffer.
 struct ParameterSpec {
+  /// `trained`: moved by the optimizer. `statistic`: the layer's own running value; what stands in its
+  /// gradient's place after a backward pass is the sum over examples of what is to be added to it.
+  enum class Kind { trained, statistic };
+
   std::string name;  ///< "weight"
   Shape shape;       ///< as in files
   Initializer initializer;
+  Kind kind = Kind::trained;
 };
 
 /// What a layer needs to know of the step that it takes part in.
@@ -35,7 +40,9 @@ struct StepContext {
   Store gradients = Store::replace;
 };
 
-/// The tensors of one layer in one step; all have the batch as their first dimension but parameters.
+/// The tensors of one layer for some examples of a step; all have these as their first dimension but
+/// parameters. Activations and their gradients are of the plan's dtype, parameters and gradients of
+/// them of its master_dtype.
 struct LayerTensors {
   std::span<const Tensor> x;
   Tensor y;
@@ -54,10 +61,17 @@ struct LayerPlan {
   DType dtype = DType::f32;
   ProvidersConfig providers;
   std::uint64_t number = 0;  ///< of the layer in the network; separates random streams
+
+  DType master() const { return master_dtype(dtype); }
 };
 
 /// One node of a network. It is planned once (shapes, then batch sizes as they occur) and then run
 /// many times; it owns no activations and no parameters, only what its operations need.
+///
+/// A layer computes each example by itself, so that the model may call it for a few examples at a
+/// time. One that must see all of them first (batch_norm) says so by `observes`: then a step calls
+/// `observe` for all examples, `conclude`, `forward` for all, and backward likewise
+/// `observe_backward` for all, `conclude_backward`, `backward` for all.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -73,24 +87,47 @@ class Layer {
   virtual bool is_view() const { return false; }
   /// Most inputs that the layer can read.
   virtual std::size_t max_inputs() const { return 1; }
+  /// How many words the layer knows, when its input are numbers of words (i32) and not values; else 0.
+  virtual std::int64_t vocabulary() const { return 0; }
   /// What the layer is, when it is nothing but a function of each element.
   virtual Activation as_activation() const { return Activation::none; }
   /// Takes over an activation that follows; false when the layer cannot.
   virtual bool fuse(Activation) { return false; }
-  virtual bool backward_reads_input() const { return false; }
+  /// Whether the layer is nothing but the sum of its inputs.
+  virtual bool is_sum() const { return false; }
+  /// Takes over the addition of a second input to its output, before any activation; false when it cannot.
+  virtual bool fuse_addition() { return false; }
+  virtual bool backward_reads_input(std::size_t /*k*/) const { return false; }
   virtual bool backward_reads_output() const { return false; }
-  /// Bytes kept from forward to backward for n examples with this output; asked before `plan`.
+  /// Whether forward is cheap enough to be run again rather than to keep its output for backward.
+  virtual bool is_cheap() const { return false; }
+  /// Whether the gradient of input k is dy as backward (observe_backward, where there is one) leaves it:
+  /// then dx[k] may be dy's memory, and that call has nothing to write.
+  virtual bool passes_gradient(std::size_t /*k*/) const { return false; }
+  virtual bool observes() const { return false; }
+  /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked before `plan`.
   virtual std::size_t saved_bytes(std::int64_t /*n*/, const Shape& /*output*/) const { return 0; }
   virtual void plan(const LayerPlan& plan) { plan_ = plan; }
-  /// Makes ready for batches of n examples; returns the workspace that these need.
+  /// Makes ready for calls of n examples; returns the workspace that these need.
   virtual std::size_t prepare(std::int64_t /*n*/) { return 0; }
   /// Operations (multiply and add count as two) of large products in one forward pass of n
   /// examples; a backward pass does as many for each of dx and the gradients.
   virtual double product_flops(std::int64_t /*n*/) const { return 0; }
 
   // Running.
+  /// The parameters in the plan's dtype, as large products read them; called again whenever their values have
+  /// changed. They stay where they are.
+  virtual void set_weights(std::span<const Tensor> /*weights*/) {}
   virtual void forward(const StepContext& context, const LayerTensors& tensors) = 0;
   virtual void backward(const StepContext& context, const LayerTensors& tensors) = 0;
+  /// x of some examples; of the first ones when `first`.
+  virtual void observe(const StepContext&, const LayerTensors&, bool /*first*/) {}
+  /// All `n` examples have been observed.
+  virtual void conclude(const StepContext&, std::int64_t /*n*/) {}
+  /// dy of some examples, and what backward_reads_* name; may overwrite dy, and writes the dx of all inputs but the first.
+  virtual void observe_backward(const StepContext&, const LayerTensors&, bool /*first*/) {}
+  /// All have been observed: `gradients` are final after this call.
+  virtual void conclude_backward(const StepContext&, const LayerTensors&, std::int64_t /*n*/) {}
 
  protected:
   LayerPlan plan_;

@@ -4,23 +4,32 @@
 #include <map>
 #include <memory>
 
+#include "core/tensor.hpp"
+
 namespace lockstep {
 
-/// Operations planned for the batch sizes that have occurred: the full one, and the last of an epoch.
-template <class Operation>
+/// A product planned for the batch sizes that have occurred: the full one, its parts, and the last of
+/// an epoch. All share one weight.
+template <class Product>
 class Planned {
  public:
-  /// The operation for n, made by make(n) the first time.
+  /// The product for n, made by make(n) the first time.
   template <class Make>
-  Operation& prepare(std::int64_t n, Make make) {
-    auto& operation = by_size_[n];
-    if (!operation) operation = make(n);
-    return *operation;
+  Product& prepare(std::int64_t n, Make make) {
+    auto& product = by_size_[n];
+    if (!product) product = by_size_.size() == 1 ? make(n) : other_than(n).resized(n);
+    return *product;
   }
-  Operation& at(std::int64_t n) const { return *by_size_.at(n); }
+  Product& at(std::int64_t n) const { return *by_size_.at(n); }
+  void set_weight(const Tensor& weight) { by_size_.begin()->second->set_weight(weight); }
 
  private:
-  std::map<std::int64_t, std::unique_ptr<Operation>> by_size_;
+  const Product& other_than(std::int64_t n) const {
+    const auto first = by_size_.begin();
+    return first->first == n ? *std::next(first)->second : *first->second;
+  }
+
+  std::map<std::int64_t, std::unique_ptr<Product>> by_size_;
 };
 
 }  // namespace lockstep

@@ -3,8 +3,9 @@
 
 namespace lockstep {
 
-/// A function of one element that a product can apply to its result before it is stored.
-enum class Activation { none, relu };
+/// A function of one element whose derivative follows from its result: so whatever makes that element can
+/// apply it before storing, and nobody keeps what it was given.
+enum class Activation { none, relu, tanh, sigmoid };
 
 /// Whether a gradient replaces what stands in its place or is added to it (later micro-batches of a step).
 enum class Store { replace, add };

@@ -31,14 +31,26 @@ std::int64_t parts_of(const ExecSpace& space, std::int64_t rows) {
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }
 
-template <Activation activation, class T>
-KOKKOS_INLINE_FUNCTION T activated(T value) {
-  if constexpr (activation == Activation::relu) return value < T(0) ? T(0) : value;  // NaN stays NaN
+/// y of what the activation is given.
+template <Activation activation, class C>
+KOKKOS_INLINE_FUNCTION C activated(C value) {
+  if constexpr (activation == Activation::relu) return value < C(0) ? C(0) : value;  // NaN stays NaN
+  else if constexpr (activation == Activation::tanh) return Kokkos::tanh(value);
+  else if constexpr (activation == Activation::sigmoid) return C(1) / (C(1) + Kokkos::exp(-value));
   else return value;
 }
 
-template <Activation activation, class T>
-void forward(const ExecSpace& space, const T* bias, T* y, std::int64_t rows, std::int64_t c) {
+/// The activation's derivative, by its result.
+template <Activation activation, class C>
+KOKKOS_INLINE_FUNCTION C slope(C result) {
+  if constexpr (activation == Activation::relu) return result > C(0) ? C(1) : C(0);
+  else if constexpr (activation == Activation::tanh) return C(1) - result * result;
+  else if constexpr (activation == Activation::sigmoid) return result * (C(1) - result);
+  else return C(1);
+}
+
+template <Activation activation, class T, class C>
+void forward(const ExecSpace& space, const C* bias, T* y, std::int64_t rows, std::int64_t c) {
   const std::int64_t tiles = (c + tile - 1) / tile;
   const std::int64_t rows_each = kernels_run_on_host ? 16 : 1;
   const std::int64_t groups = (rows + rows_each - 1) / rows_each;
@@ -53,27 +65,27 @@ void forward(const ExecSpace& space, const T* bias, T* y, std::int64_t rows, std
           T* line = y + row * c + first;
           if (width == tile) {
             for (int j = 0; j < tile; ++j)
-              line[j] = activated<activation>(bias != nullptr ? line[j] + bias[first + j] : line[j]);
+              line[j] = T(activated<activation, C>(bias != nullptr ? C(line[j]) + bias[first + j] : C(line[j])));
           } else {
             for (int j = 0; j < width; ++j)
-              line[j] = activated<activation>(bias != nullptr ? line[j] + bias[first + j] : line[j]);
+              line[j] = T(activated<activation, C>(bias != nullptr ? C(line[j]) + bias[first + j] : C(line[j])));
           }
         }
       });
 }
 
 /// Rows [begin, end) of `width` columns; adds up what it leaves in dy.
-template <Activation activation, bool sums, class T>
+template <Activation activation, bool sums, class T, class C>
 KOKKOS_INLINE_FUNCTION void backward_rows(const T* y, T* dy, std::int64_t c, std::int64_t begin, std::int64_t end,
-                                          int width, T* sum) {
+                                          int width, C* sum) {
   for (std::int64_t row = begin; row < end; ++row) {
     const T* result = y + row * c;
     T* gradient = dy + row * c;
     for (int j = 0; j < width; ++j) {
-      T value = gradient[j];
-      if constexpr (activation == Activation::relu) {
-        value = result[j] > T(0) ? value : T(0);
-        gradient[j] = value;
+      C value = gradient[j];
+      if constexpr (activation != Activation::none) {
+        value = activation == Activation::relu ? (C(result[j]) > C(0) ? value : C(0)) : value * slope<activation, C>(result[j]);
+        gradient[j] = T(value);
       }
       if constexpr (sums) sum[j] += value;
     }
@@ -81,8 +93,8 @@ KOKKOS_INLINE_FUNCTION void backward_rows(const T* y, T* dy, std::int64_t c, std
 }
 
 /// partial[part, c] = the column sums of that part of the rows, or (+)= when it is the only part.
-template <Activation activation, bool sums, class T>
-void backward(const ExecSpace& space, const T* y, T* dy, T* partial, bool add, std::int64_t rows, std::int64_t c,
+template <Activation activation, bool sums, class T, class C>
+void backward(const ExecSpace& space, const T* y, T* dy, C* partial, bool add, std::int64_t rows, std::int64_t c,
               std::int64_t parts) {
   const std::int64_t tiles = (c + tile - 1) / tile;
   Kokkos::parallel_for(
@@ -92,10 +104,10 @@ void backward(const ExecSpace& space, const T* y, T* dy, T* partial, bool add, s
         const std::int64_t first = (index - part * tiles) * tile;
         const int width = static_cast<int>(c - first < tile ? c - first : tile);
         const std::int64_t end = rows * (part + 1) / parts;
-        T total[tile] = {};
+        C total[tile] = {};
         for (std::int64_t begin = rows * part / parts; begin < end; begin += block_rows) {
           const std::int64_t stop = begin + block_rows < end ? begin + block_rows : end;
-          T sum[tile] = {};
+          C sum[tile] = {};
           if (width == tile) {
             backward_rows<activation, sums>(y + first, dy + first, c, begin, stop, tile, sum);
           } else {
@@ -104,68 +116,81 @@ void backward(const ExecSpace& space, const T* y, T* dy, T* partial, bool add, s
           for (int j = 0; j < tile; ++j) total[j] += sum[j];
         }
         if (sums) {  // not `if constexpr`: nvcc forbids first captures in there
-          T* out = partial + part * c + first;
+          C* out = partial + part * c + first;
           for (int j = 0; j < width; ++j) out[j] = add ? out[j] + total[j] : total[j];
         }
       });
 }
 
-template <class T>
-void sum_parts(const ExecSpace& space, const T* partial, T* dbias, bool add, std::int64_t c, std::int64_t parts) {
+template <class C>
+void sum_parts(const ExecSpace& space, const C* partial, C* dbias, bool add, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
       "lockstep::bias::sum_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-        T sum = T(0);
+        C sum = C(0);
         for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * c + j];
         dbias[j] = add ? dbias[j] + sum : sum;
       });
 }
 
-template <class T>
-void run_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy,
-                  const Tensor& dbias, Store store, const Tensor& workspace) {
+template <Activation activation, class T>
+void run_backward(const ExecSpace& space, const Tensor& y, const Tensor& dy, const Tensor& dbias, Store store,
+                  const Tensor& workspace) {
+  using C = Compute<T>;
   const auto [rows, c] = rows_of(dy);
-  const bool relu = activation == Activation::relu;
-  const T* result = relu ? y.as<const T>() : dy.as<const T>();
+  const T* result = activation == Activation::none ? dy.as<const T>() : y.as<const T>();
   T* gradient = dy.as<T>();
   if (!dbias) {
-    if (relu) backward<Activation::relu, false, T>(space, result, gradient, nullptr, false, rows, c, parts_of(space, rows));
+    if (activation != Activation::none)
+      backward<activation, false, T, C>(space, result, gradient, nullptr, false, rows, c, parts_of(space, rows));
     return;
   }
   const std::int64_t parts = parts_of(space, rows);
   const bool add = store == Store::add;
   const bool alone = parts == 1;
   assert(alone || workspace.bytes() >= bias_workspace_bytes(space, dy.dtype, rows, c));
-  T* partial = alone ? dbias.as<T>() : static_cast<T*>(workspace.data);
-  if (relu) backward<Activation::relu, true, T>(space, result, gradient, partial, alone && add, rows, c, parts);
-  else backward<Activation::none, true, T>(space, result, gradient, partial, alone && add, rows, c, parts);
-  if (!alone) sum_parts<T>(space, partial, dbias.as<T>(), add, c, parts);
+  C* partial = alone ? dbias.as<C>() : static_cast<C*>(workspace.data);
+  backward<activation, true, T, C>(space, result, gradient, partial, alone && add, rows, c, parts);
+  if (!alone) sum_parts<C>(space, partial, dbias.as<C>(), add, c, parts);
 }
 
-template <class T>
-void run_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y) {
-  if (!bias && activation == Activation::none) return;
+template <Activation activation, class T>
+void run_forward(const ExecSpace& space, const Tensor& bias, const Tensor& y) {
   const auto [rows, c] = rows_of(y);
-  const T* b = bias ? bias.as<const T>() : nullptr;
-  if (activation == Activation::relu) forward<Activation::relu, T>(space, b, y.as<T>(), rows, c);
-  else forward<Activation::none, T>(space, b, y.as<T>(), rows, c);
+  forward<activation, T, Compute<T>>(space, bias ? bias.as<const Compute<T>>() : nullptr, y.as<T>(), rows, c);
+}
+
+/// Calls f with the activation as a compile-time constant.
+template <class F>
+void dispatch(Activation activation, F f) {
+  switch (activation) {
+    case Activation::none: return f(std::integral_constant<Activation, Activation::none>());
+    case Activation::relu: return f(std::integral_constant<Activation, Activation::relu>());
+    case Activation::tanh: return f(std::integral_constant<Activation, Activation::tanh>());
+    case Activation::sigmoid: return f(std::integral_constant<Activation, Activation::sigmoid>());
+  }
 }
 
 }  // namespace
 
 void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y) {
-  dispatch_float(y.dtype, [&](auto real) { run_forward<decltype(real)>(space, bias, activation, y); });
+  if (!bias && activation == Activation::none) return;
+  dispatch_float(y.dtype, [&]<class T>(T) {
+    dispatch(activation, [&]<Activation a>(std::integral_constant<Activation, a>) { run_forward<a, T>(space, bias, y); });
+  });
 }
 
 void bias_activation_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy,
                               const Tensor& dbias, Store store, const Tensor& workspace) {
-  dispatch_float(dy.dtype, [&](auto real) {
-    run_backward<decltype(real)>(space, activation, y, dy, dbias, store, workspace);
+  dispatch_float(dy.dtype, [&]<class T>(T) {
+    dispatch(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
+      run_backward<a, T>(space, y, dy, dbias, store, workspace);
+    });
   });
 }
 
 std::size_t bias_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c) {
   const std::int64_t parts = parts_of(space, rows);
-  return parts == 1 ? 0 : static_cast<std::size_t>(parts * c) * size_of(dtype);
+  return parts == 1 ? 0 : static_cast<std::size_t>(parts * c) * size_of(master_dtype(dtype));
 }
 
 }  // namespace lockstep

@@ -8,11 +8,12 @@ namespace lockstep {
 
 // y stands for [rows, c] here: c is the last extent, rows all others.
 
-/// y = activation(y + bias) in place; bias [c], or empty.
+/// y = activation(y + bias) in place; bias [c] of y's master_dtype, or empty.
 void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y);
 
 /// In one pass: dy ← dy · activation′, in place, by the activation's result y (not read, and may be
-/// empty, for Activation::none), and dbias [c] (+)= the column sums of that; dbias may be empty.
+/// empty, for Activation::none), and dbias [c] (master_dtype) (+)= the column sums of
+/// that; dbias may be empty.
 /// The sums are added in an order that depends only on the sizes and the number of threads.
 void bias_activation_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy,
                               const Tensor& dbias, Store store, const Tensor& workspace);

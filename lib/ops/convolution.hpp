@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
@@ -33,14 +34,16 @@ class Convolution {
  public:
   virtual ~Convolution() = default;
 
+  /// The same convolution for other numbers of images; shares the weight that is set.
+  virtual std::unique_ptr<Convolution> resized(std::int64_t n) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
 
-  /// x [n, h, w, c], weight [filters, c/groups, kernel_h, kernel_w], bias [filters] (empty without),
-  /// y [n, out_h, out_w, filters].
-  virtual void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const Tensor& y, const Tensor& workspace) = 0;
-  virtual void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
-                             const Tensor& workspace) = 0;
+  /// weight [filters, c/groups, kernel_h, kernel_w]; to be called again whenever its values have changed.
+  virtual void set_weight(const Tensor& weight) = 0;
+  /// x [n, h, w, c], bias [filters] (empty without), y [n, out_h, out_w, filters].
+  virtual void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
+                       const Tensor& workspace) = 0;
+  virtual void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor& workspace) = 0;
   virtual void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight,
                                Store store, const Tensor& workspace) = 0;
 };

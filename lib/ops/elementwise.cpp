@@ -29,17 +29,17 @@ void add(const ExecSpace& space, std::int64_t count, const T* a, const T* b, T* 
 template <class T>
 void accumulate(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
   Kokkos::parallel_for("lockstep::add::accumulate", Range(space, 0, count),
-                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] += x[i]; });
+                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] = y[i] + x[i]; });
 }
 
 template <class T>
 void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count, const T* x, T* y) {
   const RandomStream random(mask.seed, RandomPurpose::dropout, mask.stream);
   const double rate = mask.rate;
-  const T scale = static_cast<T>(1.0 / (1.0 - mask.rate));
+  const auto scale = static_cast<Compute<T>>(1.0 / (1.0 - mask.rate));
   const std::int64_t first = mask.first_element;
   Kokkos::parallel_for("lockstep::dropout::apply", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    y[i] = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : x[i] * scale;
+    y[i] = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : T(x[i] * scale);
   });
 }
 

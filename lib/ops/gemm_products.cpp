@@ -24,18 +24,23 @@ class GemmInnerProduct final : public InnerProduct {
  public:
   GemmInnerProduct(const Gemm& gemm, const InnerProductShape& shape) : gemm_(gemm), shape_(shape) {}
 
-  void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-               const Tensor&) override {
+  std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
+    auto other = std::make_unique<GemmInnerProduct>(*this);
+    other->shape_.n = n;
+    return other;
+  }
+  void set_weight(const Tensor& weight) override { *weight_ = weight; }
+
+  void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y, const Tensor&) override {
     if (shape_.n == 0) return;
     gemm_.multiply(space, shape_.dtype, shape_.n, shape_.out, shape_.in, {x.data, shape_.in},
-                   {weight.data, shape_.in, Transpose::yes}, y.data, shape_.out, Store::replace);
+                   {weight_->data, shape_.in, Transpose::yes}, y.data, shape_.out, Store::replace);
     bias_activation_forward(space, bias, shape_.activation, y);
   }
-  void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
-                     const Tensor&) override {
+  void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor&) override {
     if (shape_.n == 0) return;
     gemm_.multiply(space, shape_.dtype, shape_.n, shape_.in, shape_.out, {dy.data, shape_.out},
-                   {weight.data, shape_.in}, dx.data, shape_.in, Store::replace);
+                   {weight_->data, shape_.in}, dx.data, shape_.in, Store::replace);
   }
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor&) override {
@@ -47,6 +52,7 @@ class GemmInnerProduct final : public InnerProduct {
  private:
   const Gemm& gemm_;
   InnerProductShape shape_;
+  std::shared_ptr<Tensor> weight_ = std::make_shared<Tensor>();
 };
 
 /// With `columns` [images·out_h·out_w, k] of x, k = (kernel_h, kernel_w, c/groups), each group is a
@@ -67,13 +73,22 @@ class GemmConvolution final : public Convolution {
     images_ = std::clamp<std::int64_t>(column_budget / image_bytes, 1, std::max<std::int64_t>(1, shape.n));
   }
 
+  std::unique_ptr<Convolution> resized(std::int64_t n) const override {
+    ConvolutionShape shape = shape_;
+    shape.n = n;
+    auto other = std::make_unique<GemmConvolution>(gemm_, shape);
+    other->weight_ = weight_;
+    return other;
+  }
+  void set_weight(const Tensor& weight) override { *weight_ = weight; }
+
   std::size_t workspace_bytes() const override {
     return plain_ ? 0 : columns_offset() + static_cast<std::size_t>(images_ * pixels_ * k_ * element_bytes());
   }
 
-  void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+  void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
-    const Tensor ordered = order_weight(space, weight, workspace);
+    const Tensor ordered = order_weight(space, *weight_, workspace);
     for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {
       for (std::int64_t group = 0; group < shape_.groups; ++group) {
         const MatrixOperand columns = make_columns(space, chunk, group, x, workspace);
@@ -87,9 +102,8 @@ class GemmConvolution final : public Convolution {
     });
   }
 
-  void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
-                     const Tensor& workspace) override {
-    const Tensor ordered = order_weight(space, weight, workspace);
+  void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
+    const Tensor ordered = order_weight(space, *weight_, workspace);
     for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {
       for (std::int64_t group = 0; group < shape_.groups; ++group) {
         const MatrixOperand gradient{at(dy, first_row * shape_.filters + group * group_filters_), shape_.filters};
@@ -175,6 +189,7 @@ class GemmConvolution final : public Convolution {
   std::int64_t group_filters_;
   bool plain_;
   std::int64_t images_;  // of a chunk
+  std::shared_ptr<Tensor> weight_ = std::make_shared<Tensor>();
 };
 
 }  // namespace

@@ -96,7 +96,7 @@ void transpose(const ExecSpace& space, std::int64_t filters, std::int64_t rows, 
 
 void im2col(const ExecSpace& space, const Im2col& chunk, std::int64_t group, const Tensor& x, const Tensor& columns) {
   const Geometry g = geometry_of(chunk, group);
-  dispatch_float(x.dtype, [&](auto real) {
+  dispatch_master(x.dtype, [&](auto real) {
     using T = decltype(real);
     im2col_rows<T>(space, g, chunk.images * g.out_h * g.out_w, x.as<const T>(), columns.as<T>());
   });
@@ -104,7 +104,7 @@ void im2col(const ExecSpace& space, const Im2col& chunk, std::int64_t group, con
 
 void col2im(const ExecSpace& space, const Im2col& chunk, std::int64_t group, const Tensor& columns, const Tensor& dx) {
   const Geometry g = geometry_of(chunk, group);
-  dispatch_float(dx.dtype, [&](auto real) {
+  dispatch_master(dx.dtype, [&](auto real) {
     using T = decltype(real);
     col2im_pixels<T>(space, g, chunk.images * g.h * g.w, columns.as<const T>(), dx.as<T>());
   });
@@ -113,7 +113,7 @@ void col2im(const ExecSpace& space, const Im2col& chunk, std::int64_t group, con
 void to_channels_last(const ExecSpace& space, const ConvolutionShape& shape, const Tensor& weight,
                       const Tensor& ordered) {
   const std::int64_t taps = shape.kernel_h * shape.kernel_w;
-  dispatch_float(weight.dtype, [&](auto real) {
+  dispatch_master(weight.dtype, [&](auto real) {
     using T = decltype(real);
     transpose<T>(space, shape.filters, shape.c / shape.groups, taps, weight.as<const T>(), ordered.as<T>(), false);
   });
@@ -122,7 +122,7 @@ void to_channels_last(const ExecSpace& space, const ConvolutionShape& shape, con
 void from_channels_last(const ExecSpace& space, const ConvolutionShape& shape, const Tensor& ordered,
                         const Tensor& weight, Store store) {
   const std::int64_t taps = shape.kernel_h * shape.kernel_w;
-  dispatch_float(weight.dtype, [&](auto real) {
+  dispatch_master(weight.dtype, [&](auto real) {
     using T = decltype(real);
     transpose<T>(space, shape.filters, taps, shape.c / shape.groups, ordered.as<const T>(), weight.as<T>(),
                  store == Store::add);

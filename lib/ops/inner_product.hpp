@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
@@ -12,29 +13,34 @@ struct InnerProductShape {
   std::int64_t n = 0;    ///< rows of x
   std::int64_t in = 0;   ///< features of x
   std::int64_t out = 0;  ///< features of y
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< of x, y, their gradients and the weight
   bool bias = true;
   Activation activation = Activation::none;
+  std::int64_t uses = 1;  ///< of one weight before the next is set: whether rearranging it pays
 
   /// Multiply-adds of one of the three products, counted as two operations each.
   double flops() const { return 2.0 * static_cast<double>(n) * static_cast<double>(in) * static_cast<double>(out); }
 };
 
 /// y = activation(x·Wᵀ + b), planned for one shape: what it needs is made in its constructor, and
-/// calls allocate nothing. The backward calls take the gradient before the activation.
+/// calls allocate nothing. Sums are of master_dtype, and so are the bias and the weight's gradient.
+/// The backward calls take the gradient before the activation.
 class InnerProduct {
  public:
   virtual ~InnerProduct() = default;
 
+  /// The same product for other rows; shares the weight that is set.
+  virtual std::unique_ptr<InnerProduct> resized(std::int64_t n) const = 0;
   /// Scratch memory that any of the calls may overwrite.
   virtual std::size_t workspace_bytes() const { return 0; }
 
-  /// x [n, in], weight [out, in], bias [out] (empty without), y [n, out].
-  virtual void forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const Tensor& y, const Tensor& workspace) = 0;
+  /// weight [out, in]; to be called again whenever its values have changed. It must stay where it is.
+  virtual void set_weight(const Tensor& weight) = 0;
+  /// x [n, in], bias [out] (empty without), y [n, out].
+  virtual void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
+                       const Tensor& workspace) = 0;
   /// dx = dy·W; dy [n, out], dx [n, in].
-  virtual void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& weight, const Tensor& dx,
-                             const Tensor& workspace) = 0;
+  virtual void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor& workspace) = 0;
   /// dweight (+)= dyᵀ·x.
   virtual void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight,
                                Store store, const Tensor& workspace) = 0;

@@ -9,8 +9,9 @@ using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 template <class T>
 void softmax_cross_entropy(const ExecSpace& space, double smoothing, std::int64_t n, std::int64_t classes,
                            const T* logits, const std::int32_t* targets, T* dlogits, double* per_example) {
-  const T off_target = static_cast<T>(smoothing / static_cast<double>(classes));
-  const T on_target = static_cast<T>(1.0 - smoothing) + off_target;
+  using C = Compute<T>;
+  const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
+  const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
   Kokkos::parallel_for("lockstep::softmax_cross_entropy::example", Range(space, 0, n),
                        KOKKOS_LAMBDA(const std::int64_t i) {
                          const T* const z = logits + i * classes;
@@ -18,8 +19,8 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, std::int64_
                          std::int64_t best = 0;
                          for (std::int64_t k = 1; k < classes; ++k)
                            if (z[k] > z[best]) best = k;
-                         const T largest = z[best];
-                         T sum = T(0), linear = T(0);
+                         const C largest = z[best];
+                         C sum = C(0), linear = C(0);
                          for (std::int64_t k = 0; k < classes; ++k) {
                            sum += Kokkos::exp(z[k] - largest);
                            linear += (k == target ? on_target : off_target) * (z[k] - largest);
@@ -30,21 +31,22 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, std::int64_
                          if (dlogits)
                            for (std::int64_t k = 0; k < classes; ++k)
                              dlogits[i * classes + k] =
-                                 Kokkos::exp(z[k] - largest) / sum - (k == target ? on_target : off_target);
+                                 T(Kokkos::exp(z[k] - largest) / sum - (k == target ? on_target : off_target));
                        });
 }
 
 template <class T>
 void mean_squared_error(const ExecSpace& space, std::int64_t n, std::int64_t outputs, const T* y, const T* t,
                         T* dy, double* per_example) {
-  const T scale = T(2) / static_cast<T>(outputs);
+  using C = Compute<T>;
+  const C scale = C(2) / static_cast<C>(outputs);
   Kokkos::parallel_for("lockstep::mean_squared_error::example", Range(space, 0, n),
                        KOKKOS_LAMBDA(const std::int64_t i) {
                          double sum = 0;
                          for (std::int64_t k = i * outputs; k < (i + 1) * outputs; ++k) {
-                           const T error = y[k] - t[k];
+                           const C error = y[k] - t[k];
                            sum += static_cast<double>(error) * static_cast<double>(error);
-                           if (dy) dy[k] = scale * error;
+                           if (dy) dy[k] = T(scale * error);
                          }
                          per_example[2 * i] = sum / static_cast<double>(outputs);
                          per_example[2 * i + 1] = 0.0;

@@ -53,7 +53,7 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
 template <class T>
 void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y) {
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
-  const T scale = T(1) / static_cast<T>(s.kernel * s.kernel);
+  const auto scale = Compute<T>(1) / static_cast<Compute<T>>(s.kernel * s.kernel);
   Kokkos::parallel_for(
       "lockstep::avg_pool::forward", Team(space, static_cast<int>(s.n * out_h), Kokkos::AUTO),
       KOKKOS_LAMBDA(const Member& team) {
@@ -66,7 +66,7 @@ void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, 
             for (std::int64_t ix = left < 0 ? 0 : left; ix < left + s.kernel && ix < s.w; ++ix) {
               const T* const pixel = x + ((image * s.h + iy) * s.w + ix) * s.c;
               Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, s.c),
-                                   [&](const std::int64_t c) { sum[c] += pixel[c] * scale; });
+                                   [&](const std::int64_t c) { sum[c] = T(sum[c] + pixel[c] * scale); });
             }
         });
       });
@@ -79,7 +79,7 @@ void backward(const ExecSpace& space, PoolingKind kind, const PoolingShape& s, c
               const T* dy, T* dx) {
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
   const bool is_max = kind == PoolingKind::max;
-  const T scale = T(1) / static_cast<T>(s.kernel * s.kernel);
+  const auto scale = Compute<T>(1) / static_cast<Compute<T>>(s.kernel * s.kernel);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
       Team(space, static_cast<int>(s.n * s.h), Kokkos::AUTO), KOKKOS_LAMBDA(const Member& team) {
@@ -100,11 +100,11 @@ void backward(const ExecSpace& space, PoolingKind kind, const PoolingShape& s, c
                 const auto number = static_cast<std::uint8_t>((iy - (oy * s.stride - s.padding)) * s.kernel +
                                                               (ix - (ox * s.stride - s.padding)));
                 Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, s.c), [&](const std::int64_t c) {
-                  pixel[c] += place[c] == number ? gradient[c] : T(0);
+                  pixel[c] = T(pixel[c] + (place[c] == number ? gradient[c] : T(0)));
                 });
               } else {
                 Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, s.c),
-                                     [&](const std::int64_t c) { pixel[c] += gradient[c] * scale; });
+                                     [&](const std::int64_t c) { pixel[c] = T(pixel[c] + gradient[c] * scale); });
               }
             }
         });

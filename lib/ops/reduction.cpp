@@ -43,7 +43,7 @@ void add_up(const ExecSpace& space, std::int64_t blocks, double* sums) {
 std::int64_t sum_of_squares_scratch(std::int64_t count) { return blocks_in(count) > 0 ? blocks_in(count) : 1; }
 
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch) {
-  dispatch_float(x.dtype, [&]<class T>(T) { block_sums<T>(space, x.count(), x.as<T>(), scratch.as<double>()); });
+  dispatch_master(x.dtype, [&]<class T>(T) { block_sums<T>(space, x.count(), x.as<T>(), scratch.as<double>()); });
   add_up(space, blocks_in(x.count()), scratch.as<double>());
   double total = 0;
   copy_to_host(space, {scratch.data, DType::f64, {1}}, &total);

@@ -57,7 +57,7 @@ Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : config_(c
 
 void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate, double gradient_scale) {
   const Tensor values = parameters.values(), gradients = parameters.gradients();
-  dispatch_float(values.dtype, [&]<class T>(T) {
+  dispatch_master(values.dtype, [&]<class T>(T) {
     const T rate = static_cast<T>(learning_rate), scale = static_cast<T>(gradient_scale);
     const T decay = static_cast<T>(config_.weight_decay), momentum = static_cast<T>(config_.momentum);
     if (states_.empty())

@@ -58,7 +58,7 @@ double measure() {
 }  // namespace
 
 double fma_peak(DType dtype) {
-  return dispatch_float(dtype, [](auto real) { return measure<decltype(real)>(); });
+  return dispatch_master(dtype, [](auto real) { return measure<decltype(real)>(); });
 }
 
 }  // namespace lockstep::perf

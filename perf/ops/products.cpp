@@ -25,7 +25,7 @@ constexpr std::int64_t batch = 128;
 OwnedTensor sample(DType dtype, const Shape& shape) {
   OwnedTensor tensor("lockstep::perf::sample", dtype, shape);
   const std::int64_t count = shape.count();
-  dispatch_float(dtype, [&](auto real) {
+  dispatch_master(dtype, [&](auto real) {
     std::vector<decltype(real)> values(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i)
       values[static_cast<std::size_t>(i)] = static_cast<decltype(real)>(static_cast<double>(i * 7 % 19) / 19 - 0.4);
@@ -73,10 +73,11 @@ void measure(const std::string& name, DType dtype, const Provider& provider, Pro
   const OwnedTensor dweight = sample(dtype, weight_shape);
   const Buffer scratch("lockstep::perf::workspace", std::max<std::size_t>(8, product->workspace_bytes()));
   const Tensor workspace = scratch.tensor(0, DType::u8, {static_cast<std::int64_t>(scratch.size())});
+  product->set_weight(weight.get());
   print_row(name, dtype, provider.name(), "forward", flops,
-            best_of([&] { product->forward(space, x.get(), weight.get(), bias.get(), y.get(), workspace); }), peak);
+            best_of([&] { product->forward(space, x.get(), bias.get(), y.get(), workspace); }), peak);
   print_row(name, dtype, provider.name(), "backward data", flops,
-            best_of([&] { product->backward_data(space, y.get(), weight.get(), dx.get(), workspace); }), peak);
+            best_of([&] { product->backward_data(space, y.get(), dx.get(), workspace); }), peak);
   print_row(name, dtype, provider.name(), "backward weight", flops,
             best_of([&] { product->backward_weight(space, x.get(), y.get(), dweight.get(), Store::replace, workspace); }), peak);
 }

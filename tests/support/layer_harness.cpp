@@ -73,6 +73,7 @@ std::vector<double> LayerHarness::forward(bool training) {
   given.dx = {};
   given.dy = {};
   given.gradients = {};
+  layer_->set_weights(parameter_views_);
   layer_->forward(context(training, Store::replace), given);
   ExecSpace().fence();
   return values_of(y_.get());
@@ -83,8 +84,8 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
   std::vector<std::vector<double>> x_before;
   const std::vector<double> y_before = values_of(y_.get());
   for (const auto& x : x_) x_before.push_back(values_of(x.get()));
-  if (!layer_->backward_reads_input())
-    for (const auto& x : x_) poison(x.get());
+  for (std::size_t i = 0; i < x_.size(); ++i)
+    if (!layer_->backward_reads_input(i)) poison(x_[i].get());
   if (!layer_->backward_reads_output()) poison(y_.get());
   for (const auto& dx : dx_) poison(dx.get());
   if (store == Store::replace)

@@ -67,7 +67,7 @@ std::size_t Conv2d::prepare(std::int64_t n) {
 
 void Conv2d::forward(const StepContext& context, const LayerTensors& t) {
   convolutions_.at(t.y.shape[0])
-      .forward(context.space, t.x[0], t.parameters[0], config_.bias ? t.parameters[1] : Tensor{}, t.y, t.workspace);
+      .forward(context.space, t.x[0], config_.bias ? t.parameters[1] : Tensor{}, t.y, t.workspace);
 }
 
 void Conv2d::backward(const StepContext& context, const LayerTensors& t) {
@@ -75,7 +75,7 @@ void Conv2d::backward(const StepContext& context, const LayerTensors& t) {
   bias_activation_backward(context.space, activation_, t.y, t.dy, config_.bias ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
   convolution.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
-  if (t.dx[0]) convolution.backward_data(context.space, t.dy, t.parameters[0], t.dx[0], t.workspace);
+  if (t.dx[0]) convolution.backward_data(context.space, t.dy, t.dx[0], t.workspace);
 }
 
 }  // namespace lockstep

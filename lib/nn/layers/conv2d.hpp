@@ -31,10 +31,11 @@ class Conv2d final : public Layer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   bool fuse(Activation activation) override;
-  bool backward_reads_input() const override { return true; }
+  bool backward_reads_input(std::size_t) const override { return true; }
   bool backward_reads_output() const override { return activation_ != Activation::none; }
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return shape_for(n, plan_.inputs[0]).flops(); }
+  void set_weights(std::span<const Tensor> weights) override { convolutions_.set_weight(weights[0]); }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 

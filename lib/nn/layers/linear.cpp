@@ -44,7 +44,7 @@ std::size_t Linear::prepare(std::int64_t n) {
 
 void Linear::forward(const StepContext& context, const LayerTensors& t) {
   products_.at(t.y.shape[0])
-      .forward(context.space, t.x[0], t.parameters[0], bias_ ? t.parameters[1] : Tensor{}, t.y, t.workspace);
+      .forward(context.space, t.x[0], bias_ ? t.parameters[1] : Tensor{}, t.y, t.workspace);
 }
 
 void Linear::backward(const StepContext& context, const LayerTensors& t) {
@@ -52,7 +52,7 @@ void Linear::backward(const StepContext& context, const LayerTensors& t) {
   bias_activation_backward(context.space, activation_, t.y, t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
   product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
-  if (t.dx[0]) product.backward_data(context.space, t.dy, t.parameters[0], t.dx[0], t.workspace);
+  if (t.dx[0]) product.backward_data(context.space, t.dy, t.dx[0], t.workspace);
 }
 
 }  // namespace lockstep

@@ -41,7 +41,7 @@ void KokkosKernelsGemm::multiply(const ExecSpace& space, DType dtype, std::int64
     portable_.multiply(space, dtype, m, n, k, a, b, c, c_stride, store);
     return;
   }
-  dispatch_float(dtype, [&](auto real) {
+  dispatch_master(dtype, [&](auto real) {
     using T = decltype(real);
     KokkosBlas::gemm(space, letter(a), letter(b), T(1), operand<T>(a, m, k), operand<T>(b, k, n),
                      store == Store::add ? T(1) : T(0), matrix<T>(static_cast<T*>(c), m, n, c_stride));

@@ -5,6 +5,7 @@
 
 #include "ops/gemm_products.hpp"
 #include "ops/kokkos_kernels/gemm.hpp"
+#include "ops/widened_products.hpp"
 
 namespace lockstep {
 namespace {
@@ -17,10 +18,10 @@ class KokkosKernelsProvider final : public Provider {
                        KOKKOSKERNELS_VERSION_PATCH);
   }
   std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const override {
-    return inner_product_from(gemm_, shape);
+    return is_16_bit_type(shape.dtype) ? widened_inner_product(*this, shape) : inner_product_from(gemm_, shape);
   }
   std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const override {
-    return convolution_from(gemm_, shape);
+    return is_16_bit_type(shape.dtype) ? widened_convolution(*this, shape) : convolution_from(gemm_, shape);
   }
 
  private:

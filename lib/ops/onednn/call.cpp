@@ -44,6 +44,15 @@ void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, cons
   onednn_stream().wait();  // nothing to wait for but in oneDNN's asynchronous builds
 }
 
+dnnl::memory::data_type onednn_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return dnnl::memory::data_type::f32;
+    case DType::bf16: return dnnl::memory::data_type::bf16;
+    case DType::f16: return dnnl::memory::data_type::f16;
+    default: throw dnnl::error(dnnl_unimplemented, "no such type in oneDNN");
+  }
+}
+
 dnnl::primitive_attr onednn_attributes(bool relu) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

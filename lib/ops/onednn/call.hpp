@@ -28,6 +28,8 @@ class OnednnCall {
   static OnednnCall reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
+  /// Of an argument, as described.
+  dnnl::memory::desc layout(int argument) const { return arguments_.at(argument).get_desc(); }
   std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   void run(void* scratchpad, std::initializer_list<std::pair<int, const void*>> arguments);
 
@@ -39,10 +41,11 @@ class OnednnCall {
 
 /// oneDNN can compute most products in several ways, and does not always try the fastest first. The
 /// description that `make` makes, at the first way whose name begins with `wanted`; at oneDNN's own choice if there
-/// is none. (Descriptions are handles: a copy would move along with the original.)
+/// is none, or nothing is wanted. (Descriptions are handles: a copy would move along with the original.)
 template <class Make>
 auto preferring(std::string_view wanted, Make make) {
   auto candidate = make();
+  if (wanted.empty()) return candidate;
   do {
     const std::string name = candidate.impl_info_str();
     if (name.starts_with(wanted)) return candidate;
@@ -50,6 +53,9 @@ auto preferring(std::string_view wanted, Make make) {
   } while (candidate.next_impl());
   return make();
 }
+
+/// oneDNN's name of a floating-point type; throws dnnl::error(unimplemented) for those it has not (f64).
+dnnl::memory::data_type onednn_type(DType dtype);
 
 /// A scratchpad of ours, and a ReLU on the result where asked.
 dnnl::primitive_attr onednn_attributes(bool relu = false);

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "ops/onednn/call.hpp"
+#include "ops/onednn/packed_weight.hpp"
 #include "ops/onednn/products.hpp"
+#include "ops/portable/provider.hpp"
 
 namespace lockstep {
 namespace {
@@ -11,8 +13,8 @@ using Layout = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 
 /// A row-major matrix, or (`ba`) the transpose of one.
-Layout matrix(std::int64_t rows, std::int64_t columns, Tag tag = Tag::ab) {
-  return {{rows, columns}, dnnl::memory::data_type::f32, tag};
+Layout matrix(std::int64_t rows, std::int64_t columns, DType dtype, Tag tag = Tag::ab) {
+  return {{rows, columns}, onednn_type(dtype), tag};
 }
 
 /// How oneDNN multiplies: `first` is what it would choose itself (on AVX2 a packed or unpacked "gemm"),
@@ -41,23 +43,46 @@ OnednnCall matmul(Way way, Describe describe) {
            {DNNL_ARG_DST, description.dst_desc()}}};
 }
 
+/// The weight of the products of all sizes. Rearranged only where it is used many times; else oneDNN
+/// does that piece by piece in its products, which is cheaper.
+struct SharedWeight {
+  Layout forward_layout, backward_layout;
+  PackedWeight forward, backward;
+};
+
 class OnednnInnerProduct final : public InnerProduct {
  public:
-  explicit OnednnInnerProduct(const InnerProductShape& shape) : bias_(shape.bias) {
-    const Layout x = matrix(shape.n, shape.in), y = matrix(shape.n, shape.out);
-    const Layout weight = matrix(shape.out, shape.in);
-    const Layout weight_transposed = matrix(shape.in, shape.out, Tag::ba);
-    const Layout dy_transposed = matrix(shape.out, shape.n, Tag::ba);
+  explicit OnednnInnerProduct(const InnerProductShape& shape, std::shared_ptr<SharedWeight> shared = nullptr)
+      : shape_(shape), weight_(std::move(shared)) {
+    const DType type = shape.dtype, master = master_dtype(type);
+    const Layout x = matrix(shape.n, shape.in, type), y = matrix(shape.n, shape.out, type);
+    const Layout weight = matrix(shape.out, shape.in, type), dweight = matrix(shape.out, shape.in, master);
+    const Layout weight_transposed = matrix(shape.in, shape.out, type, Tag::ba);
+    const Layout dy_transposed = matrix(shape.out, shape.n, type, Tag::ba), bias = matrix(1, shape.out, master);
     const dnnl::engine& engine = onednn_engine();
     const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation == Activation::relu);
-    forward_ = matmul(forward_way, [&] {
-      return shape.bias ? Description(engine, x, weight_transposed, matrix(1, shape.out), y, activated)
-                        : Description(engine, x, weight_transposed, y, activated);
-    });
-    backward_data_ = matmul(backward_data_way(shape.in), [&] { return Description(engine, y, weight, x, plain); });
-    backward_weight_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, weight, plain); });
+    const bool packs = shape.uses > 1;
+    const Layout forward_wanted = weight_ ? weight_->forward_layout : packs ? matrix(shape.in, shape.out, type, Tag::any) : weight_transposed;
+    const Layout backward_wanted = weight_ ? weight_->backward_layout : packs ? matrix(shape.out, shape.in, type, Tag::any) : weight;
+    const auto describe_forward = [&] {
+      return shape.bias ? Description(engine, x, forward_wanted, bias, y, activated) : Description(engine, x, forward_wanted, y, activated);
+    };
+    const auto describe_backward = [&] { return Description(engine, y, backward_wanted, x, plain); };
+    forward_ = matmul(forward_way, describe_forward);
+    backward_data_ = matmul(packs ? Way::blocked : backward_data_way(shape.in), describe_backward);
+    backward_weight_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, plain); });
     backward_weight_add_ =
-        matmul(Way::first, [&] { return Description(engine, dy_transposed, x, weight, onednn_attributes_add()); });
+        matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
+    if (weight_) return;
+    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS), backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
+    weight_ = std::make_shared<SharedWeight>(SharedWeight{forward_inner, backward_inner, {weight_transposed, forward_inner}, {weight, backward_inner}});
+  }
+
+  std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
+    InnerProductShape shape = shape_;
+    shape.n = n;
+    if (n == 0) return portable_provider()->inner_product(shape);
+    return std::make_unique<OnednnInnerProduct>(shape, weight_);
   }
 
   std::size_t workspace_bytes() const override {
@@ -65,16 +90,19 @@ class OnednnInnerProduct final : public InnerProduct {
                      backward_weight_.scratchpad_bytes(), backward_weight_add_.scratchpad_bytes()});
   }
 
-  void forward(const ExecSpace&, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-               const Tensor& workspace) override {
-    if (bias_)
-      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight.data}, {DNNL_ARG_BIAS, bias.data}, {DNNL_ARG_DST, y.data}});
-    else
-      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight.data}, {DNNL_ARG_DST, y.data}});
+  void set_weight(const Tensor& weight) override {
+    weight_->forward.set(weight.data);
+    weight_->backward.set(weight.data);
   }
-  void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& weight, const Tensor& dx,
-                     const Tensor& workspace) override {
-    backward_data_.run(workspace.data, {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight.data}, {DNNL_ARG_DST, dx.data}});
+  void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y, const Tensor& workspace) override {
+    const void* weight = weight_->forward.get();
+    if (shape_.bias)
+      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_BIAS, bias.data}, {DNNL_ARG_DST, y.data}});
+    else
+      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, y.data}});
+  }
+  void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
+    backward_data_.run(workspace.data, {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DST, dx.data}});
   }
   void backward_weight(const ExecSpace&, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
@@ -83,7 +111,8 @@ class OnednnInnerProduct final : public InnerProduct {
   }
 
  private:
-  bool bias_;
+  InnerProductShape shape_;
+  std::shared_ptr<SharedWeight> weight_;
   OnednnCall forward_, backward_data_, backward_weight_, backward_weight_add_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// fp32 only. They throw dnnl::error for what oneDNN refuses.
+// They throw dnnl::error for what oneDNN refuses.
 std::unique_ptr<InnerProduct> onednn_inner_product(const InnerProductShape& shape);
 std::unique_ptr<Convolution> onednn_convolution(const ConvolutionShape& shape);
 

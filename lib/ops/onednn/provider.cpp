@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include "ops/onednn/products.hpp"
+#include "ops/widened_products.hpp"
 
 namespace lockstep {
 namespace {
@@ -16,16 +17,19 @@ class OnednnProvider final : public Provider {
     return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
   }
   std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const override {
-    return planned(shape, onednn_inner_product);
+    auto product = planned(shape, onednn_inner_product);
+    return product || !is_16_bit_type(shape.dtype) ? std::move(product) : widened_inner_product(*this, shape);
   }
   std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const override {
-    return planned(shape, onednn_convolution);
+    auto product = planned(shape, onednn_convolution);
+    return product || !is_16_bit_type(shape.dtype) ? std::move(product) : widened_convolution(*this, shape);
   }
 
  private:
+  /// Null for what the others must do. 16-bit types need a CPU that knows them.
   template <class Shape, class Plan>
   static auto planned(const Shape& shape, Plan plan) -> decltype(plan(shape)) {
-    if (shape.dtype != DType::f32 || shape.n == 0) return nullptr;  // the others do both
+    if (shape.dtype == DType::f64 || shape.n == 0) return nullptr;
     try {
       return plan(shape);
     } catch (const dnnl::error& refusal) {

@@ -20,7 +20,7 @@ void run(const ExecSpace& space, std::int64_t m, std::int64_t n, std::int64_t k,
 void PortableGemm::multiply(const ExecSpace& space, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
                             const MatrixOperand& a, const MatrixOperand& b, void* c, std::int64_t c_stride,
                             Store store) const {
-  dispatch_float(dtype, [&](auto real) {
+  dispatch_master(dtype, [&](auto real) {
     using T = decltype(real);
     run<T>(space, m, n, k, strided<T>(a), strided<T>(b), static_cast<T*>(c), c_stride, store == Store::add);
   });

@@ -3,6 +3,7 @@
 
 #include "ops/gemm_products.hpp"
 #include "ops/portable/gemm.hpp"
+#include "ops/widened_products.hpp"
 
 namespace lockstep {
 namespace {
@@ -12,10 +13,10 @@ class PortableProvider final : public Provider {
   std::string_view name() const override { return "portable"; }
   std::string version() const override { return "Lockstep's own Kokkos kernels"; }
   std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const override {
-    return inner_product_from(gemm_, shape);
+    return is_16_bit_type(shape.dtype) ? widened_inner_product(*this, shape) : inner_product_from(gemm_, shape);
   }
   std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const override {
-    return convolution_from(gemm_, shape);
+    return is_16_bit_type(shape.dtype) ? widened_convolution(*this, shape) : convolution_from(gemm_, shape);
   }
 
  private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/convert.hpp"
 #include "ops/normalize.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <Kokkos_BitManipulation.hpp>
+#include <Kokkos_Macros.hpp>
+#include <cstdint>
+#include <type_traits>
+
+// Numbers of 16 bits as they are stored; arithmetic on them is fp32's. Kokkos' own half types are
+// plain floats in builds for hosts, where these have the same bits as on any device.
+namespace lockstep {
+
+/// The upper half of a float: 8 bits of exponent, 7 of fraction.
+struct bfloat16 {
+  std::uint16_t bits;
+
+  bfloat16() = default;
+  /// Rounds to nearest, ties to even; NaN stays NaN.
+  KOKKOS_INLINE_FUNCTION bfloat16(float value) {
+    const auto x = Kokkos::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = x + 0x7FFFu + ((x >> 16) & 1u);
+    bits = static_cast<std::uint16_t>((x & 0x7FFFFFFFu) > 0x7F800000u ? (x >> 16) | 0x40u : rounded >> 16);
+  }
+  KOKKOS_INLINE_FUNCTION operator float() const {
+    return Kokkos::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+/// IEEE 754 binary16: 5 bits of exponent, 10 of fraction; 65504 is the largest.
+struct half {
+  std::uint16_t bits;
+
+  half() = default;
+  /// Rounds to nearest, ties to even, subnormal numbers included; too large becomes infinite. Without
+  /// branches, so that loops over it become vectors (after F. Giesen, "float->half variants", 2012).
+  KOKKOS_INLINE_FUNCTION half(float value) {
+    const auto x = Kokkos::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = x & 0x7FFFFFFFu;
+    const std::uint32_t special = magnitude > 0x7F800000u ? 0x7E00u : 0x7C00u;
+    // Below 2^-14 an addition of 0.5 leaves the rounded fraction in the lowest bits.
+    const std::uint32_t small = Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude) + 0.5f) - 0x3F000000u;
+    const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+    const std::uint32_t finite = magnitude < (113u << 23) ? small : normal;
+    bits = static_cast<std::uint16_t>((magnitude >= (143u << 23) ? special : finite) | ((x >> 16) & 0x8000u));
+  }
+  KOKKOS_INLINE_FUNCTION operator float() const {
+    const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7FFFu) << 13;
+    // A product by 2^112 moves the exponent, and makes normal numbers of subnormal ones.
+    const float finite = Kokkos::bit_cast<float>(magnitude) * Kokkos::bit_cast<float>((254u - 15u) << 23);
+    const std::uint32_t value = magnitude >= (0x7C00u << 13) ? magnitude | 0x7F800000u : Kokkos::bit_cast<std::uint32_t>(finite);
+    return Kokkos::bit_cast<float>(value | (static_cast<std::uint32_t>(bits & 0x8000u) << 16));
+  }
+};
+
+template <class T>
+inline constexpr bool is_16_bit = std::is_same_v<T, bfloat16> || std::is_same_v<T, half>;
+
+/// The type that numbers stored as T are computed with.
+template <class T>
+using Compute = std::conditional_t<is_16_bit<T>, float, T>;
+
+}  // namespace lockstep

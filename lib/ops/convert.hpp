@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// y = x, each number rounded to y's floating-point type.
+void convert(const ExecSpace& space, const Tensor& x, const Tensor& y);
+
+}  // namespace lockstep
