@@ -48,7 +48,7 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const GraphNode& node = nodes[i];
     if (node.view) continue;
-    node.layer->set_weights(parameters_.values_of(i));
+    node.layer->set_weights(parameters_.weights_of(i));
     std::array<Tensor, max_layer_inputs> x;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) x[k] = output_of(node.inputs[k], input);
     LayerTensors tensors{.x = {x.data(), node.inputs.size()},

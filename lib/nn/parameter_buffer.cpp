@@ -2,6 +2,8 @@
 #include "nn/parameter_buffer.hpp"
 
 #include "core/memory_plan.hpp"
+#include "ops/convert.hpp"
+#include "ops/elementwise.hpp"
 
 namespace lockstep {
 
@@ -21,41 +23,66 @@ std::int64_t end_of(const Parameter& parameter, DType dtype) {
 
 std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
   std::vector<Parameter> parameters;
+  const DType master = master_dtype(dtype);
   std::int64_t end = 0;
-  for (std::size_t node = graph.nodes().size(); node-- > 0;)
-    for (const auto& spec : graph.nodes()[node].parameters) {
-      parameters.push_back({graph.nodes()[node].name + "/" + spec.name, spec.shape, {end, spec.shape.count()}, node, spec.initializer});
-      end = end_of(parameters.back(), dtype);
-    }
+  for (const auto kind : {ParameterSpec::Kind::trained, ParameterSpec::Kind::statistic})
+    for (std::size_t node = graph.nodes().size(); node-- > 0;)
+      for (const auto& spec : graph.nodes()[node].parameters) {
+        if (spec.kind != kind) continue;
+        parameters.push_back({graph.nodes()[node].name + "/" + spec.name, spec.shape, {end, spec.shape.count()}, node, spec.initializer, kind});
+        end = end_of(parameters.back(), master);
+      }
   return parameters;
 }
 
 ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype)
     : dtype_(dtype),
+      master_(master_dtype(dtype)),
       parameters_(plan_parameters(graph, dtype)),
-      size_(parameters_.empty() ? 0 : end_of(parameters_.back(), dtype)),
-      values_("lockstep::parameters", static_cast<std::size_t>(size_) * size_of(dtype)),
-      gradients_("lockstep::gradients", static_cast<std::size_t>(size_) * size_of(dtype)),
       node_values_(graph.nodes().size()),
       node_gradients_(graph.nodes().size()),
+      node_weights_(graph.nodes().size()),
       node_ranges_(graph.nodes().size()) {
+  for (const Parameter& parameter : parameters_) {
+    size_ = end_of(parameter, master_);
+    if (parameter.kind == ParameterSpec::Kind::trained) trained_size_ = size_;
+  }
+  const auto bytes = static_cast<std::size_t>(size_) * size_of(master_);
+  values_ = Buffer("lockstep::parameters", bytes);
+  gradients_ = Buffer("lockstep::gradients", bytes);
+  if (rounds()) rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(trained_size_) * size_of(dtype_));
   for (const Parameter& parameter : parameters_) {
     node_values_[parameter.node].push_back(values(parameter));
     node_gradients_[parameter.node].push_back(gradients(parameter));
+    if (parameter.kind == ParameterSpec::Kind::statistic) continue;
+    const auto offset = static_cast<std::size_t>(parameter.range.first) * size_of(dtype_);
+    node_weights_[parameter.node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
     ParameterRange& range = node_ranges_[parameter.node];
     if (range.count == 0) range.first = parameter.range.first;
-    range.count = end_of(parameter, dtype) - range.first;
+    range.count = end_of(parameter, master_) - range.first;
   }
 }
 
 Tensor ParameterBuffer::slice(const Buffer& buffer, const Parameter& parameter) const {
-  return buffer.tensor(static_cast<std::size_t>(parameter.range.first) * size_of(dtype_), dtype_, parameter.shape);
+  return buffer.tensor(static_cast<std::size_t>(parameter.range.first) * size_of(master_), master_, parameter.shape);
 }
 
 void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
   // Numbered from the network's input on, so that a changed last layer leaves the others as they were.
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     lockstep::initialize(space, parameters_[i].initializer, seed, parameters_.size() - i, values(parameters_[i]));
+  round(space);
+}
+
+void ParameterBuffer::round(const ExecSpace& space) {
+  if (rounds()) convert(space, trained_values(), rounded());
+}
+
+void ParameterBuffer::update_statistics(const ExecSpace& space, double scale) {
+  if (size_ == trained_size_) return;
+  const auto offset = static_cast<std::size_t>(trained_size_) * size_of(master_);
+  const Shape shape{size_ - trained_size_};
+  accumulate(space, scale, gradients_.tensor(offset, master_, shape), values_.tensor(offset, master_, shape));
 }
 
 }  // namespace lockstep

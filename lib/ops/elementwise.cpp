@@ -33,6 +33,12 @@ void accumulate(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
 }
 
 template <class T>
+void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x, T* y) {
+  Kokkos::parallel_for("lockstep::add::accumulate_scaled", Range(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) { y[i] += scale * x[i]; });
+}
+
+template <class T>
 void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count, const T* x, T* y) {
   const RandomStream random(mask.seed, RandomPurpose::dropout, mask.stream);
   const double rate = mask.rate;
@@ -60,6 +66,10 @@ void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor&
 
 void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y) {
   dispatch_float(x.dtype, [&]<class T>(T) { accumulate<T>(space, x.count(), x.as<T>(), y.as<T>()); });
+}
+
+void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y) {
+  dispatch_master(x.dtype, [&]<class T>(T) { accumulate<T>(space, x.count(), static_cast<T>(scale), x.as<T>(), y.as<T>()); });
 }
 
 void dropout(const ExecSpace& space, const DropoutMask& mask, const Tensor& x, const Tensor& y) {

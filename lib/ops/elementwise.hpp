@@ -15,6 +15,8 @@ void relu_backward(const ExecSpace& space, const Tensor& y, const Tensor& dy, co
 void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y);
 /// y += x.
 void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y);
+/// y += scale · x; never of 16 bits.
+void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y);
 
 /// Inverted dropout (Srivastava et al. 2014): y = x / (1 − rate) where kept, else 0. Element i is
 /// kept by random number (seed, stream, first_element + i), so that the mask depends on the place

@@ -39,7 +39,7 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
       continue;
     }
     poison(workspaces_[i].get());
-    node.layer->set_weights(parameters_.values_of(i));
+    node.layer->set_weights(parameters_.weights_of(i));
     node.layer->forward(context, {.x = x, .y = outputs_[i].get(), .parameters = parameters_.values_of(i),
                                   .saved = saved_[i].get(), .workspace = workspaces_[i].get()});
     context.space.fence();
