@@ -21,6 +21,7 @@ std::string default_name(const std::string& type, const std::vector<GraphNode>& 
 Graph::Graph(std::span<const ListItem> layers, const Shape& input) : input_shape_(input) {
   for (const auto& item : layers) add_node(item);
   refuse_unused(layers);
+  fuse_additions();
   fuse_activations();
 }
 
@@ -67,6 +68,7 @@ void Graph::add_node(const ListItem& item) {
     refuse(item, fmt::format("layer '{}': {}", node.name, error.what()));
   }
   node.view = node.layer->is_view();
+  node.number = nodes_.size();
   nodes_.push_back(std::move(node));
 }
 
@@ -76,6 +78,38 @@ void Graph::refuse_unused(std::span<const ListItem> layers) const {
       refuse(layers[static_cast<std::size_t>(i)],
              fmt::format("nothing reads layer '{}' (the last layer is the network's output); name it in a `from`, or remove it",
                          nodes_[static_cast<std::size_t>(i)].name));
+}
+
+/// A sum of two becomes part of the layer that makes one of the two, when that layer can, and nobody else reads it.
+void Graph::fuse_additions() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i].layer->is_sum() || nodes_[i].inputs.size() != 2 || nodes_[i].inputs[0] == nodes_[i].inputs[1]) continue;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const int maker = nodes_[i].inputs[k], other = nodes_[i].inputs[1 - k];
+      if (maker == GraphNode::data || nodes_[static_cast<std::size_t>(maker)].view || consumers(maker).size() != 1) continue;
+      GraphNode& before = nodes_[static_cast<std::size_t>(maker)];
+      if (!before.layer->fuse_addition()) continue;
+      before.inputs.push_back(other);
+      before.input_shapes.push_back(before.shape);
+      nodes_[i].inputs = {maker};
+      nodes_[i].input_shapes.resize(1);
+      nodes_[i].view = true;
+      move(static_cast<std::size_t>(maker), i - 1);  // both inputs stand before it now, and its readers behind
+      break;
+    }
+  }
+}
+
+void Graph::move(std::size_t from, std::size_t to) {
+  const auto place = [&](int old) {
+    const auto i = static_cast<std::size_t>(old);
+    if (old == GraphNode::data || i < from || i > to) return old;
+    return i == from ? static_cast<int>(to) : old - 1;
+  };
+  const auto begin = nodes_.begin();
+  std::rotate(begin + static_cast<std::ptrdiff_t>(from), begin + static_cast<std::ptrdiff_t>(from) + 1, begin + static_cast<std::ptrdiff_t>(to) + 1);
+  for (auto& node : nodes_)
+    for (int& input : node.inputs) input = place(input);
 }
 
 void Graph::fuse_activations() {

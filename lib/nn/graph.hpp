@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// The network as it is computed: layers in the deck's order, with inputs resolved and shapes inferred.
+/// The network as it is computed, with inputs resolved and shapes inferred.
 struct GraphNode {
   static constexpr int data = -1;  ///< the input that stands for the examples themselves
 
@@ -21,8 +21,11 @@ struct GraphNode {
   Shape shape;                 ///< of one example's output
   std::vector<ParameterSpec> parameters;
   bool view = false;           ///< shares its input's memory, and never runs
+  std::uint64_t number = 0;    ///< place in the deck
 };
 
+/// Layers in the order in which they can be computed: the deck's, but that a layer that has taken over a
+/// later addition stands where that addition stood.
 class Graph {
  public:
   /// Throws DeckError at the layer that does not fit. `input` is the shape of one example.
@@ -37,7 +40,9 @@ class Graph {
  private:
   void add_node(const ListItem& item);
   void refuse_unused(std::span<const ListItem> layers) const;
+  void fuse_additions();
   void fuse_activations();
+  void move(std::size_t from, std::size_t to);
   std::vector<int> consumers(int node) const;
 
   Shape input_shape_;

@@ -47,7 +47,7 @@ struct LayerTensors {
   std::span<const Tensor> x;
   Tensor y;
   std::span<const Tensor> dx;  ///< an empty one is not wanted
-  Tensor dy;                   ///< backward may overwrite it
+  Tensor dy;
   std::span<const Tensor> parameters;
   std::span<const Tensor> gradients;
   Tensor saved;      ///< u8 [saved_bytes]: kept from forward to backward
@@ -104,6 +104,8 @@ class Layer {
   /// Whether the gradient of input k is dy as backward (observe_backward, where there is one) leaves it:
   /// then dx[k] may be dy's memory, and that call has nothing to write.
   virtual bool passes_gradient(std::size_t /*k*/) const { return false; }
+  /// Whether backward may leave something else in dy than it found.
+  virtual bool overwrites_gradient() const { return true; }
   virtual bool observes() const { return false; }
   /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked before `plan`.
   virtual std::size_t saved_bytes(std::int64_t /*n*/, const Shape& /*output*/) const { return 0; }

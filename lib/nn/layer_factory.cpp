@@ -22,14 +22,4 @@ std::span<const Alternative> layer_alternatives() {
   return table;
 }
 
-ListItem layer_item(std::string type, std::shared_ptr<LayerConfig> config, std::string name,
-                    std::vector<std::string> from) {
-  ListItem item;
-  item.type = std::move(type);
-  item.name = std::move(name);
-  item.from = std::move(from);
-  item.config = std::move(config);
-  return item;
-}
-
 }  // namespace lockstep

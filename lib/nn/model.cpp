@@ -7,107 +7,160 @@
 #include "ops/elementwise.hpp"
 
 namespace lockstep {
+namespace {
+
+using Inputs = std::array<Tensor, max_layer_inputs>;
+
+/// Examples [first, first + count) of a tensor whose first dimension they are.
+Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  const Shape example(tensor.shape.extents().subspan(1));
+  const auto bytes = static_cast<std::size_t>(example.count()) * size_of(tensor.dtype);
+  return {static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * bytes, tensor.dtype, example.with_batch(count)};
+}
+
+}  // namespace
+
 Model::Model(Graph graph, const Options& options)
     : graph_(std::move(graph)),
       options_(options),
       parameters_(graph_, options.dtype),
-      plan_(plan_activations(graph_, options.dtype, options.max_batch, options.purpose)),
+      plan_(plan_step(graph_, options.dtype, options.max_batch, options.purpose)),
       arena_("lockstep::activations", plan_.bytes) {
-  auto& nodes = graph_.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    nodes[i].layer->plan({nodes[i].input_shapes, nodes[i].shape, options.dtype, options.providers, i});
-  }
+  for (auto& node : graph_.nodes())
+    node.layer->plan({node.input_shapes, node.shape, options.dtype, options.providers, node.number});
   prepare(options.max_batch);
+}
+
+std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {
+  std::size_t workspace = 0;
+  for (const auto* segments : {&plan.forward, &plan.backward})
+    for (const Segment& segment : *segments)
+      for (const std::int64_t size : {std::min(segment.chunk, n), n % segment.chunk}) {
+        if (size == 0) continue;
+        for (const Task& task : segment.tasks)
+          workspace = std::max(workspace, graph.nodes()[static_cast<std::size_t>(task.node)].layer->prepare(size));
+      }
+  return workspace;
 }
 
 void Model::prepare(std::int64_t n) {
   if (!prepared_.insert(n).second) return;
-  std::size_t bytes = workspace_.size();
-  for (auto& node : graph_.nodes())
-    if (!node.view) bytes = std::max(bytes, node.layer->prepare(n));
+  const std::size_t bytes = prepare_layers(graph_, plan_, n);
   if (bytes > workspace_.size()) workspace_ = Buffer("lockstep::workspace", bytes);
 }
 
-Tensor Model::place(std::size_t offset, const Shape& shape) const {
-  return offset == ActivationPlan::no_place ? Tensor{} : arena_.tensor(offset, options_.dtype, shape);
+Tensor Model::at(const Place& place, const Shape& example, const Chunk& chunk) const {
+  if (!place) return {};
+  const auto bytes = static_cast<std::size_t>(example.count()) * size_of(options_.dtype);
+  const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * bytes : 0;
+  return arena_.tensor(place.offset + before, options_.dtype, example.with_batch(chunk.count));
 }
 
-Tensor Model::output_of(int node, const Tensor& input) const {
-  if (node == GraphNode::data) return input;
+Tensor Model::output_of(int node, const Chunk& chunk, const Tensor& input, bool backward) const {
+  if (node == GraphNode::data) return examples_of(input, chunk.first, chunk.count);
   const auto i = static_cast<std::size_t>(node);
-  const Shape shape = graph_.nodes()[i].shape.with_batch(batch_);
-  return plan_.owner[i] == GraphNode::data ? input.reshaped(shape)
-                                           : place(plan_.output[static_cast<std::size_t>(plan_.owner[i])], shape);
+  const Shape& shape = graph_.nodes()[i].shape;
+  if (plan_.owner[i] == GraphNode::data) return examples_of(input, chunk.first, chunk.count).reshaped(shape.with_batch(chunk.count));
+  const auto owner = static_cast<std::size_t>(plan_.owner[i]);
+  return at(backward && plan_.output_again[owner] ? plan_.output_again[owner] : plan_.output[owner], shape, chunk);
+}
+
+LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk) const {
+  LayerTensors tensors{.x = x, .y = y, .parameters = parameters_.values_of(node),
+                       .workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())})};
+  if (plan_.saved[node] != Place::none) {
+    const GraphNode& layer = graph_.nodes()[node];
+    tensors.saved = arena_.tensor(plan_.saved[node] + static_cast<std::size_t>(chunk.first) * StepPlan::saved_stride(layer), DType::u8,
+                                  {static_cast<std::int64_t>(layer.layer->saved_bytes(chunk.count, layer.shape))});
+  }
+  return tensors;
+}
+
+template <class Visit>
+void Model::for_chunks(const Segment& segment, Visit visit) const {
+  for (std::int64_t first = 0; first < batch_; first += segment.chunk)
+    for (const Task& task : segment.tasks) visit(task, Chunk{first, std::min(segment.chunk, batch_ - first)});
 }
 
 Tensor Model::forward(const StepContext& context, const Tensor& input) {
   batch_ = input.shape[0];
   prepare(batch_);
-  const Tensor workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())});
-  const auto& nodes = graph_.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const GraphNode& node = nodes[i];
-    if (node.view) continue;
-    node.layer->set_weights(parameters_.weights_of(i));
-    std::array<Tensor, max_layer_inputs> x;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) x[k] = output_of(node.inputs[k], input);
-    LayerTensors tensors{.x = {x.data(), node.inputs.size()},
-                         .y = output_of(static_cast<int>(i), input),
-                         .parameters = parameters_.values_of(i),
-                         .workspace = workspace};
-    if (plan_.saved[i] != ActivationPlan::no_place)
-      tensors.saved = arena_.tensor(plan_.saved[i], DType::u8, {static_cast<std::int64_t>(node.layer->saved_bytes(batch_, node.shape))});
-    node.layer->forward(context, tensors);
+  auto& nodes = graph_.nodes();
+  const bool later_piece = context.training && context.gradients == Store::add;  // of a step: the parameters are the same
+  for (std::size_t i = 0; i < nodes.size() && !later_piece; ++i)
+    if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
+  for (const Segment& segment : plan_.forward) {
+    for_chunks(segment, [&](const Task& task, const Chunk& chunk) { run(context, task, chunk, input); });
+    for (const Task& task : segment.tasks)
+      if (task.kind == Task::Kind::observe) nodes[static_cast<std::size_t>(task.node)].layer->conclude(context, batch_);
   }
-  return output_of(static_cast<int>(nodes.size()) - 1, input);
+  return output_of(static_cast<int>(nodes.size()) - 1, {0, batch_}, input, false);
+}
+
+void Model::run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
+  const auto i = static_cast<std::size_t>(task.node);
+  const GraphNode& node = graph_.nodes()[i];
+  const bool backward = task.kind == Task::Kind::forward_again;
+  Inputs x;
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) x[k] = output_of(node.inputs[k], chunk, input, backward);
+  const Tensor y = task.kind == Task::Kind::observe ? Tensor{} : output_of(task.node, chunk, input, backward);
+  const LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, y, chunk);
+  StepContext part = context;
+  part.first_example += chunk.first;
+  if (task.kind == Task::Kind::observe) node.layer->observe(part, tensors, chunk.first == 0);
+  else node.layer->forward(part, tensors);
 }
 
 Tensor Model::output_gradient() const {
   const int owner = plan_.owner.back();
-  return owner == GraphNode::data ? Tensor{}
-                                  : place(plan_.gradient[static_cast<std::size_t>(owner)], graph_.output_shape().with_batch(batch_));
+  return owner == GraphNode::data ? Tensor{} : at(plan_.gradient[static_cast<std::size_t>(owner)], graph_.output_shape(), {0, batch_});
 }
 
 void Model::backward(const StepContext& context, const Tensor& input, const Ready& ready) {
-  const Tensor workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())});
   const auto& nodes = graph_.nodes();
-  for (std::size_t i = nodes.size(); i-- > 0;) {
-    const GraphNode& node = nodes[i];
-    if (node.view) continue;
-    std::array<Tensor, max_layer_inputs> x, dx, gradient;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      x[k] = output_of(node.inputs[k], input);
-      const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data : plan_.owner[static_cast<std::size_t>(node.inputs[k])];
-      if (owner == GraphNode::data) continue;
-      gradient[k] = place(plan_.gradient[static_cast<std::size_t>(owner)], x[k].shape);
-      const std::size_t detour = plan_.detour[i][k];
-      dx[k] = detour == ActivationPlan::no_place ? gradient[k] : place(detour, x[k].shape);
+  done_.assign(nodes.size(), false);
+  std::size_t next = nodes.size();  // ranges are final down to this node
+  for (const Segment& segment : plan_.backward) {
+    for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
+      if (task.kind == Task::Kind::forward_again) run(context, task, chunk, input);
+      else run_backward(context, task, chunk, input);
+    });
+    for (const Task& task : segment.tasks) {
+      const auto i = static_cast<std::size_t>(task.node);
+      if (task.kind == Task::Kind::observe_backward)
+        nodes[i].layer->conclude_backward(context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
+      if (task.kind == Task::Kind::backward) done_[i] = true;
     }
-    LayerTensors tensors{.x = {x.data(), node.inputs.size()},
-                         .y = output_of(static_cast<int>(i), input),
-                         .dx = {dx.data(), node.inputs.size()},
-                         .dy = place(plan_.gradient[i], node.shape.with_batch(batch_)),
-                         .parameters = parameters_.values_of(i),
-                         .gradients = parameters_.gradients_of(i),
-                         .workspace = workspace};
-    if (plan_.saved[i] != ActivationPlan::no_place)
-      tensors.saved = arena_.tensor(plan_.saved[i], DType::u8, {static_cast<std::int64_t>(node.layer->saved_bytes(batch_, node.shape))});
-    node.layer->backward(context, tensors);
-    for (std::size_t k = 0; k < node.inputs.size(); ++k)
-      if (plan_.detour[i][k] != ActivationPlan::no_place) accumulate(context.space, dx[k], gradient[k]);
-    if (const ParameterRange range = parameters_.range_of(i); range.count > 0) ready(range);
+    for (; next > 0 && (done_[next - 1] || nodes[next - 1].view); --next)
+      if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
   }
+  if (const ParameterRange range = parameters_.statistics_range(); range.count > 0) ready(range);
 }
 
-double training_flops(const Graph& graph, const ActivationPlan& plan, std::int64_t n) {
-  double flops = 0;
-  for (const GraphNode& node : graph.nodes()) {
-    const bool wants_dx = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
-      return input != GraphNode::data && plan.owner[static_cast<std::size_t>(input)] != GraphNode::data;
-    });
-    flops += node.layer->product_flops(n) * (wants_dx ? 3 : 2);
+void Model::run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
+  const auto i = static_cast<std::size_t>(task.node);
+  const GraphNode& node = graph_.nodes()[i];
+  const bool observes = node.layer->observes();
+  Inputs x, dx, gradient;
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    x[k] = output_of(node.inputs[k], chunk, input, true);
+    const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data : plan_.owner[static_cast<std::size_t>(node.inputs[k])];
+    if (owner == GraphNode::data || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
+    gradient[k] = at(plan_.gradient[static_cast<std::size_t>(owner)], node.input_shapes[k], chunk);
+    const Place& detour = plan_.detour[i][k];
+    dx[k] = detour ? at(detour, node.input_shapes[k], chunk) : gradient[k];
   }
-  return flops;
+  LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk);
+  tensors.dx = {dx.data(), node.inputs.size()};
+  tensors.dy = at(plan_.gradient[i], node.shape, chunk);
+  tensors.gradients = parameters_.gradients_of(i);
+  StepContext part = context;
+  part.first_example += chunk.first;
+  if (chunk.first > 0) part.gradients = Store::add;
+  if (task.kind == Task::Kind::observe_backward) node.layer->observe_backward(part, tensors, chunk.first == 0);
+  else node.layer->backward(part, tensors);
+  for (std::size_t k = 0; k < node.inputs.size(); ++k)
+    if (dx[k] && plan_.detour[i][k]) accumulate(context.space, dx[k], gradient[k]);
 }
 
 }  // namespace lockstep

@@ -5,29 +5,13 @@
 #include <set>
 #include <vector>
 
-#include "core/memory_plan.hpp"
-#include "nn/graph.hpp"
 #include "nn/parameter_buffer.hpp"
+#include "nn/step_plan.hpp"
 
 namespace lockstep {
 
-/// Where everything lives that a step keeps, worked out from the graph before the first step.
-struct ActivationPlan {
-  /// Of each node: its output, the gradient of its output, and what its layer saves; views share
-  /// those of the node that they look at. no_place where there is none.
-  static constexpr std::size_t no_place = static_cast<std::size_t>(-1);
-  std::vector<int> owner;  ///< the node whose memory a node's output is, or GraphNode::data
-  std::vector<std::size_t> output, gradient, saved;
-  /// Where input k of node i puts its gradient when another layer has put one there before: it goes
-  /// to this place, and is then added. no_place: straight to the owner's gradient.
-  std::vector<std::vector<std::size_t>> detour;
-  std::size_t bytes = 0;
-};
-enum class Purpose { inference, training };
-ActivationPlan plan_activations(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose);
-
-/// Operations of the large products of n examples, forward and backward; layers must be planned.
-double training_flops(const Graph& graph, const ActivationPlan& plan, std::int64_t n);
+/// Makes every layer of a planned graph ready for batches of n examples; returns the workspace that they need.
+std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n);
 
 /// A network ready to run: graph, parameters, one arena for activations, one workspace.
 class Model {
@@ -47,11 +31,13 @@ class Model {
   /// Where the loss puts the gradient of the last forward's output.
   Tensor output_gradient() const;
 
-  /// Fills the parameters' gradients. `ready` is called with a layer's range as soon as it is final.
+  /// Fills the parameters' gradients. `ready` is called with ranges that follow each other in the buffer, each as
+  /// soon as it is final.
   using Ready = std::function<void(ParameterRange)>;
   void backward(const StepContext& context, const Tensor& input, const Ready& ready);
 
   const Graph& graph() const { return graph_; }
+  const StepPlan& plan() const { return plan_; }
   /// Makes every layer ready for batches of n ≤ max_batch examples; without it, the first such batch does.
   void prepare(std::int64_t n);
 
@@ -61,16 +47,28 @@ class Model {
   double training_flops(std::int64_t n) const { return lockstep::training_flops(graph_, plan_, n); }
 
  private:
-  Tensor output_of(int node, const Tensor& input) const;
-  Tensor place(std::size_t offset, const Shape& shape) const;
+  /// Some examples of the batch.
+  struct Chunk {
+    std::int64_t first, count;
+  };
+
+  /// Calls visit(task, chunk) for the tasks of one chunk, then for those of the next.
+  template <class Visit>
+  void for_chunks(const Segment& segment, Visit visit) const;
+  void run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
+  void run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
+  LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk) const;
+  Tensor output_of(int node, const Chunk& chunk, const Tensor& input, bool backward) const;
+  Tensor at(const Place& place, const Shape& example, const Chunk& chunk) const;
 
   Graph graph_;
   Options options_;
   ParameterBuffer parameters_;
-  ActivationPlan plan_;
+  StepPlan plan_;
   Buffer arena_;
   Buffer workspace_;
   std::set<std::int64_t> prepared_;
+  std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
 };
 

@@ -9,10 +9,9 @@ namespace lockstep {
 void ModelConfig::describe(Fields& fields) {
   fields.one_of("preset", preset, preset_config, preset_alternatives(), "a network known by name; its options stand beside it");
   fields.list_of("layers", layers, layer_alternatives(), "the network layer by layer");
-  // The presets of this table are networks for 28×28 images of one channel unless told otherwise.
-  if (!preset.empty() && input.empty()) input = {28, 28, 1};
+  if (!preset.empty() && input.empty()) input = dynamic_cast<const PresetConfig&>(*preset_config).input();
   fields.integers("input", input, {1, 1e9},
-                  "shape of one example, as [28, 28, 1]; data of another shape are refused (presets: [28, 28, 1]; layers: the data's)");
+                  "shape of one example, as [28, 28, 1]; data of another shape are refused (of presets the one that they are known for, of layers the data's, when not given)");
   fields.check(input.size() <= 3, "input", "has more than three dimensions; give [features] or [height, width, channels]");
   fields.text("weights", weights, "HDF5 file (a checkpoint, say) with the starting parameters");
   fields.check(preset.empty() || layers.empty(), "layers",

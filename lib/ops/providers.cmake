@@ -15,7 +15,7 @@ endif()
 
 if(LOCKSTEP_WITH_ONEDNN)
   target_sources(lockstep_ops PRIVATE
-    onednn/call.cpp onednn/convolution.cpp onednn/inner_product.cpp onednn/provider.cpp)
+    onednn/call.cpp onednn/convolution.cpp onednn/gemm.cpp onednn/inner_product.cpp onednn/provider.cpp)
   target_link_libraries(lockstep_ops PRIVATE DNNL::dnnl)
 else()
   target_sources(lockstep_ops PRIVATE onednn/missing.cpp)

@@ -59,7 +59,7 @@ std::string report(const RunConfig& config, int ranks) {
   const std::int64_t share = share_of(global, 0, ranks).count;
   const std::int64_t piece = std::min(config.batch.micro.value_or(share), share);
   const Graph& graph = experiment.graph;
-  const ActivationPlan activations = plan_activations(graph, config.dtype(), piece, Purpose::training);
+  const StepPlan activations = plan_step(graph, config.dtype(), piece, Purpose::training);
   const double element = static_cast<double>(size_of(config.dtype()));
   const double parameters = static_cast<double>(graph.parameter_count()) * element;
   const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
@@ -67,12 +67,9 @@ std::string report(const RunConfig& config, int ranks) {
   const double batches = static_cast<double>(piece * format.input_shape.count()) * element +
                          static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
 
-  std::size_t workspace = 0;
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    Layer& layer = *graph.nodes()[i].layer;
-    layer.plan({graph.nodes()[i].input_shapes, graph.nodes()[i].shape, config.dtype(), config.providers, i});
-    if (!graph.nodes()[i].view) workspace = std::max(workspace, layer.prepare(piece));
-  }
+  for (auto& node : experiment.graph.nodes())
+    node.layer->plan({node.input_shapes, node.shape, config.dtype(), config.providers, node.number});
+  const std::size_t workspace = prepare_layers(experiment.graph, activations, piece);
   const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
 
   std::string text = layer_table(graph);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include "core/memory_plan.hpp"
 #include "core/random.hpp"
 #include "nn/model.hpp"
 #include "support/fixtures.hpp"
@@ -81,15 +82,14 @@ std::vector<std::vector<double>> gradients_of(ParameterBuffer& parameters) {
 }
 
 /// The arena, where layers use each other's memory, gives bit for bit what separate memory gives.
-void expect_same(const std::string& layers, const Shape& input, Purpose purpose) {
+void expect_same(const std::string& layers, const Shape& input, Purpose purpose, std::int64_t max_batch = 3) {
   SCOPED_TRACE(layers);
-  constexpr std::int64_t max_batch = 3;
   const auto items = test::parse_layers(layers);
   const ProvidersConfig portable = test::using_provider(ProviderKind::portable);
   Model model(Graph(items, input), {.dtype = DType::f64, .providers = portable, .max_batch = max_batch, .purpose = purpose});
   StepContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
   // The first round leaves the arena full of other numbers.
-  for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {
+  for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {  // with a ragged last chunk
     ++context.step;
     test::PlainModel plain(Graph(items, input), DType::f64, n, portable);
     plain.parameters().initialize(context.space, 8);
@@ -124,6 +124,19 @@ TEST(MemoryReuse, RandomNetworksInEvaluation) {
     expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::inference);
 }
 
+/// Batches so large that they are cut into chunks; those must not show.
+TEST(MemoryReuse, RandomNetworksInChunks) {
+  int cut = 0;
+  for (std::uint64_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
+    const std::string layers = RandomNetwork(seed).list();
+    const Shape input{15, 16, 2};
+    const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, 130, Purpose::training);
+    for (const Segment& segment : plan.forward) cut += segment.chunk < 130;
+    expect_same(layers, input, Purpose::training, 130);
+  }
+  EXPECT_GE(cut, 30);
+}
+
 TEST(MemoryReuse, LayersThatReadTheData) {
   for (const char* layers : {"[flatten, relu, {linear: {features: 2}}]", "[flatten, flatten, {linear: {features: 2}}, flatten]",
                              "[relu, flatten]", "[{dropout: {rate: 0.5}}, flatten, {linear: {features: 3}}, relu, relu]",
@@ -138,8 +151,8 @@ TEST(MemoryReuse, DeepChainsNeedLittleMoreInEvaluation) {
   for (int i = 0; i < 20; ++i) list += ", {linear: {features: 100}}, relu";
   const Graph graph(test::parse_layers(list + "]"), {100});
   const std::size_t one = 8 * 100 * sizeof(double);
-  EXPECT_LE(plan_activations(graph, DType::f64, 8, Purpose::inference).bytes, 2 * align_up(one));
-  EXPECT_LE(plan_activations(graph, DType::f64, 8, Purpose::training).bytes, 24 * align_up(one));
+  EXPECT_LE(plan_step(graph, DType::f64, 8, Purpose::inference).bytes, 2 * align_up(one));
+  EXPECT_LE(plan_step(graph, DType::f64, 8, Purpose::training).bytes, 24 * align_up(one));
 }
 
 }  // namespace

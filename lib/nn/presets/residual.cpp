@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/presets/residual.hpp"
+
+#include <fmt/format.h>
+
+namespace lockstep {
+namespace {
+
+/// Writes the network down, block by block.
+class ResidualNetwork {
+ public:
+  explicit ResidualNetwork(bool zero_gamma) : zero_gamma_(zero_gamma) {}
+
+  void stem(std::int64_t filters, int kernel, int stride) {
+    convolution("stem", filters, kernel, stride, "");
+    text_ += "- {relu: {}, name: stem}\n";
+    channels_ = filters;
+  }
+  void max_pool() {
+    text_ += "- {max_pool: {kernel: 3, stride: 2, padding: 1}, name: pool}\n";
+    trunk_ = "pool";
+  }
+  /// `kernels`: of the block's convolutions; the last one has `filters` channels, those before it `filters` / `narrow`.
+  void block(const std::string& name, std::int64_t filters, std::initializer_list<int> kernels, int narrow, int stride) {
+    const std::string input = trunk_;
+    std::size_t number = 0;
+    bool strided = false;
+    for (const int kernel : kernels) {
+      const bool last = ++number == kernels.size();
+      const bool takes_stride = !strided && kernel == 3;
+      strided = strided || takes_stride;
+      convolution(fmt::format("{}_{}", name, number), last ? filters : filters / narrow, kernel, takes_stride ? stride : 1,
+                  number == 1 ? input : "", last && zero_gamma_);
+      if (!last) text_ += "- relu\n";
+    }
+    std::string shortcut = input;
+    if (stride != 1 || channels_ != filters) {
+      shortcut = name + "_shortcut_norm";
+      convolution(name + "_shortcut", filters, 1, stride, input);
+    }
+    text_ += fmt::format("- {{add: {{}}, from: [{}_{}_norm, {}]}}\n- {{relu: {{}}, name: {}}}\n", name, number, shortcut, name);
+    trunk_ = name;
+    channels_ = filters;
+  }
+  std::string head(std::int64_t classes) {
+    return text_ + fmt::format("- global_avg_pool\n- {{linear: {{features: {}}}, name: fc}}\n", classes);
+  }
+
+ private:
+  /// A convolution and its normalisation. Padding is PyTorch's: kernel // 2 on each side.
+  void convolution(const std::string& name, std::int64_t filters, int kernel, int stride, const std::string& from, bool zero_gamma = false) {
+    text_ += fmt::format("- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: {}_conv{}}}\n"
+                         "- {{batch_norm: {{zero_gamma: {}}}, name: {}_norm}}\n",
+                         filters, kernel, stride, kernel / 2, name, from.empty() ? "" : ", from: " + from, zero_gamma, name);
+  }
+
+  bool zero_gamma_;
+  std::string text_;
+  std::string trunk_ = "stem";
+  std::int64_t channels_ = 0;
+};
+
+}  // namespace
+
+void ResidualConfig::describe(Fields& fields) {
+  fields.integer("width", width, {1, 1e6}, "channels of the first stage");
+  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.boolean("zero_gamma", zero_gamma, "whether each block's last batch norm starts at zero, and so the block as the identity (Goyal et al. 2017)");
+}
+
+std::string Resnet8Config::list() const {
+  ResidualNetwork network(zero_gamma);
+  network.stem(width, 3, 1);
+  for (const int stage : {1, 2, 3})
+    network.block(fmt::format("stage{}", stage), width << (stage - 1), {3, 3}, 1, stage == 1 ? 1 : 2);
+  return network.head(classes);
+}
+
+std::string Resnet18CifarConfig::list() const {
+  ResidualNetwork network(zero_gamma);
+  network.stem(width, 3, 1);
+  for (const int stage : {1, 2, 3, 4})
+    for (const int block : {1, 2})
+      network.block(fmt::format("stage{}_{}", stage, block), width << (stage - 1), {3, 3}, 1, stage > 1 && block == 1 ? 2 : 1);
+  return network.head(classes);
+}
+
+std::string Resnet50Config::list() const {
+  ResidualNetwork network(zero_gamma);
+  network.stem(width, 7, 2);
+  network.max_pool();
+  int stage = 0;
+  for (const int blocks : {3, 4, 6, 3}) {
+    ++stage;
+    for (int block = 1; block <= blocks; ++block)
+      network.block(fmt::format("stage{}_{}", stage, block), 4 * (width << (stage - 1)), {1, 3, 1}, 4, stage > 1 && block == 1 ? 2 : 1);
+  }
+  return network.head(classes);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/presets.hpp"
+
+namespace lockstep {
+
+/// Residual networks of He et al., "Deep residual learning for image recognition", 2016: a stem, four (or
+/// three) stages of blocks, each stage but the first at half the edge and twice the channels of the one
+/// before, global average pooling and a linear layer. Shortcuts are projections where shapes change
+/// (option B). Convolutions have no bias and start as in He et al. 2015.
+struct ResidualConfig : PresetConfig {
+  std::int64_t width = 64;
+  std::int64_t classes = 10;
+  bool zero_gamma = false;
+
+  void describe(Fields& fields) override;
+};
+
+/// Basic blocks (two 3×3 convolutions) after a 3×3 stem, for small images.
+struct Resnet8Config : ResidualConfig {
+  Resnet8Config() { width = 16; }
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {32, 32, 3}; }
+};
+struct Resnet18CifarConfig : ResidualConfig {
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {32, 32, 3}; }
+};
+
+/// Bottleneck blocks (1×1, 3×3 with the stride, 1×1 to four times the channels) after a 7×7 stem and a pooling.
+struct Resnet50Config : ResidualConfig {
+  Resnet50Config() { classes = 1000; }
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {224, 224, 3}; }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/schedule_tasks.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/execution.hpp"
+
+namespace lockstep {
+namespace {
+
+// Of a chunk's inputs and outputs: so that they stay in a core's level-2 cache (512 KB and more on
+// today's servers) beside weights. The same on every machine, so that sums are the same, too.
+constexpr double cache_bytes = 384 * 1024;
+
+class Scheduler {
+ public:
+  Scheduler(const Graph& graph, const std::vector<int>& owner, DType dtype, std::int64_t max_batch, Purpose purpose)
+      : nodes_(graph.nodes()), owner_(owner), element_(static_cast<double>(size_of(dtype))), batch_(max_batch), training_(purpose == Purpose::training) {}
+
+  std::vector<Segment> schedule() {
+    find_levels();
+    const int last = *std::max_element(level_.begin(), level_.end());
+    for (int level = 0; level <= last; ++level) cut(tasks_of(level));
+    return std::move(segments_);
+  }
+
+ private:
+  using Index = std::size_t;
+  bool observes(Index i) const { return training_ && nodes_[i].layer->observes(); }
+  int owner_of(int node) const { return node == GraphNode::data ? node : owner_[static_cast<Index>(node)]; }
+  int level_of(int node) const {
+    const int owner = owner_of(node);
+    return owner == GraphNode::data ? 0 : level_[static_cast<Index>(owner)];
+  }
+
+  /// How many barriers lie before each layer's output, and before its observing.
+  void find_levels() {
+    level_.assign(nodes_.size(), 0);
+    observe_level_.assign(nodes_.size(), 0);
+    for (Index i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].view) continue;
+      for (const int input : nodes_[i].inputs) level_[i] = std::max(level_[i], level_of(input));
+      if (!observes(i)) continue;
+      observe_level_[i] = level_of(nodes_[i].inputs[0]);
+      level_[i] = std::max(level_[i], observe_level_[i] + 1);
+    }
+    // What is cheap and comes of what is kept anyway waits for its first reader.
+    std::vector<int> first_reader(nodes_.size(), std::numeric_limits<int>::max());
+    for (Index i = nodes_.size(); i-- > 0;) {
+      if (nodes_[i].view) continue;
+      if (observes(i) && nodes_[i].layer->is_cheap() && first_reader[i] < std::numeric_limits<int>::max())
+        level_[i] = std::max(level_[i], first_reader[i]);
+      for (Index k = 0; k < nodes_[i].inputs.size(); ++k)
+        if (const int owner = owner_of(nodes_[i].inputs[k]); owner != GraphNode::data) {
+          int& reader = first_reader[static_cast<Index>(owner)];
+          reader = std::min(reader, k == 0 && observes(i) ? observe_level_[i] : level_[i]);
+        }
+    }
+  }
+
+  std::vector<Task> tasks_of(int level) const {
+    std::vector<Task> tasks;
+    for (Index i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].view) continue;
+      if (observes(i) && observe_level_[i] == level) tasks.push_back({Task::Kind::observe, static_cast<int>(i)});
+      if (level_[i] == level) tasks.push_back({Task::Kind::forward, static_cast<int>(i)});
+    }
+    return tasks;
+  }
+
+  double weight_bytes(const GraphNode& node) const {
+    double count = 0;
+    for (const auto& parameter : node.parameters) count += static_cast<double>(parameter.shape.count());
+    return count * element_;
+  }
+
+  /// Into how many chunks examples are cut: as many as the data need to stay in the cache, but not so many
+  /// that the weights, which each chunk reads (and adds gradients to), are moved more than the data.
+  struct Chunks {
+    double needed = 1, allowed = std::numeric_limits<double>::infinity();
+
+    double count() const { return std::max(1.0, std::min(needed, allowed)); }
+    Chunks with(const Chunks& other) const { return {std::max(needed, other.needed), std::min(allowed, other.allowed)}; }
+  };
+
+  Chunks chunks_of(const GraphNode& node) const {
+    double data = static_cast<double>(node.shape.count());
+    for (const auto& shape : node.input_shapes) data += static_cast<double>(shape.count());
+    data *= element_ * static_cast<double>(batch_);
+    const double weights = weight_bytes(node);
+    return {data / (cache_bytes * ExecSpace().concurrency()), weights > 0 ? data / (4 * weights) : std::numeric_limits<double>::infinity()};
+  }
+
+  /// Neighbours run together unless one of them would lose much of its own cutting by that.
+  void cut(const std::vector<Task>& tasks) {
+    std::vector<Task> run;
+    Chunks chunks;
+    for (const Task& task : tasks) {
+      const Chunks mine = chunks_of(nodes_[static_cast<Index>(task.node)]), together = chunks.with(mine);
+      if (!run.empty() && (4 * together.count() < chunks.count() || 4 * together.count() < mine.count())) {
+        add_segments(run, chunks.count());
+        run.clear();
+        chunks = {};
+      }
+      run.push_back(task);
+      chunks = chunks.with(mine);
+    }
+    add_segments(run, chunks.count());
+  }
+
+  void add_segments(const std::vector<Task>& tasks, double chunks) {
+    const auto count = static_cast<std::int64_t>(std::min(chunks, static_cast<double>(batch_)));
+    const std::int64_t chunk = kernels_run_on_host ? (batch_ + count - 1) / count : batch_;
+    if (chunk < batch_) segments_.push_back({tasks, chunk});
+    else  // nothing is gained by running them together, and their memory would live longer
+      for (const Task& task : tasks) segments_.push_back({{task}, batch_});
+  }
+
+  const std::vector<GraphNode>& nodes_;
+  const std::vector<int>& owner_;
+  double element_;
+  std::int64_t batch_;
+  bool training_;
+  std::vector<int> level_, observe_level_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace
+
+std::vector<Segment> schedule_forward(const Graph& graph, const std::vector<int>& owner, DType dtype, std::int64_t max_batch,
+                                      Purpose purpose) {
+  return Scheduler(graph, owner, dtype, max_batch, purpose).schedule();
+}
+
+std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Segment>& forward) {
+  std::vector<Segment> backward;
+  for (auto segment = forward.rbegin(); segment != forward.rend(); ++segment) {
+    backward.push_back({{}, segment->chunk});
+    for (auto task = segment->tasks.rbegin(); task != segment->tasks.rend(); ++task) {
+      const bool observes = graph.nodes()[static_cast<std::size_t>(task->node)].layer->observes();
+      const bool applies = task->kind == Task::Kind::forward;
+      backward.back().tasks.push_back({observes && applies ? Task::Kind::observe_backward : Task::Kind::backward, task->node});
+    }
+  }
+  return backward;
+}
+
+}  // namespace lockstep

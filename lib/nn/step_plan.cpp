@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/step_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "core/memory_plan.hpp"
+#include "nn/schedule_tasks.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Where and when each tensor is used, and from that whether it must hold all examples, and from when
+/// to when. Time counts the tasks of the forward pass, the loss, and the tasks of the backward pass.
+class Uses {
+ public:
+  struct Tensor {
+    std::size_t bytes = 0;  // of one example
+    std::vector<int> times;
+  };
+
+  /// Appends a segment; returns the time of its first task.
+  int add_segment(std::size_t tasks, std::int64_t chunk) {
+    const int begin = static_cast<int>(segment_at_.size());
+    segment_at_.insert(segment_at_.end(), tasks, segments_.size());
+    segments_.push_back({begin, begin + static_cast<int>(tasks) - 1, chunk});
+    return begin;
+  }
+  int add_tensor(std::size_t bytes) {
+    tensors_.push_back({bytes, {}});
+    return static_cast<int>(tensors_.size()) - 1;
+  }
+  void use(int tensor, int time) { tensors_[static_cast<std::size_t>(tensor)].times.push_back(time); }
+
+  bool whole(int tensor) const {
+    const auto& times = tensors_[static_cast<std::size_t>(tensor)].times;
+    return std::any_of(times.begin(), times.end(), [&](int time) { return segment_of(time) != segment_of(times[0]); });
+  }
+  Lifetime lifetime(int tensor, std::int64_t batch) const {
+    const Tensor& t = tensors_[static_cast<std::size_t>(tensor)];
+    const bool all = whole(tensor);
+    Lifetime life{0, std::numeric_limits<int>::max(), -1};
+    for (const int time : t.times) {
+      const Span& span = segments_[segment_of(time)];
+      const bool throughout = all && span.chunk < batch;  // the next chunk comes back to the first task
+      life.first = std::min(life.first, throughout ? span.begin : time);
+      life.last = std::max(life.last, throughout ? span.end : time);
+    }
+    const std::int64_t examples = all ? batch : std::min(batch, segments_[segment_of(t.times[0])].chunk);
+    life.bytes = t.bytes * static_cast<std::size_t>(examples);
+    return life;
+  }
+  std::size_t tensors() const { return tensors_.size(); }
+  std::size_t segment_of(int time) const { return segment_at_[static_cast<std::size_t>(time)]; }
+
+ private:
+  struct Span {
+    int begin, end;
+    std::int64_t chunk;
+  };
+  std::vector<Span> segments_;
+  std::vector<std::size_t> segment_at_;  // of each time
+  std::vector<Tensor> tensors_;
+};
+
+class Planner {
+ public:
+  Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose)
+      : graph_(graph), nodes_(graph.nodes()), count_(static_cast<int>(nodes_.size())), dtype_(dtype), batch_(max_batch), purpose_(purpose) {}
+
+  StepPlan plan() {
+    find_owners();
+    plan_.forward = schedule_forward(graph_, plan_.owner, dtype_, batch_, purpose_);
+    if (training()) {
+      plan_.backward = schedule_backward(graph_, plan_.forward);
+      choose_what_is_computed_again();
+    }
+    output_ = again_ = gradient_ = saved_ = std::vector<int>(nodes_.size(), -1);
+    use_outputs();
+    if (training()) use_gradients();
+    place();
+    return std::move(plan_);
+  }
+
+ private:
+  using Index = std::size_t;
+  static Index at(int i) { return static_cast<Index>(i); }
+  bool training() const { return purpose_ == Purpose::training; }
+  const GraphNode& node(int i) const { return nodes_[at(i)]; }
+  int owner(int i) const { return i == GraphNode::data ? i : plan_.owner[at(i)]; }
+  std::size_t bytes_of(int i) const { return static_cast<std::size_t>(node(i).shape.count()) * size_of(dtype_); }
+
+  void find_owners() {
+    for (int i = 0; i < count_; ++i) plan_.owner.push_back(node(i).view ? owner(node(i).inputs[0]) : i);
+  }
+
+  /// Calls f with the owner of every output that a task of the backward pass reads.
+  template <class F>
+  void for_reads(const Task& task, F f) const {
+    const Layer& layer = *node(task.node).layer;
+    if (task.kind == Task::Kind::forward_again) {
+      for (const int input : node(task.node).inputs) f(owner(input));
+      return;
+    }
+    if (layer.backward_reads_output()) f(task.node);
+    for (Index k = 0; k < node(task.node).inputs.size(); ++k)
+      if (layer.backward_reads_input(k)) f(owner(node(task.node).inputs[k]));
+  }
+
+  /// A cheap layer whose output goes no further than its chunk in the forward pass is run again, chunk
+  /// by chunk, where the backward pass wants that output: its inputs are kept for that.
+  void choose_what_is_computed_again() {
+    std::vector<std::vector<Index>> readers(nodes_.size());
+    for (Index s = 0; s < plan_.forward.size(); ++s)
+      for (const Task& task : plan_.forward[s].tasks)
+        for (const int input : node(task.node).inputs)
+          if (owner(input) != GraphNode::data) readers[at(owner(input))].push_back(s);
+    std::vector<bool> again(nodes_.size(), false);
+    for (Index s = 0; s < plan_.forward.size(); ++s) {
+      if (plan_.forward[s].chunk >= batch_) continue;
+      for (const Task& task : plan_.forward[s].tasks) {
+        if (task.kind != Task::Kind::forward || !node(task.node).layer->is_cheap() || task.node == owner(count_ - 1)) continue;
+        const auto& where = readers[at(task.node)];
+        const auto& inputs = node(task.node).inputs;
+        again[at(task.node)] = std::all_of(where.begin(), where.end(), [&](Index reader) { return reader == s; }) &&
+                               std::none_of(inputs.begin(), inputs.end(), [&](int input) { return owner(input) != GraphNode::data && again[at(owner(input))]; });
+      }
+    }
+    for (Segment& segment : plan_.backward) {
+      std::vector<int> wanted;
+      for (const Task& task : segment.tasks)
+        for_reads(task, [&](int read) {
+          if (read != GraphNode::data && again[at(read)]) wanted.push_back(read);
+        });
+      std::sort(wanted.begin(), wanted.end(), std::greater<>());
+      wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+      for (const int i : wanted) segment.tasks.insert(segment.tasks.begin(), {Task::Kind::forward_again, i});
+    }
+  }
+
+  void use_output(int i, int time) {
+    if (i == GraphNode::data) return;
+    const bool backward = time > loss_time_ && loss_time_ >= 0;
+    int& tensor = backward && computed_again_[at(i)] ? again_[at(i)] : output_[at(i)];
+    if (tensor < 0) tensor = uses_.add_tensor(bytes_of(i));
+    uses_.use(tensor, time);
+  }
+
+  void use_outputs() {
+    computed_again_.assign(nodes_.size(), false);
+    for (const Segment& segment : plan_.backward)
+      for (const Task& task : segment.tasks)
+        if (task.kind == Task::Kind::forward_again) computed_again_[at(task.node)] = true;
+    for (const Segment& segment : plan_.forward) {
+      int time = uses_.add_segment(segment.tasks.size(), segment.chunk);
+      for (const Task& task : segment.tasks) {
+        for (const int input : node(task.node).inputs) use_output(owner(input), time);
+        if (task.kind == Task::Kind::forward) {
+          use_output(task.node, time);
+          use_saved(task.node, time);
+        }
+        ++time;
+      }
+    }
+    loss_time_ = uses_.add_segment(1, batch_);
+    use_output(owner(count_ - 1), loss_time_);
+    for (const Segment& segment : plan_.backward) {
+      int time = uses_.add_segment(segment.tasks.size(), segment.chunk);
+      for (const Task& task : segment.tasks) {
+        for_reads(task, [&](int read) { use_output(read, time); });
+        if (task.kind == Task::Kind::forward_again) use_output(task.node, time);
+        else use_saved(task.node, time);
+        ++time;
+      }
+    }
+  }
+
+  void use_saved(int i, int time) {
+    if (!training() || node(i).layer->saved_bytes(1, node(i).shape) == 0) return;
+    int& tensor = saved_[at(i)];
+    if (tensor < 0) tensor = uses_.add_tensor(StepPlan::saved_stride(node(i)));
+    uses_.use(tensor, time);
+  }
+
+  /// Times of the backward tasks of each node, and which input gradients they write.
+  struct Contribution {
+    int time, node;
+    Index input;
+  };
+
+  void use_gradients() {
+    std::vector<std::vector<Contribution>> contributions(nodes_.size());
+    std::vector<std::array<int, 2>> own(nodes_.size(), {std::numeric_limits<int>::max(), -1});  // first and last own task
+    for (const auto& n : nodes_) plan_.detour.emplace_back(n.inputs.size());
+    int time = loss_time_;
+    for (const Segment& segment : plan_.backward)
+      for (const Task& task : segment.tasks) {
+        ++time;
+        if (task.kind == Task::Kind::forward_again) continue;
+        auto& [first, last] = own[at(task.node)];
+        first = std::min(first, time);
+        last = std::max(last, time);
+        const bool observes = node(task.node).layer->observes();
+        for (Index k = 0; k < node(task.node).inputs.size(); ++k) {
+          const int target = owner(node(task.node).inputs[k]);
+          if (target == GraphNode::data || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
+          contributions[at(target)].push_back({time, task.node, k});
+        }
+      }
+
+    // In the order in which gradients are begun, so that what a gradient may share is placed before it.
+    if (const int last = owner(count_ - 1); last != GraphNode::data) {
+      gradient_[at(last)] = uses_.add_tensor(bytes_of(last));
+      uses_.use(gradient_[at(last)], loss_time_);
+    }
+    std::vector<int> order;
+    for (int i = 0; i < count_; ++i)
+      if (owner(i) == i) order.push_back(i);
+    const auto begun = [&](int i) { return contributions[at(i)].empty() ? -1 : contributions[at(i)][0].time; };
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return begun(a) < begun(b); });
+    for (const int i : order) {
+      const bool from_loss = gradient_[at(i)] >= 0;
+      for (Index c = 0; c < contributions[at(i)].size(); ++c) {
+        const Contribution& part = contributions[at(i)][c];
+        if (c == 0 && !from_loss) {
+          gradient_[at(i)] = may_share(part, contributions[at(i)], own, own[at(i)][0]) ? gradient_[at(part.node)] : uses_.add_tensor(bytes_of(i));
+        } else {
+          const int tensor = uses_.add_tensor(bytes_of(i));
+          uses_.use(tensor, part.time);
+          detours_.push_back({part, tensor});
+        }
+        uses_.use(gradient_[at(i)], part.time);
+      }
+      for (const int own_time : own[at(i)]) uses_.use(gradient_[at(i)], own_time);
+    }
+  }
+
+  /// Whether the gradient that `first` begins can be the memory of the gradient that it comes from: when
+  /// the layer passes it on as it is, and is done with it before anybody changes it.
+  bool may_share(const Contribution& first, const std::vector<Contribution>& all, const std::vector<std::array<int, 2>>& own,
+                 int target_begins) {
+    const Layer& layer = *node(first.node).layer;
+    const int done = own[at(first.node)][1];
+    const int target = owner(node(first.node).inputs[first.input]);
+    if (!layer.passes_gradient(first.input) || shared_.count(first.node) > 0) return false;
+    const bool added_later = std::all_of(all.begin() + 1, all.end(), [&](const Contribution& other) { return other.time > done; });
+    const bool left_alone = target_begins > done || !node(target).layer->overwrites_gradient();
+    if (!added_later || !left_alone) return false;
+    shared_.insert(first.node);
+    return true;
+  }
+
+  void place() {
+    std::vector<Lifetime> lifetimes;
+    for (int tensor = 0; tensor < static_cast<int>(uses_.tensors()); ++tensor) lifetimes.push_back(uses_.lifetime(tensor, batch_));
+    const MemoryPlan memory = plan_memory(lifetimes);
+    const auto place_of = [&](int tensor) { return tensor < 0 ? Place{} : Place{memory.offsets[at(tensor)], uses_.whole(tensor)}; };
+    for (Index i = 0; i < nodes_.size(); ++i) {
+      plan_.output.push_back(place_of(output_[i]));
+      plan_.output_again.push_back(place_of(again_[i]));
+      plan_.gradient.push_back(place_of(gradient_[i]));
+      plan_.saved.push_back(place_of(saved_[i]).offset);
+    }
+    for (const auto& [part, tensor] : detours_) plan_.detour[at(part.node)][part.input] = place_of(tensor);
+    plan_.bytes = memory.bytes;
+  }
+
+  const Graph& graph_;
+  const std::vector<GraphNode>& nodes_;
+  int count_;
+  DType dtype_;
+  std::int64_t batch_;
+  Purpose purpose_;
+  StepPlan plan_;
+  Uses uses_;
+  int loss_time_ = -1;
+  std::vector<bool> computed_again_;
+  std::vector<int> output_, again_, gradient_, saved_;  // tensors of `uses_`
+  std::vector<std::pair<Contribution, int>> detours_;
+  std::set<int> shared_;  // nodes whose gradient another one shares
+};
+
+}  // namespace
+
+std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }
+
+StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose) {
+  return Planner(graph, dtype, max_batch, purpose).plan();
+}
+
+double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) {
+  double flops = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    const bool wants_dx = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+      return input != GraphNode::data && plan.owner[static_cast<std::size_t>(input)] != GraphNode::data;
+    });
+    flops += node.layer->product_flops(n) * (wants_dx ? 3 : 2);
+  }
+  return flops;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nn/graph.hpp"
+
+namespace lockstep {
+
+/// One call of a layer.
+struct Task {
+  enum class Kind {
+    forward,
+    observe,
+    forward_again,  ///< in the backward pass, for an output that was not kept
+    observe_backward,
+    backward,
+  };
+  Kind kind;
+  int node;
+};
+
+/// Tasks that run one after the other for `chunk` examples, then for the next ones: what one layer
+/// writes is still in the cache when the next one reads it, and what nobody else reads never leaves it.
+/// When all examples are done, the layers that have observed them conclude.
+struct Segment {
+  std::vector<Task> tasks;
+  std::int64_t chunk = 0;
+};
+
+/// A tensor's place in the arena.
+struct Place {
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::size_t offset = none;
+  bool whole = true;  ///< room for all examples; otherwise for the chunk that is being computed
+
+  explicit operator bool() const { return offset != none; }
+};
+
+/// A step as it will run, and where everything lives that it keeps, worked out from the graph before the first step.
+struct StepPlan {
+  std::vector<Segment> forward, backward;
+  std::vector<int> owner;  ///< of each node: the node whose memory its output is, or GraphNode::data
+  // Of each node that owns its output; none where there is none.
+  std::vector<Place> output, output_again, gradient;
+  std::vector<std::size_t> saved;  ///< offset of what its layer keeps from forward to backward
+  /// Where input k of node i puts its gradient when another layer has put one there before: it goes
+  /// to this place, and is then added. None: straight to the owner's gradient.
+  std::vector<std::vector<Place>> detour;
+  std::size_t bytes = 0;
+
+  /// Bytes from one example's part of `saved` to the next one's.
+  static std::size_t saved_stride(const GraphNode& node);
+};
+
+enum class Purpose { inference, training };
+StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose);
+
+/// Operations of the large products of n examples, forward and backward; layers must be planned.
+double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "ops/gemm.hpp"
+
+namespace lockstep {
+
+/// dnnl_sgemm; fp32 only.
+class OnednnGemm final : public Gemm {
+ public:
+  void multiply(const ExecSpace& space, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                const MatrixOperand& a, const MatrixOperand& b, void* c, std::int64_t c_stride,
+                Store store) const override;
+};
+
+}  // namespace lockstep
