@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "base/log.hpp"
+#include "bench/products.hpp"
 #include "data/import_idx.hpp"
 #include "data/import_text.hpp"
 #include "io/inspect.hpp"
@@ -154,6 +156,39 @@ void declare_inspect(CLI::App& app, Command& chosen) {
   });
 }
 
+void declare_bench(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("bench", "Measure this machine, and the share of its limits that each provider reaches");
+  command->require_subcommand(1);
+  static const std::map<std::string, DType> type_names{{"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
+  struct Options {
+    std::vector<DType> types{DType::f32, DType::bf16};
+    std::int64_t batch = 128;
+  };
+  const auto options = std::make_shared<Options>();
+  const auto declare = [&](const char* name, const char* help, std::function<void(const Options&, const Print&)> measure) {
+    CLI::App* bench = command->add_subcommand(name, help);
+    bench->callback([&chosen, options, measure] {
+      chosen = [options, measure](const Communicator& comm) {
+        const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+        on_root(comm, [&] {
+          measure(*options, [&](const std::string& line) {
+            print(comm, line + "\n");
+            std::fflush(stdout);
+          });
+        });
+      };
+    });
+    return bench;
+  };
+  declare("peak", "Multiply-adds of one core and its memory", [](const Options&, const Print& print) { bench_peak(print); });
+  for (CLI::App* products : {declare("gemm", "Inner products of the presets", [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
+                             declare("conv", "Convolutions of the presets", [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })}) {
+    products->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
+        ->transform(CLI::CheckedTransformer(type_names))->default_str("");
+    products->add_option("--batch", options->batch, "examples of the small networks' products")->check(CLI::PositiveNumber)->capture_default_str();
+  }
+}
+
 void declare_printers(CLI::App& app, Command& chosen) {
   app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
     chosen = [](const Communicator& comm) { print(comm, build_info_text()); };
@@ -177,6 +212,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_evaluate(app, chosen);
   declare_import(app, chosen);
   declare_inspect(app, chosen);
+  declare_bench(app, chosen);
   declare_printers(app, chosen);
 }
 

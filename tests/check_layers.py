@@ -6,18 +6,19 @@ import pathlib
 import re
 import sys
 
-# base ← core ← {ops, comm, io} ← {nn, optim, data} ← train ← app
+# base ← core ← {ops, comm, io} ← {nn, optim, data, bench} ← train ← app
 MAY_USE = {
     "base": set(),
     "core": {"base"},
     "ops": {"base", "core"},
+    "bench": {"base", "core", "ops"},
     "comm": {"base", "core"},
     "io": {"base", "core"},
     "nn": {"base", "core", "ops"},
     "data": {"base", "core", "ops", "io"},
     "optim": {"base", "core", "ops", "nn"},
     "train": {"base", "core", "ops", "comm", "io", "nn", "optim", "data"},
-    "app": {"base", "core", "ops", "comm", "io", "nn", "optim", "data", "train"},
+    "app": {"base", "core", "ops", "comm", "io", "nn", "optim", "data", "train", "bench"},
 }
 # Libraries from outside: header → the only folders that may include it.
 ONLY_IN = {

@@ -13,7 +13,7 @@ namespace {
 
 using Order = std::array<ProviderKind, 3>;
 
-// Fastest first, as perf_products measures them (Zen 3, fp32, the large products of the presets: oneDNN
+// Fastest first, as `lockstep bench` measures them (Zen 3, fp32, the large products of the presets: oneDNN
 // 85 to 95 % of the multiply-add peak, OpenBLAS through Kokkos Kernels 77 to 86 %, portable 72 to 87 %).
 constexpr Order matmul_order{ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
 // oneDNN's direct convolutions (78 to 106 %) need no im2col, which the other two (62 to 75 %) do.

@@ -43,7 +43,7 @@ def step(build, folder):
     for network in ("simple_cnn", "fc"):
         rows = []
         for _ in range(ROUNDS):
-            peak = float(subprocess.run([build / "perf/ops/perf_peak"], check=True, capture_output=True, text=True).stdout.split()[0])
+            peak = float(subprocess.run([build / "app/lockstep", "bench", "peak"], check=True, capture_output=True, text=True).stdout.split()[1])
             summary = train(build / "app/lockstep", HERE / f"{network}.yaml", 1, folder)
             seconds = summary["step_ms"]["median"] / 1e3
             gflops = summary["flops_per_step"] / seconds / 1e9

@@ -3,10 +3,10 @@
 
 #include "core/dtype.hpp"
 
-namespace lockstep::perf {
+namespace lockstep {
 
 /// FLOP/s that the calling core reaches in fused multiply-adds on registers alone (each counts as
-/// two): the best of several runs, about 0.3 s. The bound that every product here is compared with.
-double fma_peak(DType dtype);
+/// two): the best of many short runs, about 0.3 s. f32 or f64. The bound that every product is compared with.
+double multiply_add_peak(DType dtype);
 
-}  // namespace lockstep::perf
+}  // namespace lockstep
