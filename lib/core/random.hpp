@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Kokkos_Macros.hpp>
+#include <Kokkos_MathematicalFunctions.hpp>
 #include <cstdint>
 
 namespace lockstep {
@@ -45,6 +46,17 @@ class RandomStream {
     const RandomBits b = bits(i);
     const std::uint64_t mantissa = ((static_cast<std::uint64_t>(b.word[0]) << 32) | b.word[1]) >> 11;
     return static_cast<double>(mantissa) * (1.0 / 9007199254740992.0);
+  }
+
+  /// From N(0, 1): Box & Muller, "A note on the generation of random normal deviates", 1958, of 64 random bits each.
+  KOKKOS_FUNCTION double normal(std::uint64_t i) const {
+    const RandomBits b = bits(i);
+    const auto in_unit = [](std::uint32_t high, std::uint32_t low) {  // in (0, 1]
+      const std::uint64_t mantissa = ((static_cast<std::uint64_t>(high) << 32) | low) >> 11;
+      return static_cast<double>(mantissa + 1) * (1.0 / 9007199254740992.0);
+    };
+    constexpr double two_pi = 6.283185307179586477;
+    return Kokkos::sqrt(-2.0 * Kokkos::log(in_unit(b.word[0], b.word[1]))) * Kokkos::cos(two_pi * in_unit(b.word[2], b.word[3]));
   }
 
   /// A whole number in [0, n), n > 0. Its bias is below n / 2^64.

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layer_factory.hpp"
 
+#include "nn/layers/attention.hpp"
 #include "nn/layers/conv2d.hpp"
 #include "nn/layers/elementwise.hpp"
+#include "nn/layers/embedding.hpp"
 #include "nn/layers/linear.hpp"
+#include "nn/layers/lstm.hpp"
 #include "nn/layers/pool.hpp"
 
 namespace lockstep {
 
 std::span<const Alternative> layer_alternatives() {
   static const Alternative table[] = {
-      {"linear", "Fully connected: y = x·Wᵀ + b over vectors", make_config<LinearConfig>},
+      {"linear", "Fully connected: y = x·Wᵀ + b over vectors, or each position of sequences", make_config<LinearConfig>},
       {"conv2d", "Convolution over images, H×W×C", make_config<Conv2dConfig>},
       {"relu", "max(x, 0)", make_config<ReluConfig>},
       {"max_pool", "Largest value of each window", make_config<MaxPoolConfig>},
@@ -18,6 +21,10 @@ std::span<const Alternative> layer_alternatives() {
       {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},
       {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)", make_config<DropoutConfig>},
       {"add", "Sum of two or more inputs: the end of a residual branch", make_config<AddConfig>},
+      {"embedding", "A vector for each token of a sequence", make_config<EmbeddingConfig>},
+      {"position_embedding", "Adds a vector to each position of a sequence", make_config<PositionEmbeddingConfig>},
+      {"attention", "Self-attention of several heads over sequences", make_config<AttentionConfig>},
+      {"lstm", "Long short-term memory over sequences, all its hidden states", make_config<LstmConfig>},
   };
   return table;
 }

@@ -15,6 +15,7 @@ void Conv2dConfig::describe(Fields& fields) {
                     "zeros on each side; `same` keeps the image's size (divided by the stride, rounded up)");
   fields.integer("groups", groups, {1, 1e9}, "groups of channels that do not see each other");
   fields.boolean("bias", bias, "whether a bias is added");
+  start.describe(fields);
   fields.check(filters % groups == 0, "groups",
                fmt::format("{} filters cannot be cut into {} groups; use a divisor", filters, groups));
 }
@@ -46,10 +47,10 @@ Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
 
 std::vector<ParameterSpec> Conv2d::parameters(std::span<const Shape> inputs) const {
   const std::int64_t depth = inputs[0][2] / config_.groups;
-  const std::int64_t fan_in = depth * config_.kernel * config_.kernel;
-  std::vector<ParameterSpec> specs{
-      {"weight", {config_.filters, depth, config_.kernel, config_.kernel}, Initializer::fan_in(fan_in)}};
-  if (config_.bias) specs.push_back({"bias", {config_.filters}, Initializer::fan_in(fan_in)});
+  const std::int64_t taps = config_.kernel * config_.kernel, fan_in = depth * taps;
+  std::vector<ParameterSpec> specs{{"weight", {config_.filters, depth, config_.kernel, config_.kernel},
+                                    config_.start.weight(fan_in, config_.filters / config_.groups * taps)}};
+  if (config_.bias) specs.push_back({"bias", {config_.filters}, config_.start.bias(fan_in)});
   return specs;
 }
 

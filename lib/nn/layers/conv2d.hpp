@@ -5,6 +5,7 @@
 
 #include "nn/layer.hpp"
 #include "nn/planned.hpp"
+#include "nn/weight_start.hpp"
 
 namespace lockstep {
 
@@ -15,6 +16,7 @@ struct Conv2dConfig : LayerConfig {
   std::optional<std::int64_t> padding = 0;  ///< none: "same"
   std::int64_t groups = 1;
   bool bias = true;
+  WeightStart start;
 
   void describe(Fields& fields) override;
   std::unique_ptr<Layer> make_layer() const override;

@@ -10,20 +10,22 @@ namespace lockstep {
 void LinearConfig::describe(Fields& fields) {
   fields.integer("features", features, {1, 1e9}, "outputs", Presence::required);
   fields.boolean("bias", bias, "whether a bias is added");
+  start.describe(fields);
 }
 
 std::unique_ptr<Layer> LinearConfig::make_layer() const { return std::make_unique<Linear>(*this); }
 
 Shape Linear::output_shape(std::span<const Shape> inputs) const {
-  validate(inputs[0].rank() == 1, ExitStatus::bad_deck,
-           "linear reads vectors, but its input is {}; put a flatten before it", to_string(inputs[0]));
-  return {features_};
+  const Shape& input = inputs[0];
+  validate(input.rank() == 1 || input.rank() == 2, ExitStatus::bad_deck,
+           "linear reads vectors, but its input is {}; put a flatten before it", to_string(input));
+  return input.rank() == 2 ? Shape{input[0], features_} : Shape{features_};
 }
 
 std::vector<ParameterSpec> Linear::parameters(std::span<const Shape> inputs) const {
-  const std::int64_t in = inputs[0][0];
-  std::vector<ParameterSpec> specs{{"weight", {features_, in}, Initializer::fan_in(in)}};
-  if (bias_) specs.push_back({"bias", {features_}, Initializer::fan_in(in)});
+  const std::int64_t in = inputs[0][-1];
+  std::vector<ParameterSpec> specs{{"weight", {features_, in}, start_.weight(in, features_)}};
+  if (bias_) specs.push_back({"bias", {features_}, start_.bias(in)});
   return specs;
 }
 
@@ -32,23 +34,23 @@ bool Linear::fuse(Activation activation) {
   return true;
 }
 
-InnerProductShape Linear::shape_for(std::int64_t n) const {
-  return {n, plan_.inputs[0][0], features_, plan_.dtype, bias_, activation_};
+InnerProductShape Linear::shape_for(std::int64_t rows) const {
+  return {rows, plan_.inputs[0][-1], features_, plan_.dtype, bias_, activation_};
 }
 
 std::size_t Linear::prepare(std::int64_t n) {
   const InnerProduct& product =
-      products_.prepare(n, [&](std::int64_t) { return plan_inner_product(plan_.providers, shape_for(n)); });
-  return std::max(product.workspace_bytes(), bias_workspace_bytes(ExecSpace(), plan_.dtype, n, features_));
+      products_.prepare(rows(n), [&](std::int64_t all) { return plan_inner_product(plan_.providers, shape_for(all)); });
+  return std::max(product.workspace_bytes(), bias_workspace_bytes(ExecSpace(), plan_.dtype, rows(n), features_));
 }
 
 void Linear::forward(const StepContext& context, const LayerTensors& t) {
-  products_.at(t.y.shape[0])
+  products_.at(rows(t.y.shape[0]))
       .forward(context.space, t.x[0], bias_ ? t.parameters[1] : Tensor{}, t.y, t.workspace);
 }
 
 void Linear::backward(const StepContext& context, const LayerTensors& t) {
-  InnerProduct& product = products_.at(t.dy.shape[0]);
+  InnerProduct& product = products_.at(rows(t.dy.shape[0]));
   bias_activation_backward(context.space, activation_, t.y, t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
   product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);

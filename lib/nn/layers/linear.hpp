@@ -3,21 +3,24 @@
 
 #include "nn/layer.hpp"
 #include "nn/planned.hpp"
+#include "nn/weight_start.hpp"
 
 namespace lockstep {
 
 struct LinearConfig : LayerConfig {
   std::int64_t features = 0;
   bool bias = true;
+  WeightStart start;
 
   void describe(Fields& fields) override;
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y = x·Wᵀ + b over vectors: x [n, in], weight [features, in], bias [features].
+/// y = x·Wᵀ + b over vectors, or over the vectors of sequences: x [n, in] or [n, T, in], weight [features, in], bias [features].
 class Linear final : public Layer {
  public:
-  explicit Linear(const LinearConfig& config) : features_(config.features), bias_(config.bias) {}
+  explicit Linear(const LinearConfig& config)
+      : features_(config.features), bias_(config.bias), start_(config.start) {}
 
   std::string_view type() const override { return "linear"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -26,18 +29,21 @@ class Linear final : public Layer {
   bool backward_reads_input(std::size_t) const override { return true; }
   bool backward_reads_output() const override { return activation_ != Activation::none; }
   std::size_t prepare(std::int64_t n) override;
-  double product_flops(std::int64_t n) const override { return shape_for(n).flops(); }
+  double product_flops(std::int64_t n) const override { return shape_for(rows(n)).flops(); }
   void set_weights(std::span<const Tensor> weights) override { products_.set_weight(weights[0]); }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  InnerProductShape shape_for(std::int64_t n) const;
+  /// Vectors in n examples.
+  std::int64_t rows(std::int64_t n) const { return plan_.inputs[0].rank() == 2 ? n * plan_.inputs[0][0] : n; }
+  InnerProductShape shape_for(std::int64_t rows) const;
 
   std::int64_t features_;
   bool bias_;
+  WeightStart start_;
   Activation activation_ = Activation::none;
-  Planned<InnerProduct> products_;
+  Planned<InnerProduct> products_;  // by rows
 };
 
 }  // namespace lockstep

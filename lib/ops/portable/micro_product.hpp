@@ -91,4 +91,24 @@ void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, s
       c[i * c_stride + j] = add ? c[i * c_stride + j] + whole[i][j] : whole[i][j];
 }
 
+/// The same for a whole m × n piece, and an a whose element (i, p) is a[i·a_row + p·a_step]: for products
+/// that are too small to pay for a copy of a. Panel b is [k][n].
+template <class T>
+void strided_micro_product(std::int64_t k, const T* a, std::int64_t a_row, std::int64_t a_step, const T* b, T* c,
+                           std::int64_t c_stride, bool add) {
+  constexpr int m = Micro<T>::m, n = Micro<T>::n, lanes = VectorOf<T>::lanes;
+  Vector<T> sum[m][2] = {};
+  for (std::int64_t p = 0; p < k; ++p, a += a_step, b += n) {
+    const Vector<T> b0 = load(b), b1 = load(b + lanes);
+    for (int i = 0; i < m; ++i) {
+      sum[i][0] = sum[i][0] + a[i * a_row] * b0;
+      sum[i][1] = sum[i][1] + a[i * a_row] * b1;
+    }
+  }
+  for (int i = 0; i < m; ++i, c += c_stride) {
+    store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
+    store<T>(add ? sum[i][1] + load(c + lanes) : sum[i][1], c + lanes);
+  }
+}
+
 }  // namespace lockstep

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layers/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/bias.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What the forward pass makes before its output.
+struct Kept {
+  Tensor logsumexp;  // [n, heads, T]
+  Tensor qkv;        // [n, T, 3·d]
+  Tensor heads;      // [n, T, d]: their results, side by side
+
+  Kept(Divider& memory, std::int64_t n, std::int64_t heads_count, std::int64_t length, std::int64_t d, DType dtype)
+      : logsumexp(memory.take(master_dtype(dtype), {n, heads_count, length})),
+        qkv(memory.take(dtype, {n, length, 3 * d})),
+        heads(memory.take(dtype, {n, length, d})) {}
+};
+
+}  // namespace
+
+void AttentionConfig::describe(Fields& fields) {
+  fields.integer("heads", heads, {1, 1e6}, "heads, each of features / heads numbers", Presence::required);
+  fields.boolean("causal", causal, "whether a position sees only itself and those before it");
+  fields.number("initial_std", initial_std, {0, 1e6},
+                "weights start as N(0, initial_std²), biases as 0; 0: PyTorch's way");
+}
+
+std::unique_ptr<Layer> AttentionConfig::make_layer() const { return std::make_unique<Attention>(*this); }
+
+Shape Attention::output_shape(std::span<const Shape> inputs) const {
+  const Shape& input = inputs[0];
+  validate(input.rank() == 2, ExitStatus::bad_deck,
+           "attention reads sequences (positions×features), but its input is {}; put an embedding before it", to_string(input));
+  validate(input[1] % config_.heads == 0, ExitStatus::bad_deck,
+           "{} features cannot be divided among {} heads (each takes as many); use a number of heads that divides {}",
+           input[1], config_.heads, input[1]);
+  return input;
+}
+
+std::vector<ParameterSpec> Attention::parameters(std::span<const Shape> inputs) const {
+  const std::int64_t d = inputs[0][1];
+  // PyTorch's: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010,
+  // of the weight as a whole; the output as a linear layer, but for its bias.
+  const auto start = [&](const Initializer& usual) {
+    return config_.initial_std > 0 ? Initializer::normal(config_.initial_std) : usual;
+  };
+  return {{"qkv_weight", {3 * d, d}, start(Initializer::uniform(std::sqrt(6.0 / static_cast<double>(4 * d))))},
+          {"qkv_bias", {3 * d}, Initializer::constant(0)},
+          {"out_weight", {d, d}, start(Initializer::fan_in(d))},
+          {"out_bias", {d}, Initializer::constant(0)}};
+}
+
+AttentionShape Attention::shape_for(std::int64_t n) const {
+  const Shape& x = plan_.inputs[0];
+  return {n, x[0], config_.heads, x[1] / config_.heads, config_.causal, plan_.dtype};
+}
+
+InnerProductShape Attention::qkv_shape(std::int64_t n) const {
+  const Shape& x = plan_.inputs[0];
+  return {.n = n * x[0], .in = x[1], .out = 3 * x[1], .dtype = plan_.dtype};
+}
+
+InnerProductShape Attention::out_shape(std::int64_t n) const {
+  const Shape& x = plan_.inputs[0];
+  return {.n = n * x[0], .in = x[1], .out = x[1], .dtype = plan_.dtype};
+}
+
+double Attention::product_flops(std::int64_t n) const {
+  return qkv_shape(n).flops() + out_shape(n).flops() + shape_for(n).flops();
+}
+
+std::size_t Attention::saved_bytes(std::int64_t n, const Shape& output) const {
+  Divider memory;
+  // Before it is planned, a layer does not know its type: then enough for any.
+  const Kept kept(memory, n, config_.heads, output[0], output[1], plan_.inputs.empty() ? DType::f64 : plan_.dtype);
+  return memory.used();
+}
+
+std::size_t Attention::prepare(std::int64_t n) {
+  const AttentionShape shape = shape_for(n);
+  const std::int64_t rows = n * shape.length, d = shape.width();
+  const auto& qkv = qkv_products_.prepare(rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, qkv_shape(n)); });
+  const auto& out = out_products_.prepare(rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
+  Divider memory;  // what is kept (evaluation has no saved memory) needs no less than the gradients of backward
+  const Kept kept(memory, n, shape.heads, shape.length, d, plan_.dtype);
+  memory.align();
+  return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(ExecSpace(), shape),
+                                   bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 3 * d)});
+}
+
+void Attention::set_weights(std::span<const Tensor> weights) {
+  qkv_products_.set_weight(weights[0]);
+  out_products_.set_weight(weights[2]);
+}
+
+void Attention::forward(const StepContext& context, const LayerTensors& t) {
+  const AttentionShape shape = shape_for(t.y.shape[0]);
+  const std::int64_t rows = shape.n * shape.length;
+  Divider saved(t.saved), workspace(t.workspace);
+  const Kept spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  workspace.align();
+  const Kept kept = t.saved ? Kept(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype) : spare;
+  qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], kept.qkv, workspace.rest());
+  attention_forward(context.space, shape, kept.qkv, kept.heads, kept.logsumexp, workspace.rest());
+  out_products_.at(rows).forward(context.space, kept.heads, t.parameters[3], t.y, workspace.rest());
+}
+
+void Attention::backward(const StepContext& context, const LayerTensors& t) {
+  const AttentionShape shape = shape_for(t.dy.shape[0]);
+  const std::int64_t rows = shape.n * shape.length;
+  Divider saved(t.saved), workspace(t.workspace);
+  const Kept kept(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  const Kept gradient(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  workspace.align();
+  const Tensor scratch = workspace.rest();
+  InnerProduct& qkv = qkv_products_.at(rows);
+  InnerProduct& out = out_products_.at(rows);
+
+  bias_activation_backward(context.space, Activation::none, {}, t.dy, t.gradients[3], context.gradients, scratch);
+  out.backward_weight(context.space, kept.heads, t.dy, t.gradients[2], context.gradients, scratch);
+  out.backward_data(context.space, t.dy, gradient.heads, scratch);
+  attention_backward(context.space, shape, kept.qkv, kept.heads, kept.logsumexp, gradient.heads, gradient.qkv, scratch);
+  bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients, scratch);
+  qkv.backward_weight(context.space, t.x[0], gradient.qkv, t.gradients[0], context.gradients, scratch);
+  if (t.dx[0]) qkv.backward_data(context.space, gradient.qkv, t.dx[0], scratch);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+#include "nn/layers/workspace.hpp"
+#include "nn/planned.hpp"
+#include "ops/attention.hpp"
+
+namespace lockstep {
+
+struct AttentionConfig : LayerConfig {
+  std::int64_t heads = 0;
+  bool causal = true;
+  double initial_std = 0;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Self-attention of several heads, as torch.nn.MultiheadAttention: x, y [n, T, d], qkv_weight [3·d, d] (q, then
+/// k, then v), qkv_bias [3·d], out_weight [d, d], out_bias [d].
+class Attention final : public Layer {
+ public:
+  explicit Attention(const AttentionConfig& config) : config_(config) {}
+
+  std::string_view type() const override { return "attention"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  bool backward_reads_input(std::size_t) const override { return true; }
+  std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
+  std::size_t prepare(std::int64_t n) override;
+  double product_flops(std::int64_t n) const override;
+  void set_weights(std::span<const Tensor> weights) override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  AttentionShape shape_for(std::int64_t n) const;
+  InnerProductShape qkv_shape(std::int64_t n) const;
+  InnerProductShape out_shape(std::int64_t n) const;
+
+  AttentionConfig config_;
+  Planned<InnerProduct> qkv_products_, out_products_;  // by rows, n·T
+};
+
+}  // namespace lockstep

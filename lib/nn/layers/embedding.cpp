@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layers/embedding.hpp"
+
+#include "ops/embedding.hpp"
+
+namespace lockstep {
+namespace {
+
+/// As PyTorch starts an embedding, unless the deck says otherwise.
+Initializer embedding_start(double initial_std) { return Initializer::normal(initial_std > 0 ? initial_std : 1.0); }
+
+constexpr std::string_view std_help = "the weight starts as N(0, initial_std²); 0: as N(0, 1), PyTorch's way";
+
+}  // namespace
+
+void EmbeddingConfig::describe(Fields& fields) {
+  fields.integer("vocabulary", vocabulary, {1, 2147483647}, "how many different tokens there are", Presence::required);
+  fields.integer("features", features, {1, 1e9}, "numbers that stand for a token", Presence::required);
+  fields.number("initial_std", initial_std, {0, 1e6}, std_help);
+}
+
+void PositionEmbeddingConfig::describe(Fields& fields) {
+  fields.integer("length", length, {1, 1e9}, "positions of the longest sequence", Presence::required);
+  fields.number("initial_std", initial_std, {0, 1e6}, std_help);
+}
+
+std::unique_ptr<Layer> EmbeddingConfig::make_layer() const { return std::make_unique<Embedding>(*this); }
+std::unique_ptr<Layer> PositionEmbeddingConfig::make_layer() const { return std::make_unique<PositionEmbedding>(*this); }
+
+Shape Embedding::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs[0].rank() == 1, ExitStatus::bad_deck,
+           "embedding reads tokens, one number a position, but its input is {}; give it sequences of tokens",
+           to_string(inputs[0]));
+  return {inputs[0][0], config_.features};
+}
+
+std::vector<ParameterSpec> Embedding::parameters(std::span<const Shape>) const {
+  return {{"weight", {config_.vocabulary, config_.features}, embedding_start(config_.initial_std)}};
+}
+
+void Embedding::forward(const StepContext& context, const LayerTensors& t) {
+  embedding_forward(context.space, t.x[0], t.parameters[0], t.y);
+}
+
+void Embedding::backward(const StepContext& context, const LayerTensors& t) {
+  embedding_backward(context.space, t.x[0], t.dy, t.gradients[0], context.gradients);
+}
+
+Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
+  const Shape& input = inputs[0];
+  validate(input.rank() == 2, ExitStatus::bad_deck,
+           "position_embedding reads sequences (positions×features), but its input is {}; put an embedding before it",
+           to_string(input));
+  validate(input[0] <= config_.length, ExitStatus::bad_deck,
+           "a sequence of {} positions is longer than the {} of position_embedding (each has a row of the weight); "
+           "set its length to {} or more, or use shorter sequences",
+           input[0], config_.length, input[0]);
+  return input;
+}
+
+std::vector<ParameterSpec> PositionEmbedding::parameters(std::span<const Shape> inputs) const {
+  return {{"weight", {config_.length, inputs[0][1]}, embedding_start(config_.initial_std)}};
+}
+
+void PositionEmbedding::forward(const StepContext& context, const LayerTensors& t) {
+  position_forward(context.space, t.x[0], t.parameters[0], t.y);
+}
+
+void PositionEmbedding::backward(const StepContext& context, const LayerTensors& t) {
+  position_backward(context.space, t.dy, t.gradients[0], context.gradients);
+  if (t.dx[0] && t.dx[0].data != t.dy.data) copy(context.space, t.dy, t.dx[0]);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+
+namespace lockstep {
+
+/// What a token is, and where it stands: the first layers of a network that reads text.
+
+struct EmbeddingConfig : LayerConfig {
+  std::int64_t vocabulary = 0;
+  std::int64_t features = 0;
+  double initial_std = 0;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// y[t] = weight[x[t]]: x i32 [n, T], weight [vocabulary, features], y [n, T, features].
+class Embedding final : public Layer {
+ public:
+  explicit Embedding(const EmbeddingConfig& config) : config_(config) {}
+
+  std::string_view type() const override { return "embedding"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  std::int64_t vocabulary() const override { return config_.vocabulary; }
+  bool backward_reads_input(std::size_t) const override { return true; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  EmbeddingConfig config_;
+};
+
+struct PositionEmbeddingConfig : LayerConfig {
+  std::int64_t length = 0;
+  double initial_std = 0;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// y[t] = x[t] + weight[t], learned positions as of GPT-2: x, y [n, T, features], weight [length, features].
+class PositionEmbedding final : public Layer {
+ public:
+  explicit PositionEmbedding(const PositionEmbeddingConfig& config) : config_(config) {}
+
+  std::string_view type() const override { return "position_embedding"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  bool passes_gradient(std::size_t) const override { return true; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  PositionEmbeddingConfig config_;
+};
+
+}  // namespace lockstep

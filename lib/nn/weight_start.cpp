@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/weight_start.hpp"
+
+#include <cmath>
+
+namespace lockstep {
+
+void WeightStart::describe(Fields& fields) {
+  static constexpr std::string_view kinds[] = {"fan_in", "he", "glorot"};
+  fields.choice("initializer", kind, kinds, "how the weight starts: fan_in (PyTorch's way), he (before relu), glorot (before tanh); he and glorot have a bias of 0");
+  fields.number("initial_std", std, {0, 1e6}, "> 0: the weight starts as N(0, initial_std²) instead, the bias as 0");
+  fields.check(std == 0 || kind == Kind::fan_in, "initial_std", "stands beside initializer (the weight starts in one way); remove one of them");
+}
+
+Initializer WeightStart::weight(std::int64_t fan_in, std::int64_t fan_out) const {
+  if (std > 0) return Initializer::normal(std);
+  switch (kind) {
+    case Kind::fan_in: return Initializer::fan_in(fan_in);
+    case Kind::he: return Initializer::normal(::std::sqrt(2.0 / static_cast<double>(fan_in)));
+    case Kind::glorot: return Initializer::uniform(::std::sqrt(6.0 / static_cast<double>(fan_in + fan_out)));
+  }
+  return {};
+}
+
+Initializer WeightStart::bias(std::int64_t fan_in) const {
+  return std > 0 || kind != Kind::fan_in ? Initializer::constant(0) : Initializer::fan_in(fan_in);
+}
+
+}  // namespace lockstep

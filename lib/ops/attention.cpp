@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/attention.hpp"
+
+#include <cassert>
+
+#include "ops/portable/attention_cpu.hpp"
+#include "ops/portable/attention_gpu.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+void run_forward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y, Compute<T>* logsumexp,
+                 Compute<T>* workspace) {
+  if constexpr (kernels_run_on_host) attention_forward_on_cpu<T>(space, shape, qkv, y, logsumexp, workspace);
+  else attention_forward_on_gpu<T>(space, shape, qkv, y, logsumexp);
+}
+
+template <class T>
+void run_backward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
+                  const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
+  if constexpr (kernels_run_on_host)
+    attention_backward_on_cpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+  else
+    attention_backward_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+}
+
+template <class C>
+std::int64_t workspace_elements(const ExecSpace& space, const AttentionShape& shape) {
+  if constexpr (kernels_run_on_host) return attention_parts(space, shape) * CpuAttention<C>(shape).scratch_elements();
+  else return shape.n * shape.heads * shape.length;
+}
+
+}  // namespace
+
+void attention_forward(const ExecSpace& space, const AttentionShape& shape, const Tensor& qkv, const Tensor& y,
+                       const Tensor& logsumexp, const Tensor& workspace) {
+  assert(workspace.bytes() >= attention_workspace_bytes(space, shape));
+  dispatch_float(shape.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    run_forward<T>(space, shape, qkv.as<const T>(), y.as<T>(), logsumexp.as<C>(), static_cast<C*>(workspace.data));
+  });
+}
+
+void attention_backward(const ExecSpace& space, const AttentionShape& shape, const Tensor& qkv, const Tensor& y,
+                        const Tensor& logsumexp, const Tensor& dy, const Tensor& dqkv, const Tensor& workspace) {
+  assert(workspace.bytes() >= attention_workspace_bytes(space, shape));
+  dispatch_float(shape.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    run_backward<T>(space, shape, qkv.as<const T>(), y.as<const T>(), logsumexp.as<const C>(), dy.as<const T>(),
+                    dqkv.as<T>(), static_cast<C*>(workspace.data));
+  });
+}
+
+std::size_t attention_workspace_bytes(const ExecSpace& space, const AttentionShape& shape) {
+  return dispatch_master(master_dtype(shape.dtype), [&]<class C>(C) {
+    return static_cast<std::size_t>(workspace_elements<C>(space, shape)) * sizeof(C);
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <Kokkos_BitManipulation.hpp>
+#include <Kokkos_MathematicalFunctions.hpp>
+#include <cstdint>
+
+// Elementary functions without branches and calls, so that loops over floats become vectors: compilers
+// do not do that with the C library's functions. Doubles get the library's.
+namespace lockstep {
+
+/// e^x to 2 units in the last place: 0 below −104, infinite above 88.72, subnormal results included.
+KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
+  x = x < -104.0f ? -104.0f : x;  // NaN stays NaN
+  x = x > 89.0f ? 89.0f : x;
+  // x = k·ln 2 + r, |r| ≤ ln 2 / 2. Adding 1.5·2²³ rounds to a whole number and leaves it in the lowest bits;
+  // ln 2 in two pieces makes r exact (Cody & Waite, "Software manual for the elementary functions", 1980).
+  const float shifted = x * 1.44269504f + 12582912.0f;
+  const float k = shifted - 12582912.0f;
+  const float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
+  // S. Moshier's polynomial (Cephes, expf).
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  // 2^k in two factors: alone it may be no normal number.
+  const std::int32_t whole = Kokkos::bit_cast<std::int32_t>(shifted) - 0x4B400000;
+  const std::int32_t half = whole >> 1;
+  return p * Kokkos::bit_cast<float>((half + 127) << 23) * Kokkos::bit_cast<float>((whole - half + 127) << 23);
+}
+KOKKOS_INLINE_FUNCTION double fast_exp(double x) { return Kokkos::exp(x); }
+
+KOKKOS_INLINE_FUNCTION float fast_sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
+KOKKOS_INLINE_FUNCTION double fast_sigmoid(double x) { return 1.0 / (1.0 + Kokkos::exp(-x)); }
+
+/// To 3 units in the last place.
+KOKKOS_INLINE_FUNCTION float fast_tanh(float x) {
+  // Small ones by a polynomial (Cephes, tanhf), since 1 − 2 / (e^2x + 1) cancels there.
+  const float square = x * x;
+  float p = -5.70498872745e-3f;
+  p = p * square + 2.06390887954e-2f;
+  p = p * square - 5.37397155531e-2f;
+  p = p * square + 1.33314422036e-1f;
+  p = p * square - 3.33332819422e-1f;
+  const float small = p * square * x + x;
+  const float magnitude = x < 0.0f ? -x : x;
+  const float rest = 1.0f - 2.0f / (fast_exp(2.0f * magnitude) + 1.0f);
+  const float large = x < 0.0f ? -rest : rest;
+  return magnitude < 0.625f ? small : large;
+}
+KOKKOS_INLINE_FUNCTION double fast_tanh(double x) { return Kokkos::tanh(x); }
+
+}  // namespace lockstep

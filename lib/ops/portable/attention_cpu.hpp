@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/float16.hpp"
+#include "ops/attention.hpp"
+#include "ops/fast_math.hpp"
+#include "ops/portable/micro_product.hpp"
+
+namespace lockstep {
+
+/// Attention of one head over one sequence, by one thread. Scores stand transposed, [key][query], with
+/// as many queries as a panel of the micro product is wide (n): so they leave one product as the other wants its
+/// panel, and maxima and sums over keys need no step across a vector.
+template <class C>
+struct CpuAttention {
+  static constexpr int m = Micro<C>::m, n = Micro<C>::n;
+  static constexpr std::int64_t block_keys = 16 * m;  // whose scores stay in the level-1 cache
+  using Panel = C[n];
+
+  std::int64_t length, size, row, columns;
+  bool causal;
+  C scale;
+
+  explicit CpuAttention(const AttentionShape& shape)
+      : length(shape.length),
+        size(shape.head_size),
+        row(3 * shape.width()),
+        columns((shape.head_size + n - 1) / n * n),
+        causal(shape.causal),
+        scale(static_cast<C>(1.0 / std::sqrt(static_cast<double>(shape.head_size)))) {}
+
+  // Products write whole pieces of m rows: everything that they read or write has m rows to spare.
+  std::int64_t matrix_elements() const { return (length + m) * size; }
+  std::int64_t panel_elements() const { return (size + m) * n; }
+  static constexpr std::int64_t score_elements = (block_keys + m) * n;
+  std::int64_t gradient_elements() const { return (length + m) * columns; }
+  std::int64_t scratch_elements() const {
+    const std::int64_t all = 2 * matrix_elements() + 3 * panel_elements() + 2 * score_elements +
+                             2 * gradient_elements() + 2 * n * columns;
+    return (all + n - 1) / n * n;
+  }
+
+  /// Pieces of one thread's scratch.
+  struct Scratch {
+    C *keys, *values;           // [T, size]
+    C *query, *dy, *sum;        // [size, n]: of the queries of a panel
+    C *scores, *dscores;        // [block_keys, n]
+    C *dkeys, *dvalues;         // [T, columns]
+    C *query_rows, *dy_rows;    // [columns / n][n queries][n]
+  };
+  Scratch divide(C* memory) const {
+    const auto take = [&](std::int64_t count) { return std::exchange(memory, memory + count); };
+    Scratch s;
+    s.scores = take(score_elements), s.dscores = take(score_elements);
+    s.query = take(panel_elements()), s.dy = take(panel_elements()), s.sum = take(panel_elements());
+    s.dkeys = take(gradient_elements()), s.dvalues = take(gradient_elements());
+    s.query_rows = take(n * columns), s.dy_rows = take(n * columns);
+    s.keys = take(matrix_elements()), s.values = take(matrix_elements());
+    return s;
+  }
+
+  /// to [T, size] = the rows of `from`, and zeros below.
+  template <class T>
+  void gather(const T* from, C* to) const {
+    for (std::int64_t t = 0; t < length; ++t, from += row, to += size)
+      for (std::int64_t j = 0; j < size; ++j) to[j] = C(from[j]);
+    std::fill_n(to, m * size, C(0));
+  }
+
+  /// panel [size, n] = factor · the rows of up to n queries, transposed; zeros for queries that there are not.
+  template <class T>
+  void gather_panel(const T* from, std::int64_t stride, int queries, C factor, C* panel) const {
+    for (int l = 0; l < queries; ++l)
+      for (std::int64_t j = 0; j < size; ++j) panel[j * n + l] = factor * C(from[l * stride + j]);
+    for (int l = queries; l < n; ++l)
+      for (std::int64_t j = 0; j < size; ++j) panel[j * n + l] = C(0);
+  }
+
+  /// The same numbers as panels [columns / n][n queries][n].
+  void turn(const C* panel, C* rows) const {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      C* to = rows + j / n * n * n + j % n;
+      for (int l = 0; l < n; ++l) to[l * n] = j < size ? panel[j * n + l] : C(0);
+    }
+  }
+
+  /// Keys that the panel from `query` on looks at.
+  std::int64_t last_key(std::int64_t query) const { return causal ? std::min(length, query + n) : length; }
+
+  /// scores [count, n] of the keys from `key` on; −∞ where the key is later than the query.
+  void score(const Scratch& s, std::int64_t query, std::int64_t key, std::int64_t count) const {
+    for (std::int64_t i = 0; i < count; i += m)
+      strided_micro_product<C>(size, s.keys + (key + i) * size, size, 1, s.query, s.scores + i * n, n, false);
+    if (!causal) return;
+    for (std::int64_t i = std::max<std::int64_t>(0, query + 1 - key); i < count; ++i)
+      std::fill_n(s.scores + i * n, key + i - query, -std::numeric_limits<C>::infinity());
+  }
+
+  /// One block of the softmax: scores become e^(score − top), `top` and `total` are brought up to date, `shrink`
+  /// is what earlier results are to be multiplied by.
+  static void soften(C* scores, std::int64_t count, Panel& top, Panel& total, Panel& shrink) {
+    Panel before, sum = {};
+    for (int l = 0; l < n; ++l) before[l] = top[l];
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int l = 0; l < n; ++l) top[l] = top[l] < scores[i * n + l] ? scores[i * n + l] : top[l];
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (int l = 0; l < n; ++l) scores[i * n + l] = fast_exp(scores[i * n + l] - top[l]);
+      for (int l = 0; l < n; ++l) sum[l] += scores[i * n + l];
+    }
+    for (int l = 0; l < n; ++l) shrink[l] = fast_exp(before[l] - top[l]);
+    for (int l = 0; l < n; ++l) total[l] = total[l] * shrink[l] + sum[l];
+  }
+
+  /// qkv and y point to the head's columns of the sequence's first position.
+  template <class T>
+  void forward(const T* qkv, std::int64_t width, T* y, C* logsumexp, C* memory) const {
+    const Scratch s = divide(memory);
+    gather(qkv + width, s.keys);
+    gather(qkv + 2 * width, s.values);
+    for (std::int64_t query = 0; query < length; query += n) {
+      const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
+      gather_panel(qkv + query * row, row, queries, scale, s.query);
+      Panel top, total = {}, shrink;
+      std::fill_n(top, n, -std::numeric_limits<C>::infinity());
+      for (std::int64_t key = 0; key < last_key(query); key += block_keys) {
+        const std::int64_t count = std::min(block_keys, last_key(query) - key);
+        score(s, query, key, count);
+        soften(s.scores, count, top, total, shrink);
+        if (key > 0)
+          for (std::int64_t j = 0; j < size; ++j)
+            for (int l = 0; l < n; ++l) s.sum[j * n + l] *= shrink[l];
+        for (std::int64_t j = 0; j < size; j += m)
+          strided_micro_product<C>(count, s.values + key * size + j, 1, size, s.scores, s.sum + j * n, n, key > 0);
+      }
+      for (int l = 0; l < queries; ++l) {
+        const C factor = C(1) / total[l];
+        for (std::int64_t j = 0; j < size; ++j) y[(query + l) * width + j] = T(factor * s.sum[j * n + l]);
+        logsumexp[query + l] = top[l] + std::log(total[l]);
+      }
+    }
+  }
+
+  /// scores become probabilities P, dscores (which hold dP = dy·vᵀ) P∘(dP − inner), where inner = Σ dy∘y; zeros
+  /// below, up to a whole piece.
+  static void differentiate(C* scores, C* dscores, std::int64_t count, const Panel& logsumexp, const Panel& inner) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      Panel probability;
+      for (int l = 0; l < n; ++l) probability[l] = fast_exp(scores[i * n + l] - logsumexp[l]);
+      for (int l = 0; l < n; ++l) dscores[i * n + l] = probability[l] * (dscores[i * n + l] - inner[l]);
+      for (int l = 0; l < n; ++l) scores[i * n + l] = probability[l];
+    }
+    const std::int64_t rest = ((count + m - 1) / m * m - count) * n;
+    std::fill_n(scores + count * n, rest, C(0));
+    std::fill_n(dscores + count * n, rest, C(0));
+  }
+
+  /// to [count, columns] += transpose of a panel's `scores`, times the queries' rows.
+  void add_products(const C* scores, std::int64_t count, const C* rows, C* to) const {
+    for (std::int64_t j = 0; j < columns; j += n)
+      for (std::int64_t i = 0; i < count; i += m)
+        strided_micro_product<C>(n, scores + i * n, n, 1, rows + j * n, to + i * columns + j, columns, true);
+  }
+
+  template <class T>
+  void backward(const T* qkv, std::int64_t width, const T* y, const C* logsumexp, const T* dy, T* dqkv, C* memory) const {
+    const Scratch s = divide(memory);
+    gather(qkv + width, s.keys);
+    gather(qkv + 2 * width, s.values);
+    std::fill_n(s.dkeys, gradient_elements(), C(0));
+    std::fill_n(s.dvalues, gradient_elements(), C(0));
+    for (std::int64_t query = 0; query < length; query += n) {
+      const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
+      gather_panel(qkv + query * row, row, queries, scale, s.query);
+      gather_panel(dy + query * width, width, queries, C(1), s.dy);
+      turn(s.query, s.query_rows);
+      turn(s.dy, s.dy_rows);
+      Panel inner = {}, known = {};
+      for (int l = 0; l < queries; ++l) {
+        for (std::int64_t j = 0; j < size; ++j) inner[l] += s.dy[j * n + l] * C(y[(query + l) * width + j]);
+        known[l] = logsumexp[query + l];
+      }
+      for (std::int64_t key = 0; key < last_key(query); key += block_keys) {
+        const std::int64_t count = std::min(block_keys, last_key(query) - key);
+        score(s, query, key, count);
+        for (std::int64_t i = 0; i < count; i += m)
+          strided_micro_product<C>(size, s.values + (key + i) * size, size, 1, s.dy, s.dscores + i * n, n, false);
+        differentiate(s.scores, s.dscores, count, known, inner);
+        for (std::int64_t j = 0; j < size; j += m)
+          strided_micro_product<C>(count, s.keys + key * size + j, 1, size, s.dscores, s.sum + j * n, n, key > 0);
+        add_products(s.scores, count, s.dy_rows, s.dvalues + key * columns);
+        add_products(s.dscores, count, s.query_rows, s.dkeys + key * columns);
+      }
+      for (int l = 0; l < queries; ++l)
+        for (std::int64_t j = 0; j < size; ++j) dqkv[(query + l) * row + j] = T(scale * s.sum[j * n + l]);
+    }
+    for (std::int64_t t = 0; t < length; ++t)
+      for (std::int64_t j = 0; j < size; ++j) {
+        dqkv[t * row + width + j] = T(s.dkeys[t * columns + j]);
+        dqkv[t * row + 2 * width + j] = T(s.dvalues[t * columns + j]);
+      }
+  }
+};
+
+/// How many threads share the heads of all sequences.
+inline std::int64_t attention_parts(const ExecSpace& space, const AttentionShape& shape) {
+  return std::min<std::int64_t>(space.concurrency(), shape.n * shape.heads);
+}
+
+/// Calls work(element of sequence and head in qkv, in y, in logsumexp; the thread's scratch) for each of them.
+template <class C, class Work>
+void for_each_head(const char* label, const ExecSpace& space, const AttentionShape& shape, C* workspace, Work work) {
+  const std::int64_t parts = attention_parts(space, shape), items = shape.n * shape.heads;
+  const std::int64_t scratch = CpuAttention<C>(shape).scratch_elements();
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace>(space, 0, parts), [=](const int part) {
+    for (std::int64_t item = items * part / parts; item < items * (part + 1) / parts; ++item) {
+      const std::int64_t sequence = item / shape.heads, head = item % shape.heads;
+      const std::int64_t first = sequence * shape.length * shape.width(), column = head * shape.head_size;
+      work(3 * first + column, first + column, item * shape.length, workspace + part * scratch);
+    }
+  });
+}
+
+template <class T>
+void attention_forward_on_cpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y,
+                              Compute<T>* logsumexp, Compute<T>* workspace) {
+  const CpuAttention<Compute<T>> head(shape);
+  for_each_head("lockstep::attention::forward", space, shape, workspace,
+                [=](std::int64_t in, std::int64_t out, std::int64_t row, Compute<T>* scratch) {
+                  head.forward(qkv + in, shape.width(), y + out, logsumexp + row, scratch);
+                });
+}
+
+template <class T>
+void attention_backward_on_cpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
+                               const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
+  const CpuAttention<Compute<T>> head(shape);
+  for_each_head("lockstep::attention::backward", space, shape, workspace,
+                [=](std::int64_t in, std::int64_t out, std::int64_t row, Compute<T>* scratch) {
+                  head.backward(qkv + in, shape.width(), y + out, logsumexp + row, dy + out, dqkv + in, scratch);
+                });
+}
+
+}  // namespace lockstep
