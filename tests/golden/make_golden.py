@@ -69,6 +69,49 @@ def linear(relu=False):
     return lambda x, *p: F.relu(F.linear(x, *p)) if relu else F.linear(x, *p)
 
 
+def attention(heads, causal):
+    def forward(x, qkv_weight, qkv_bias, out_weight, out_bias):
+        n, length, d = x.shape
+        q, k, v = (t.reshape(n, length, heads, d // heads).transpose(1, 2) for t in F.linear(x, qkv_weight, qkv_bias).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return F.linear(y.transpose(1, 2).reshape(n, length, d), out_weight, out_bias)
+
+    return forward
+
+
+def multihead_attention(heads):
+    """The same by torch.nn.MultiheadAttention, which is given the parameters."""
+
+    def forward(x, *p):
+        module = torch.nn.MultiheadAttention(x.shape[2], heads, batch_first=True)
+        names = ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
+        return torch.func.functional_call(module, dict(zip(names, p)), (x, x, x), {"need_weights": False})[0]
+
+    return forward
+
+
+def lstm(x, *p):
+    module = torch.nn.LSTM(x.shape[2], p[1].shape[1], batch_first=True)
+    names = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
+    return torch.func.functional_call(module, dict(zip(names, p)), (x,))[0]
+
+
+def tokens(tag, shape, vocabulary):
+    return torch.from_numpy(np.floor((filled(tag, math.prod(shape)) + 1) / 2 * vocabulary).astype(np.int64).reshape(shape))
+
+
+def embedding(x, weight):
+    return F.embedding(x, weight)
+
+
+def attention_shapes(d):
+    return [(3 * d, d), (3 * d,), (d, d), (d,)]
+
+
+def lstm_shapes(features, units):
+    return [(4 * units, features), (4 * units, units), (4 * units,), (4 * units,)]
+
+
 LAYERS = [
     # entry, fused relu, inputs (with the batch), parameter shapes, function
     ("{linear: {features: 7}}", False, [(3, 5)], [(7, 5), (7,)], linear()),
@@ -84,18 +127,31 @@ LAYERS = [
     ("{avg_pool: {kernel: 2}}", False, [(2, 6, 5, 3)], [], lambda x: to_nhwc(F.avg_pool2d(to_nchw(x), 2))),
     ("{avg_pool: {kernel: 3, stride: 1, padding: 1}}", False, [(1, 5, 4, 3)], [], lambda x: to_nhwc(F.avg_pool2d(to_nchw(x), 3, 1, 1))),
     ("{add: {}}", False, [(2, 3, 4), (2, 3, 4), (2, 3, 4)], [], lambda *x: sum(x)),
+    ("{linear: {features: 4}}", True, [(2, 3, 5)], [(4, 5), (4,)], linear(True)),
+    ("{embedding: {vocabulary: 7, features: 5}}", False, [(3, 6)], [(7, 5)], embedding),
+    ("{position_embedding: {length: 6}}", False, [(3, 4, 5)], [(6, 5)], lambda x, w: x + w[: x.shape[1]]),
+    ("{attention: {heads: 2, causal: false}}", False, [(2, 7, 10)], attention_shapes(10), multihead_attention(2)),
+    ("{attention: {heads: 3}}", False, [(2, 5, 9)], attention_shapes(9), attention(3, True)),
+    ("{attention: {heads: 1}}", False, [(1, 107, 4)], attention_shapes(4), attention(1, True)),
+    ("{attention: {heads: 4, causal: false}}", False, [(1, 101, 4)], attention_shapes(4), attention(4, False)),
+    ("{attention: {heads: 1, causal: true}}", False, [(2, 1, 3)], attention_shapes(3), attention(1, True)),
+    ("{lstm: {units: 5}}", False, [(3, 6, 4)], lstm_shapes(4, 5), lstm),
+    ("{lstm: {units: 3}}", False, [(2, 1, 2)], lstm_shapes(2, 3), lstm),
 ]
 
 
 def make_layers():
     cases = []
     for entry, relu, inputs, parameters, function in LAYERS:
-        x = [tensor(100 + i, shape).requires_grad_() for i, shape in enumerate(inputs)]
+        if function is embedding:
+            x = [tokens(100, inputs[0], parameters[0][0])]
+        else:
+            x = [tensor(100 + i, shape).requires_grad_() for i, shape in enumerate(inputs)]
         p = [tensor(200 + i, shape, 0.5).requires_grad_() for i, shape in enumerate(parameters)]
         y = function(*x, *p)
         (y * tensor(7, y.shape)).sum().backward()
         cases.append({"entry": entry, "relu": relu, "inputs": inputs, "y": numbers(y),
-                      "dx": [numbers(t.grad) for t in x], "parameters": [numbers(t.grad) for t in p]})
+                      "dx": [numbers(t.grad) for t in x if t.requires_grad], "parameters": [numbers(t.grad) for t in p]})
     save("layers.json", cases)
 
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "support/layer_harness.hpp"
 
+#include <cmath>
+
 #include "nn/model_config.hpp"
+#include "ops/convert.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep::test {
@@ -28,6 +31,13 @@ ProvidersConfig using_provider(ProviderKind kind) {
   return config;
 }
 
+std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (const double value : filling(tag, count))
+    tokens.push_back(static_cast<std::int32_t>(std::floor((value + 1) / 2 * static_cast<double>(vocabulary))));
+  return tokens;
+}
+
 LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n, const Options& options)
     : layer_(dynamic_cast<const LayerConfig&>(*parse_layer(entry).config).make_layer()), dtype_(options.dtype) {
   if (options.fused != Activation::none && !layer_->fuse(options.fused))
@@ -38,14 +48,23 @@ LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& i
   layer_->plan({inputs, output, dtype_, options.providers, 3});
   const std::size_t workspace = layer_->prepare(n), saved = layer_->saved_bytes(n, output);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    x_.push_back(make_filled(dtype_, inputs[i].with_batch(n), 100 + i));
-    dx_.emplace_back("dx", dtype_, inputs[i].with_batch(n));
+    const Shape shape = inputs[i].with_batch(n);
+    dx_views_.emplace_back();
+    if (layer_->vocabulary() > 0) {
+      x_.emplace_back("tokens", DType::i32, shape);
+      copy_from_host(ExecSpace(), filling_tokens(100 + i, shape.count(), layer_->vocabulary()).data(), x_[i].get());
+    } else {
+      x_.push_back(make_filled(dtype_, shape, 100 + i));
+      dx_.emplace_back("dx", dtype_, shape);
+    }
     x_views_.push_back(x_[i].get());
-    dx_views_.push_back(dx_[i].get());
   }
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    parameter_.push_back(make_filled(dtype_, specs_[i].shape, 200 + i, 0.5));
-    gradient_.emplace_back("gradient", dtype_, specs_[i].shape);
+    const DType master = master_dtype(dtype_);
+    parameter_.push_back(make_filled(master, specs_[i].shape, 200 + i, 0.5));
+    weight_.emplace_back("weight", dtype_, specs_[i].shape);
+    gradient_.emplace_back("gradient", master, specs_[i].shape);
+    weight_views_.push_back(weight_[i].get());
     parameter_views_.push_back(parameter_[i].get());
     gradient_views_.push_back(gradient_[i].get());
   }
@@ -73,7 +92,8 @@ std::vector<double> LayerHarness::forward(bool training) {
   given.dx = {};
   given.dy = {};
   given.gradients = {};
-  layer_->set_weights(parameter_views_);
+  for (std::size_t i = 0; i < parameter_.size(); ++i) convert(ExecSpace(), parameter_views_[i], weight_views_[i]);
+  layer_->set_weights(weight_views_);
   layer_->forward(context(training, Store::replace), given);
   ExecSpace().fence();
   return values_of(y_.get());
@@ -83,8 +103,8 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
   set_values(dy_.get(), dy);
   std::vector<std::vector<double>> x_before;
   const std::vector<double> y_before = values_of(y_.get());
-  for (const auto& x : x_) x_before.push_back(values_of(x.get()));
-  for (std::size_t i = 0; i < x_.size(); ++i)
+  for (std::size_t i = 0; i < inputs(); ++i) x_before.push_back(values_of(x_[i].get()));
+  for (std::size_t i = 0; i < inputs(); ++i)
     if (!layer_->backward_reads_input(i)) poison(x_[i].get());
   if (!layer_->backward_reads_output()) poison(y_.get());
   for (const auto& dx : dx_) poison(dx.get());
@@ -95,7 +115,7 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
   ExecSpace().fence();
 
   set_values(y_.get(), y_before);
-  for (std::size_t i = 0; i < x_.size(); ++i) set_values(x_[i].get(), x_before[i]);
+  for (std::size_t i = 0; i < inputs(); ++i) set_values(x_[i].get(), x_before[i]);
   Gradients result;
   if (wants_dx)
     for (const auto& dx : dx_) result.x.push_back(values_of(dx.get()));

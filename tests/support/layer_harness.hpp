@@ -23,7 +23,8 @@ class LayerHarness {
   LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n, const Options& options);
 
   Layer& layer() { return *layer_; }
-  std::size_t inputs() const { return x_.size(); }
+  /// Those that have a gradient: not tokens.
+  std::size_t inputs() const { return dx_.size(); }
   std::size_t parameters() const { return parameter_.size(); }
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   const Tensor& x(std::size_t i) const { return x_[i].get(); }
@@ -45,10 +46,13 @@ class LayerHarness {
   DType dtype_;
   Shape output_shape_;
   std::vector<ParameterSpec> specs_;
-  std::vector<OwnedTensor> x_, dx_, parameter_, gradient_;
+  std::vector<OwnedTensor> x_, dx_, parameter_, weight_, gradient_;
   OwnedTensor y_, dy_, saved_, workspace_;
-  std::vector<Tensor> x_views_, dx_views_, parameter_views_, gradient_views_;
+  std::vector<Tensor> x_views_, dx_views_, parameter_views_, weight_views_, gradient_views_;
 };
+
+/// Tokens below `vocabulary`, by the filling of that tag.
+std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, std::int64_t vocabulary);
 
 /// One entry of a deck's model.layers.
 ListItem parse_layer(const std::string& entry);

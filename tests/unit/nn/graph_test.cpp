@@ -69,6 +69,12 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 2}, name: b}, {add: {}, from: [a, b]}]", {4}), HasSubstr("cannot sum 3 and 2"));
   EXPECT_THAT(complaint("[{linear: {features: 3}}, add]", {4}), HasSubstr("add has 1 input"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, from: [a, a]}]", {4}), HasSubstr("2 are named"));
+  EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}]", {4, 3}), HasSubstr("embedding reads tokens"));
+  EXPECT_THAT(complaint("[{position_embedding: {length: 5}}]", {4}), HasSubstr("reads sequences"));
+  EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}, {position_embedding: {length: 5}}]", {6}), HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));
+  EXPECT_THAT(complaint("[{attention: {heads: 2}}]", {4}), HasSubstr("reads sequences"));
+  EXPECT_THAT(complaint("[{attention: {heads: 3}}]", {4, 8}), HasSubstr("8 features cannot be divided among 3 heads"));
+  EXPECT_THAT(complaint("[{lstm: {units: 3}}]", {4, 8, 1}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{relu: {}, name: a/b}]", {4}), HasSubstr("cannot be a layer's name"));
 }
 
