@@ -8,7 +8,7 @@ namespace lockstep {
 
 void LossScaleConfig::describe(Fields& fields) {
   static constexpr Range above_one{1, std::numeric_limits<double>::infinity(), true}, between{0, 1, true, true};
-  static constexpr Range scales{0, 1e30, true};
+  static constexpr Range scales{0, 3e38, true};
   fields.number("initial", initial, scales, "what the loss is multiplied by at first");
   fields.number("growth", growth, above_one, "factor of the scale after interval steps without overflow");
   fields.number("backoff", backoff, between, "factor of the scale after an overflow");
