@@ -8,9 +8,9 @@ namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
-/// Partial results kept side by side along a row, so that loops become vectors while the order of
-/// additions stays the same.
-constexpr int lanes = 16;
+/// Rows are worked on in tiles of this many numbers, and sums along a row are kept apart for each place
+/// in a tile: loops over a tile become vectors, and the order of additions depends on sizes alone.
+constexpr std::int64_t tile = 64;
 
 KOKKOS_INLINE_FUNCTION double fast_exp(double x) { return Kokkos::exp(x); }
 
@@ -33,64 +33,75 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   return p * Kokkos::bit_cast<float>(exponent);
 }
 
+KOKKOS_INLINE_FUNCTION std::int64_t tile_length(std::int64_t classes, std::int64_t first) {
+  return classes - first < tile ? classes - first : tile;
+}
+
+template <class C>
+KOKKOS_INLINE_FUNCTION C add_up_tile(C* sums) {
+  for (std::int64_t half_length = tile / 2; half_length > 0; half_length /= 2)
+    for (std::int64_t j = 0; j < half_length; ++j) sums[j] += sums[j + half_length];
+  return sums[0];
+}
+
 template <class T>
 KOKKOS_INLINE_FUNCTION Compute<T> row_maximum(std::int64_t classes, const T* z) {
   using C = Compute<T>;
-  C lane[lanes];
-  for (int l = 0; l < lanes; ++l) lane[l] = C(z[0]);
-  std::int64_t k = 0;
-  for (; k + lanes <= classes; k += lanes)
-    for (int l = 0; l < lanes; ++l) lane[l] = C(z[k + l]) > lane[l] ? C(z[k + l]) : lane[l];
-  for (; k < classes; ++k) lane[0] = C(z[k]) > lane[0] ? C(z[k]) : lane[0];
-  for (int l = 1; l < lanes; ++l) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-  return lane[0];
+  C largest[tile];
+  for (std::int64_t j = 0; j < tile; ++j) largest[j] = C(z[0]);
+  for (std::int64_t k = 0; k < classes; k += tile) {
+    const std::int64_t length = tile_length(classes, k);
+    for (std::int64_t j = 0; j < length; ++j) largest[j] = C(z[k + j]) > largest[j] ? C(z[k + j]) : largest[j];
+  }
+  for (std::int64_t half_length = tile / 2; half_length > 0; half_length /= 2)
+    for (std::int64_t j = 0; j < half_length; ++j)
+      largest[j] = largest[j + half_length] > largest[j] ? largest[j + half_length] : largest[j];
+  return largest[0];
 }
 
-/// Σ exp(z − largest) and Σ (z − largest).
-template <class C>
-struct RowSums {
-  C exponentials, logits;
-};
-
-/// `e` receives the exponentials, unless it is null.
+/// Σ (z − largest).
 template <class T>
-KOKKOS_INLINE_FUNCTION RowSums<Compute<T>> row_sums(std::int64_t classes, const T* z, Compute<T> largest, Compute<T>* e) {
+KOKKOS_INLINE_FUNCTION Compute<T> row_sum(std::int64_t classes, const T* z, Compute<T> largest) {
   using C = Compute<T>;
-  C exponential_lane[lanes] = {}, logit_lane[lanes] = {};
-  std::int64_t k = 0;
-  for (; k + lanes <= classes; k += lanes) {
-    C value[lanes];
-    for (int l = 0; l < lanes; ++l) value[l] = C(z[k + l]) - largest;
-    for (int l = 0; l < lanes; ++l) logit_lane[l] += value[l];
-    for (int l = 0; l < lanes; ++l) value[l] = fast_exp(value[l]);
-    for (int l = 0; l < lanes; ++l) exponential_lane[l] += value[l];
-    if (e)
-      for (int l = 0; l < lanes; ++l) e[k + l] = value[l];
+  C sums[tile] = {};
+  for (std::int64_t k = 0; k < classes; k += tile) {
+    const std::int64_t length = tile_length(classes, k);
+    for (std::int64_t j = 0; j < length; ++j) sums[j] += C(z[k + j]) - largest;
   }
-  for (; k < classes; ++k) {
-    const C value = C(z[k]) - largest, exponential = fast_exp(value);
-    logit_lane[0] += value;
-    exponential_lane[0] += exponential;
-    if (e) e[k] = exponential;
-  }
-  for (int l = 1; l < lanes; ++l) {
-    logit_lane[0] += logit_lane[l];
-    exponential_lane[0] += exponential_lane[l];
-  }
-  return {exponential_lane[0], logit_lane[0]};
+  return add_up_tile(sums);
 }
 
-/// 16 bits would round the exponentials before they are scaled: they are computed again instead.
+/// Σ exp(z − largest). Unless `e` is null it receives the exponentials, where it can hold them: 16 bits would round
+/// them before they are scaled.
 template <class T>
-KOKKOS_INLINE_FUNCTION Compute<T>* room_for_exponentials(T* dlogits) {
-  if constexpr (is_16_bit<T>) return nullptr;
-  else return dlogits;
+KOKKOS_INLINE_FUNCTION Compute<T> exponential_sum(std::int64_t classes, const T* z, Compute<T> largest, T* e) {
+  using C = Compute<T>;
+  C sums[tile] = {}, exponentials[tile];
+  for (std::int64_t k = 0; k < classes; k += tile) {
+    const std::int64_t length = tile_length(classes, k);
+    for (std::int64_t j = 0; j < length; ++j) exponentials[j] = fast_exp(C(z[k + j]) - largest);
+    for (std::int64_t j = 0; j < length; ++j) sums[j] += exponentials[j];
+    if constexpr (!is_16_bit<T>)
+      if (e)
+        for (std::int64_t j = 0; j < length; ++j) e[k + j] = exponentials[j];
+  }
+  return add_up_tile(sums);
 }
 
+/// dz = factor · exp(z − largest) − shift; dz holds the exponentials where it can.
 template <class T>
-KOKKOS_INLINE_FUNCTION Compute<T> exponential_of(const T* z, Compute<T> largest, const T* e, std::int64_t k) {
-  if constexpr (is_16_bit<T>) return fast_exp(Compute<T>(z[k]) - largest);
-  else return e[k];
+KOKKOS_INLINE_FUNCTION void row_gradient(std::int64_t classes, const T* z, Compute<T> largest, Compute<T> factor,
+                                         Compute<T> shift, T* dz) {
+  if constexpr (!is_16_bit<T>) {
+    for (std::int64_t k = 0; k < classes; ++k) dz[k] = factor * dz[k] - shift;
+  } else {
+    float gradient[tile];
+    for (std::int64_t k = 0; k < classes; k += tile) {
+      const std::int64_t length = tile_length(classes, k);
+      for (std::int64_t j = 0; j < length; ++j) gradient[j] = factor * fast_exp(float(z[k + j]) - largest) - shift;
+      for (std::int64_t j = 0; j < length; ++j) dz[k + j] = T(gradient[j]);
+    }
+  }
 }
 
 /// Whether the target is the first of the largest.
@@ -114,17 +125,17 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scal
     T* const dz = dlogits ? dlogits + i * classes : nullptr;
     const std::int64_t target = targets[i];
     const C largest = row_maximum<T>(classes, z);
-    const RowSums<C> sums = row_sums<T>(classes, z, largest, room_for_exponentials(dz));
+    const C sum = exponential_sum(classes, z, largest, dz);
     // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
-    C linear = (on_target - off_target) * (C(z[target]) - largest);
-    if (off_target > C(0)) linear += off_target * sums.logits;
-    per_row[2 * i] = static_cast<double>(Kokkos::log(sums.exponentials) - linear);
+    const C target_logit = C(z[target]) - largest;
+    C linear = (on_target - off_target) * target_logit;
+    if (off_target > C(0)) linear += off_target * row_sum(classes, z, largest);
+    per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
     per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
     if (!dz) return;
-    const C factor = gradient_scale / sums.exponentials, shift = gradient_scale * off_target;
-    const C at_target = exponential_of<T>(z, largest, dz, target);
-    for (std::int64_t k = 0; k < classes; ++k) dz[k] = T(factor * exponential_of<T>(z, largest, dz, k) - shift);
-    dz[target] = T(factor * at_target - gradient_scale * on_target);
+    const C factor = gradient_scale / sum;
+    row_gradient(classes, z, largest, factor, gradient_scale * off_target, dz);
+    dz[target] = T(factor * fast_exp(target_logit) - gradient_scale * on_target);
   });
 }
 
