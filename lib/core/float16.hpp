@@ -47,8 +47,10 @@ struct half {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7FFFu) << 13;
     // A product by 2^112 moves the exponent, and makes normal numbers of subnormal ones.
     const float finite = Kokkos::bit_cast<float>(magnitude) * Kokkos::bit_cast<float>((254u - 15u) << 23);
-    const std::uint32_t value = magnitude >= (0x7C00u << 13) ? magnitude | 0x7F800000u : Kokkos::bit_cast<std::uint32_t>(finite);
-    return Kokkos::bit_cast<float>(value | (static_cast<std::uint32_t>(bits & 0x8000u) << 16));
+    // Only whole numbers are chosen between: a product that runs in one case alone would keep loops from becoming vectors.
+    const std::uint32_t special = magnitude >= (0x7C00u << 13) ? 0x7F800000u : 0u;
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    return Kokkos::bit_cast<float>(Kokkos::bit_cast<std::uint32_t>(finite) | special | sign);
   }
 };
 

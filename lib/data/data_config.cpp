@@ -4,22 +4,36 @@
 #include "base/error.hpp"
 #include "data/hdf5_dataset.hpp"
 #include "data/synthetic.hpp"
+#include "data/token_dataset.hpp"
 
 namespace lockstep {
 namespace {
 
 std::string format_text(const ExampleFormat& format) {
+  if (format.has_tokens()) return fmt::format("{} tokens, and those that follow them", to_string(format.input_shape));
   return fmt::format("inputs {} {}, targets {} {}", to_string(format.input_shape), name_of(format.input_dtype),
                      format.has_classes() ? "classes" : to_string(format.target_shape), name_of(format.target_dtype));
 }
 
-Datasets open_file(const std::string& path) {
+Datasets open_tokens(const std::shared_ptr<const Hdf5File>& file, std::optional<std::int64_t> sequence_length) {
+  validate_key(sequence_length.has_value(), "data.sequence_length",
+               "is missing ({}:/train/tokens is one long row of tokens); give the number of tokens of an example", file->name());
+  validate(!file->has("/validation/inputs"), ExitStatus::bad_data,
+           "{}: /validation differs from /train (inputs and targets; tokens); store both alike", file->name());
+  return {open_token_dataset(file, "train", *sequence_length), open_token_dataset(file, "validation", *sequence_length)};
+}
+
+Datasets open_file(const std::string& path, std::optional<std::int64_t> sequence_length) {
   const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(path));
+  if (file->has("/train/tokens")) return open_tokens(file, sequence_length);
+  validate_key(!sequence_length, "data.sequence_length", "is given, but {} has no /train/tokens; remove it, or give a file of tokens", path);
   Datasets datasets{open_hdf5_dataset(file, "train"), nullptr};
   if (!datasets.train)
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: is no dataset (it has no /train/inputs and /train/targets{}); make one with `lockstep import`",
+                fmt::format("{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); make one with `lockstep import`",
                             path, file->has("/model") ? ", but the parameters of a model" : ""));
+  validate(!file->has("/validation/tokens"), ExitStatus::bad_data,
+           "{}: /validation differs from /train (tokens; inputs and targets); store both alike", path);
   datasets.validation = open_hdf5_dataset(file, "validation");
   if (datasets.validation)
     validate(datasets.train->format() == datasets.validation->format(), ExitStatus::bad_data,
@@ -52,6 +66,8 @@ void DataConfig::describe(Fields& fields) {
   fields.optional_section(
       "normalize", has_normalize, [this](Fields& section) { normalize.describe(section); },
       "subtracts a mean from the inputs and divides them by a standard deviation");
+  fields.integer("sequence_length", sequence_length, {1, 1e6}, "tokens of an example, in files of tokens (required there)");
+  fields.check(!sequence_length || !file.empty(), "sequence_length", "stands beside synthetic (it cuts the tokens of a file); remove it");
   fields.boolean("shuffle", shuffle, "a new random order every epoch; false: file order");
   fields.section(
       "augment", [this](Fields& section) { augment.describe(section); }, "random changes of the training images");
@@ -59,7 +75,7 @@ void DataConfig::describe(Fields& fields) {
 }
 
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed) {
-  if (!config.file.empty()) return open_file(config.file);
+  if (!config.file.empty()) return open_file(config.file, config.sequence_length);
   const auto& synthetic = dynamic_cast<const SyntheticConfig&>(*config.synthetic);
   return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed)};
 }

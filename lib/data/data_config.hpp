@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct NormalizeConfig : Config {
 /// data: what is learned from.
 struct DataConfig : Config {
   std::string file;                   ///< empty: synthetic
+  std::optional<std::int64_t> sequence_length;  ///< of files with tokens
   std::string synthetic_kind;
   std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file
   bool has_normalize = false;
@@ -40,7 +42,7 @@ struct Datasets {
   std::unique_ptr<Dataset> validation;  ///< null: there is none
 };
 
-/// Throws missing_file or bad_data.
+/// Throws missing_file, bad_data, or KeyError where the deck does not fit the file.
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed);
 
 }  // namespace lockstep

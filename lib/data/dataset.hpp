@@ -11,8 +11,9 @@
 
 namespace lockstep {
 
-/// What the examples of a dataset look like. Inputs: images [H, W, C] u8 or f32, vectors [F] f32.
-/// Targets: a class number (i32, shape {}), or K values (f32, shape {K}).
+/// What the examples of a dataset look like. Inputs: images [H, W, C] u8 or f32, vectors [F] f32, or
+/// T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token (shape {T}:
+/// the token that follows), or K values (f32, shape {K}).
 struct ExampleFormat {
   Shape input_shape;
   DType input_dtype = DType::f32;
@@ -20,6 +21,7 @@ struct ExampleFormat {
   DType target_dtype = DType::i32;
 
   bool has_classes() const { return target_dtype == DType::i32; }
+  bool has_tokens() const { return input_dtype == DType::i32; }
   std::size_t input_bytes() const { return static_cast<std::size_t>(input_shape.count()) * size_of(input_dtype); }
   std::size_t target_bytes() const { return static_cast<std::size_t>(target_shape.count()) * size_of(target_dtype); }
   friend bool operator==(const ExampleFormat&, const ExampleFormat&) = default;
@@ -38,6 +40,8 @@ class Dataset {
   virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
   /// Throws Error(bad_data) naming the first class target outside [0, classes).
   virtual void check_classes(std::int64_t classes) const = 0;
+  /// Throws Error(bad_data) naming the first token outside [0, vocabulary). Other inputs are not looked at.
+  virtual void check_tokens(std::int64_t /*vocabulary*/) const {}
 };
 
 }  // namespace lockstep

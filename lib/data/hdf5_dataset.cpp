@@ -101,9 +101,6 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
                                            std::size_t memory_limit) {
   const std::string group = "/" + split, inputs_name = group + "/inputs", targets_name = group + "/targets";
   const std::string description = file->name() + ":" + group;
-  require(!file->has(group + "/tokens"), description + "/tokens",
-          "is a dataset of tokens (this version has no layers for tokens yet); give one with {} and {}", inputs_name,
-          targets_name);
   const bool has_inputs = file->has(inputs_name), has_targets = file->has(targets_name);
   if (!has_inputs && !has_targets) return nullptr;
   require(has_inputs && has_targets, file->name(), "has {} but no {}; give both", has_inputs ? inputs_name : targets_name,

@@ -10,6 +10,7 @@
 #include "core/random.hpp"
 #include "data/glyphs.hpp"
 #include "data/memory_dataset.hpp"
+#include "data/token_dataset.hpp"
 
 namespace lockstep {
 namespace {
@@ -113,6 +114,24 @@ class RandomDataset final : public DatasetWithTargets {
   std::vector<std::uint32_t> pool_;
 };
 
+/// Tokens are computed as they are read.
+class RandomTokens final : public TokenDataset {
+ public:
+  RandomTokens(Split split, std::uint64_t seed, std::int64_t examples, std::int64_t sequence_length, std::int64_t vocabulary)
+      : TokenDataset(describe_split("random", split), examples * sequence_length + 1, sequence_length),
+        random_(stream_of(seed, split, Part::inputs, 0)), vocabulary_(vocabulary) {}
+
+ private:
+  void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const override {
+    for (std::int64_t i = 0; i < count; ++i)
+      tokens[i] = static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(vocabulary_), static_cast<std::uint64_t>(first + i)));
+  }
+  bool all_below(std::int64_t limit) const override { return limit >= vocabulary_; }
+
+  RandomStream random_;
+  std::int64_t vocabulary_;
+};
+
 /// Nearly normal, of variance 1: twelve uniform numbers (Irwin and Hall), as only sums are exact
 /// everywhere.
 double nearly_normal(const RandomStream& random, std::uint64_t first) {
@@ -158,9 +177,10 @@ std::unique_ptr<Dataset> LinearDataConfig::generate(Split split, std::uint64_t s
 }
 
 std::unique_ptr<Dataset> RandomConfig::generate(Split split, std::uint64_t seed) const {
+  if (vocabulary) return std::make_unique<RandomTokens>(split, seed, size(split), *sequence_length, *vocabulary);
   const ExampleFormat format{Shape(std::span<const std::int64_t>(shape)), type == Type::u8 ? DType::u8 : DType::f32,
                              {}, DType::i32};
-  return std::make_unique<RandomDataset>(split, seed, format, random_classes(size(split), classes, split, seed));
+  return std::make_unique<RandomDataset>(split, seed, format, random_classes(size(split), classes.value_or(10), split, seed));
 }
 
 }  // namespace lockstep

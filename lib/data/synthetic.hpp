@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,13 +55,14 @@ struct LinearDataConfig : SyntheticConfig {
 /// ((3·output + feature) mod 9 − 4) / 4: −1, −0.75, …, 1 and around again.
 double linear_weight(std::int64_t output, std::int64_t feature);
 
-/// Numbers without meaning, in any shape; for benchmarks.
+/// Numbers without meaning, in any shape, or tokens (vocabulary is given); for benchmarks.
 struct RandomConfig : SyntheticConfig {
   enum class Type { f32, u8 };
 
   std::vector<std::int64_t> shape;
-  std::int64_t classes = 10;
+  std::optional<std::int64_t> classes;  ///< of other inputs than tokens; none: 10
   Type type = Type::f32;
+  std::optional<std::int64_t> vocabulary, sequence_length;  ///< of tokens
 
   void describe(Fields& fields) override;
 

@@ -26,6 +26,7 @@ OwnedTensor constants(DType dtype, const std::vector<double>& values, const char
 
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
   const std::size_t entries = normalize.mean.size();
+  validate_key(entries == 0 || !format.has_tokens(), "data.normalize", "the inputs are tokens (numbers of words, no values); remove it");
   const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
   validate_key(entries <= 1 || entries == channels, "data.normalize.mean",
                "has {} entries (the inputs have {} channels); give one for each channel, or one for all", entries, channels);
@@ -45,7 +46,7 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
       shift[c] = -normalize.mean[c] / normalize.std[c];
     }
   }
-  identity_ = entries == 0 && format.input_dtype == compute;
+  identity_ = format.has_tokens() || (entries == 0 && format.input_dtype == compute);
 
   const Shape inputs = format.input_shape.with_batch(max_batch), targets = format.target_shape.with_batch(max_batch);
   if (!kernels_run_on_host) {

@@ -11,13 +11,13 @@ namespace lockstep {
 
 /// A batch, or a piece of one, as the model reads it.
 struct DeviceBatch {
-  Tensor inputs;   // [n, input_shape…] compute type
-  Tensor targets;  // [n] i32, or [n, K] compute type
+  Tensor inputs;   // [n, input_shape…] compute type, or tokens [n, T] i32
+  Tensor targets;  // [n] or [n, T] i32, or [n, K] compute type
   std::int64_t n = 0;
 };
 
 /// Throws KeyError when `normalize` has neither one entry nor one for each channel (the last
-/// dimension of the inputs).
+/// dimension of the inputs), or has any for tokens.
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize);
 
 /// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that

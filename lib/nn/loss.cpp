@@ -15,8 +15,8 @@ class CrossEntropy final : public Loss {
   explicit CrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {}
   bool wants_classes() const override { return true; }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_example, const Tensor& sums) const override {
-    softmax_cross_entropy(space, label_smoothing_, outputs, targets, doutputs, per_example, sums);
+                const Tensor& per_example, const Tensor& sums, double gradient_scale) const override {
+    softmax_cross_entropy(space, label_smoothing_, outputs, targets, doutputs, per_example, sums, gradient_scale);
   }
 
  private:
@@ -35,8 +35,8 @@ class MeanSquaredError final : public Loss {
  public:
   bool wants_classes() const override { return false; }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_example, const Tensor& sums) const override {
-    mean_squared_error(space, outputs, targets, doutputs, per_example, sums);
+                const Tensor& per_example, const Tensor& sums, double gradient_scale) const override {
+    mean_squared_error(space, outputs, targets, doutputs, per_example, sums, gradient_scale);
   }
 };
 

@@ -13,12 +13,13 @@ namespace lockstep {
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// Whether targets are classes (i32 [n]) or values ([n, K] in the compute type).
+  /// Whether targets are classes (i32 [n], or [n, T] of sequences) or values ([n, K] in the compute type).
   virtual bool wants_classes() const = 0;
   /// Adds to sums (f64 [2]: loss, correct) and, when doutputs is not empty, stores the gradient of
-  /// the sum. per_example: f64 [n, 2] scratch.
-  virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets,
-                        const Tensor& doutputs, const Tensor& per_example, const Tensor& sums) const = 0;
+  /// the sum times `gradient_scale` (which keeps gradients of 16 bits from vanishing).
+  /// per_example: f64 [n·T, 2] scratch.
+  virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
+                        const Tensor& per_example, const Tensor& sums, double gradient_scale = 1) const = 0;
 };
 
 /// The deck's `loss` section.

@@ -1,45 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/loss.hpp"
 
+#include <Kokkos_BitManipulation.hpp>
+
 namespace lockstep {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
-template <class T>
-void softmax_cross_entropy(const ExecSpace& space, double smoothing, std::int64_t n, std::int64_t classes,
-                           const T* logits, const std::int32_t* targets, T* dlogits, double* per_example) {
-  using C = Compute<T>;
-  const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
-  const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
-  Kokkos::parallel_for("lockstep::softmax_cross_entropy::example", Range(space, 0, n),
-                       KOKKOS_LAMBDA(const std::int64_t i) {
-                         const T* const z = logits + i * classes;
-                         const std::int64_t target = targets[i];
-                         std::int64_t best = 0;
-                         for (std::int64_t k = 1; k < classes; ++k)
-                           if (z[k] > z[best]) best = k;
-                         const C largest = z[best];
-                         C sum = C(0), linear = C(0);
-                         for (std::int64_t k = 0; k < classes; ++k) {
-                           sum += Kokkos::exp(z[k] - largest);
-                           linear += (k == target ? on_target : off_target) * (z[k] - largest);
-                         }
-                         // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
-                         per_example[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
-                         per_example[2 * i + 1] = best == target ? 1.0 : 0.0;
-                         if (dlogits)
-                           for (std::int64_t k = 0; k < classes; ++k)
-                             dlogits[i * classes + k] =
-                                 T(Kokkos::exp(z[k] - largest) / sum - (k == target ? on_target : off_target));
-                       });
+/// Rows are worked on in tiles of this many numbers, and sums along a row are kept apart for each place
+/// in a tile: loops over a tile become vectors, and the order of additions depends on sizes alone.
+constexpr std::int64_t tile = 64;
+
+KOKKOS_INLINE_FUNCTION double fast_exp(double x) { return Kokkos::exp(x); }
+
+/// eˣ = 2ⁿ·eʳ, |r| ≤ ln 2 / 2, eʳ by a polynomial (Cephes' expf): within 2 units in the last place, without
+/// branches. What is below −87 gives e⁻⁸⁷ (10⁻³⁸); NaN stays NaN. For x ≤ 88.
+KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  constexpr float magic = 12582912.0f;  // 1.5·2²³: adding it rounds to a whole number, in the lowest bits
+  const float shifted = x * 1.44269504f + magic;
+  const float n = shifted - magic;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const std::uint32_t exponent = (Kokkos::bit_cast<std::uint32_t>(shifted) + 127u) << 23;
+  return p * Kokkos::bit_cast<float>(exponent);
+}
+
+KOKKOS_INLINE_FUNCTION std::int64_t tile_length(std::int64_t classes, std::int64_t first) {
+  return classes - first < tile ? classes - first : tile;
+}
+
+template <class C>
+KOKKOS_INLINE_FUNCTION C add_up_tile(C* sums) {
+  for (std::int64_t half_length = tile / 2; half_length > 0; half_length /= 2)
+    for (std::int64_t j = 0; j < half_length; ++j) sums[j] += sums[j + half_length];
+  return sums[0];
 }
 
 template <class T>
-void mean_squared_error(const ExecSpace& space, std::int64_t n, std::int64_t outputs, const T* y, const T* t,
-                        T* dy, double* per_example) {
+KOKKOS_INLINE_FUNCTION Compute<T> row_maximum(std::int64_t classes, const T* z) {
   using C = Compute<T>;
-  const C scale = C(2) / static_cast<C>(outputs);
+  C largest[tile];
+  for (std::int64_t j = 0; j < tile; ++j) largest[j] = C(z[0]);
+  for (std::int64_t k = 0; k < classes; k += tile) {
+    const std::int64_t length = tile_length(classes, k);
+    for (std::int64_t j = 0; j < length; ++j) largest[j] = C(z[k + j]) > largest[j] ? C(z[k + j]) : largest[j];
+  }
+  for (std::int64_t half_length = tile / 2; half_length > 0; half_length /= 2)
+    for (std::int64_t j = 0; j < half_length; ++j)
+      largest[j] = largest[j + half_length] > largest[j] ? largest[j + half_length] : largest[j];
+  return largest[0];
+}
+
+/// Σ (z − largest).
+template <class T>
+KOKKOS_INLINE_FUNCTION Compute<T> row_sum(std::int64_t classes, const T* z, Compute<T> largest) {
+  using C = Compute<T>;
+  C sums[tile] = {};
+  for (std::int64_t k = 0; k < classes; k += tile) {
+    const std::int64_t length = tile_length(classes, k);
+    for (std::int64_t j = 0; j < length; ++j) sums[j] += C(z[k + j]) - largest;
+  }
+  return add_up_tile(sums);
+}
+
+/// Σ exp(z − largest). Unless `e` is null it receives the exponentials, where it can hold them: 16 bits would round
+/// them before they are scaled.
+template <class T>
+KOKKOS_INLINE_FUNCTION Compute<T> exponential_sum(std::int64_t classes, const T* z, Compute<T> largest, T* e) {
+  using C = Compute<T>;
+  C sums[tile] = {}, exponentials[tile];
+  for (std::int64_t k = 0; k < classes; k += tile) {
+    const std::int64_t length = tile_length(classes, k);
+    for (std::int64_t j = 0; j < length; ++j) exponentials[j] = fast_exp(C(z[k + j]) - largest);
+    for (std::int64_t j = 0; j < length; ++j) sums[j] += exponentials[j];
+    if constexpr (!is_16_bit<T>)
+      if (e)
+        for (std::int64_t j = 0; j < length; ++j) e[k + j] = exponentials[j];
+  }
+  return add_up_tile(sums);
+}
+
+/// dz = factor · exp(z − largest) − shift; dz holds the exponentials where it can.
+template <class T>
+KOKKOS_INLINE_FUNCTION void row_gradient(std::int64_t classes, const T* z, Compute<T> largest, Compute<T> factor,
+                                         Compute<T> shift, T* dz) {
+  if constexpr (!is_16_bit<T>) {
+    for (std::int64_t k = 0; k < classes; ++k) dz[k] = factor * dz[k] - shift;
+  } else {
+    float gradient[tile];
+    for (std::int64_t k = 0; k < classes; k += tile) {
+      const std::int64_t length = tile_length(classes, k);
+      for (std::int64_t j = 0; j < length; ++j) gradient[j] = factor * fast_exp(float(z[k + j]) - largest) - shift;
+      for (std::int64_t j = 0; j < length; ++j) dz[k + j] = T(gradient[j]);
+    }
+  }
+}
+
+/// Whether the target is the first of the largest.
+template <class T>
+KOKKOS_INLINE_FUNCTION bool is_first_largest(const T* z, Compute<T> largest, std::int64_t target) {
+  if (!(Compute<T>(z[target]) == largest)) return false;
+  for (std::int64_t k = 0; k < target; ++k)
+    if (Compute<T>(z[k]) == largest) return false;
+  return true;
+}
+
+template <class T>
+void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scale, std::int64_t rows, std::int64_t classes,
+                           const T* logits, const std::int32_t* targets, T* dlogits, double* per_row) {
+  using C = Compute<T>;
+  const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
+  const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
+  const C gradient_scale = static_cast<C>(scale);
+  Kokkos::parallel_for("lockstep::softmax_cross_entropy::row", Range(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
+    const T* const z = logits + i * classes;
+    T* const dz = dlogits ? dlogits + i * classes : nullptr;
+    const std::int64_t target = targets[i];
+    const C largest = row_maximum<T>(classes, z);
+    const C sum = exponential_sum(classes, z, largest, dz);
+    // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
+    const C target_logit = C(z[target]) - largest;
+    C linear = (on_target - off_target) * target_logit;
+    if (off_target > C(0)) linear += off_target * row_sum(classes, z, largest);
+    per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
+    per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
+    if (!dz) return;
+    const C factor = gradient_scale / sum;
+    row_gradient(classes, z, largest, factor, gradient_scale * off_target, dz);
+    dz[target] = T(factor * fast_exp(target_logit) - gradient_scale * on_target);
+  });
+}
+
+template <class T>
+void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int64_t n, std::int64_t outputs, const T* y,
+                        const T* t, T* dy, double* per_example) {
+  using C = Compute<T>;
+  const C scale = static_cast<C>(gradient_scale) * C(2) / static_cast<C>(outputs);
   Kokkos::parallel_for("lockstep::mean_squared_error::example", Range(space, 0, n),
                        KOKKOS_LAMBDA(const std::int64_t i) {
                          double sum = 0;
@@ -53,12 +157,26 @@ void mean_squared_error(const ExecSpace& space, std::int64_t n, std::int64_t out
                        });
 }
 
+/// The mean over the positions of each example, in the place of its first.
+void average_positions(const ExecSpace& space, std::int64_t n, std::int64_t positions, double* per_row) {
+  Kokkos::parallel_for("lockstep::loss::positions", Range(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
+    double* const row = per_row + 2 * i * positions;
+    double loss = 0, correct = 0;
+    for (std::int64_t t = 0; t < positions; ++t) {
+      loss += row[2 * t];
+      correct += row[2 * t + 1];
+    }
+    row[0] = loss / static_cast<double>(positions);
+    row[1] = correct / static_cast<double>(positions);
+  });
+}
+
 /// Examples are summed in their order by one thread: n is small, and the result does not depend on
-/// the number of threads.
-void add_up(const ExecSpace& space, std::int64_t n, const double* per_example, double* sums) {
+/// the number of threads. Example i stands in row i · stride.
+void add_up(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_example, double* sums) {
   Kokkos::parallel_for("lockstep::loss::sum", Range(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
     double sum = sums[column];
-    for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i + column];
+    for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i * stride + column];
     sums[column] = sum;
   });
 }
@@ -67,24 +185,28 @@ void add_up(const ExecSpace& space, std::int64_t n, const double* per_example, d
 
 void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_example,
-                           const Tensor& sums) {
-  const std::int64_t n = logits.shape[0];
+                           const Tensor& sums, double gradient_scale) {
+  const std::int64_t n = logits.shape[0], classes = logits.shape[-1];
+  const std::int64_t positions = logits.shape.rank() == 3 ? logits.shape[1] : 1;
+  assert(targets.count() == n * positions && per_example.count() >= 2 * n * positions);
+  const double scale = gradient_scale / static_cast<double>(positions);
   dispatch_float(logits.dtype, [&]<class T>(T) {
-    softmax_cross_entropy<T>(space, label_smoothing, n, logits.shape[1], logits.as<T>(),
+    softmax_cross_entropy<T>(space, label_smoothing, scale, n * positions, classes, logits.as<T>(),
                              targets.as<std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr,
                              per_example.as<double>());
   });
-  add_up(space, n, per_example.as<double>(), sums.as<double>());
+  if (positions > 1) average_positions(space, n, positions, per_example.as<double>());
+  add_up(space, n, positions, per_example.as<double>(), sums.as<double>());
 }
 
 void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets,
-                        const Tensor& doutputs, const Tensor& per_example, const Tensor& sums) {
+                        const Tensor& doutputs, const Tensor& per_example, const Tensor& sums, double gradient_scale) {
   const std::int64_t n = outputs.shape[0];
   dispatch_float(outputs.dtype, [&]<class T>(T) {
-    mean_squared_error<T>(space, n, outputs.shape[1], outputs.as<T>(), targets.as<T>(),
+    mean_squared_error<T>(space, gradient_scale, n, outputs.shape[1], outputs.as<T>(), targets.as<T>(),
                           doutputs ? doutputs.as<T>() : nullptr, per_example.as<double>());
   });
-  add_up(space, n, per_example.as<double>(), sums.as<double>());
+  add_up(space, n, 1, per_example.as<double>(), sums.as<double>());
 }
 
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/reduction.hpp"
 
+#include <Kokkos_BitManipulation.hpp>
+
 namespace lockstep {
 namespace {
 
@@ -29,25 +31,60 @@ void block_sums(const ExecSpace& space, std::int64_t count, const T* x, double* 
                        });
 }
 
-void add_up(const ExecSpace& space, std::int64_t blocks, double* sums) {
+void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, double* result) {
   using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for("lockstep::sum_of_squares::total", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
     double total = 0;
     for (std::int64_t b = 0; b < blocks; ++b) total += sums[b];
-    sums[0] = total;
+    result[0] = total;
   });
+}
+
+/// Elements that one index of a counting kernel looks at: many on hosts, where a loop over them is
+/// vectors; one on devices, where neighbouring threads then read neighbours.
+constexpr std::int64_t counted_at_once = kernels_run_on_host ? block : 1;
+
+/// The exponent's bits are all set.
+KOKKOS_INLINE_FUNCTION bool is_nonfinite(float x) { return (Kokkos::bit_cast<std::uint32_t>(x) & 0x7F800000u) == 0x7F800000u; }
+KOKKOS_INLINE_FUNCTION bool is_nonfinite(double x) {
+  constexpr std::uint64_t exponent = 0x7FF0000000000000u;
+  return (Kokkos::bit_cast<std::uint64_t>(x) & exponent) == exponent;
+}
+
+template <class T>
+void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, double* result) {
+  using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+  const std::int64_t groups = (count + counted_at_once - 1) / counted_at_once;
+  const Kokkos::View<double, MemorySpace, Kokkos::MemoryUnmanaged> total(result);
+  // Whole numbers below 2⁵³: their sum is the same in any order.
+  Kokkos::parallel_reduce("lockstep::count_nonfinite", Range(space, 0, groups), KOKKOS_LAMBDA(const std::int64_t group, double& sum) {
+    const std::int64_t first = group * counted_at_once;
+    const std::int64_t end = first + counted_at_once < count ? first + counted_at_once : count;
+    int found = 0;
+    for (std::int64_t i = first; i < end; ++i) found += is_nonfinite(x[i]) ? 1 : 0;
+    sum += found;
+  }, total);
 }
 
 }  // namespace
 
 std::int64_t sum_of_squares_scratch(std::int64_t count) { return blocks_in(count) > 0 ? blocks_in(count) : 1; }
 
-double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch) {
+void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result) {
   dispatch_master(x.dtype, [&]<class T>(T) { block_sums<T>(space, x.count(), x.as<T>(), scratch.as<double>()); });
-  add_up(space, blocks_in(x.count()), scratch.as<double>());
+  add_up(space, blocks_in(x.count()), scratch.as<double>(), result.as<double>());
+}
+
+double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch) {
+  const Tensor result{scratch.data, DType::f64, {1}};
+  sum_of_squares(space, x, scratch, result);
   double total = 0;
-  copy_to_host(space, {scratch.data, DType::f64, {1}}, &total);
+  copy_to_host(space, result, &total);
   return total;
+}
+
+void count_nonfinite(const ExecSpace& space, const Tensor& x, const Tensor& result) {
+  dispatch_master(x.dtype, [&]<class T>(T) { count_nonfinite<T>(space, x.count(), x.as<T>(), result.as<double>()); });
 }
 
 }  // namespace lockstep

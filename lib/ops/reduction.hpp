@@ -5,9 +5,14 @@
 
 namespace lockstep {
 
-/// Σ x², accumulated in f64, in an order that does not depend on the number of threads. Waits for
-/// the result. `scratch`: f64 [sum_of_squares_scratch(x.count())].
+/// Σ x², accumulated in f64, in an order that does not depend on the number of threads; stays in the
+/// step's memory as `result` (f64 [1]). `scratch`: f64 [sum_of_squares_scratch(x.count())].
+void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result);
+/// The same for the host; waits.
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch);
 std::int64_t sum_of_squares_scratch(std::int64_t count);
+
+/// How many numbers of x are infinite or NaN, as `result` (f64 [1]) in the step's memory.
+void count_nonfinite(const ExecSpace& space, const Tensor& x, const Tensor& result);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/optimizer.hpp"
 
+#include "optim/adamw.hpp"
 #include "optim/sgd.hpp"
 
 namespace lockstep {
@@ -8,9 +9,19 @@ namespace {
 
 constexpr Alternative optimizers[] = {
     {"sgd", "Stochastic gradient descent with momentum, PyTorch's formula", make_config<SgdConfig>},
+    {"adamw", "Adam with decoupled weight decay, PyTorch's formula", make_config<AdamWConfig>},
 };
 
+const OptimizerOptions& options_of(const OptimizerConfig& config) {
+  return dynamic_cast<const OptimizerOptions&>(*config.options);
+}
+
 }  // namespace
+
+void OptimizerOptions::describe(Fields& fields) {
+  fields.number("learning_rate", learning_rate, not_negative, "size of a step");
+  fields.number("clip_norm", clip_norm, not_negative, "largest norm of the gradient: a longer one is scaled down to it (0: off)");
+}
 
 OptimizerConfig::OptimizerConfig() : options(std::make_shared<SgdConfig>()) {}
 
@@ -18,14 +29,14 @@ void OptimizerConfig::describe(Fields& fields) {
   fields.one_of("type", type, options, optimizers, "how gradients become steps");
 }
 
-double OptimizerConfig::learning_rate() const { return dynamic_cast<const OptimizerOptions&>(*options).learning_rate; }
+double OptimizerConfig::learning_rate() const { return options_of(*this).learning_rate; }
 
-std::vector<std::string> OptimizerConfig::state_names() const {
-  return dynamic_cast<const OptimizerOptions&>(*options).state_names();
-}
+double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; }
+
+std::vector<std::string> OptimizerConfig::state_names() const { return options_of(*this).state_names(); }
 
 std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters) const {
-  return dynamic_cast<const OptimizerOptions&>(*options).make(parameters);
+  return options_of(*this).make(parameters);
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,21 +11,37 @@
 
 namespace lockstep {
 
-/// Turns summed gradients into new parameters. Its state lies in flat buffers laid out as the
-/// ParameterBuffer, so that a step is one kernel and a checkpoint treats state as it does parameters.
+/// How far a step goes.
+struct StepSize {
+  double learning_rate = 0;
+  std::int64_t number = 1;  ///< of the steps that this optimizer has taken, this one included
+  Tensor gradient_scale;    ///< f64 [1] in the step's memory: times the summed gradients it is the gradient of the mean loss
+};
+
+/// Turns summed gradients into new parameters, and into their 16-bit copy where there is one. Its
+/// state lies in flat buffers laid out as ParameterBuffer::trained_values, so that a step is one
+/// kernel and a checkpoint treats state as it does parameters.
 class Optimizer {
  public:
   struct State {
     std::string name;  ///< "velocity"
-    Tensor values;     ///< flat, as ParameterBuffer::values()
+    Tensor values;     ///< flat, as ParameterBuffer::trained_values()
   };
 
   virtual ~Optimizer() = default;
 
-  /// One step; `gradient_scale` · gradients is the gradient of the mean loss (1 / global examples).
-  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate,
-                    double gradient_scale) = 0;
+  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) = 0;
   virtual const std::vector<State>& states() const = 0;
+};
+
+/// Keys that every optimizer has.
+struct OptimizerOptions : Config {
+  double learning_rate = 0.1;
+  double clip_norm = 0;
+
+  void describe(Fields& fields) override;
+  virtual std::vector<std::string> state_names() const = 0;
+  virtual std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const = 0;
 };
 
 /// The deck's `optimizer` section.
@@ -35,6 +52,7 @@ struct OptimizerConfig : Config {
   OptimizerConfig();
   void describe(Fields& fields) override;
   double learning_rate() const;
+  double clip_norm() const;  ///< 0: off
   /// Of the flat buffers that it keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const;

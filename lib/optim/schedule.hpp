@@ -9,18 +9,20 @@
 
 namespace lockstep {
 
-/// The deck's `schedule` section: the learning rate as a function of the step alone, so that a
-/// resumed run needs no more than its step.
+/// The deck's `schedule` section: the learning rate as a function of the step and of the deck alone,
+/// so that a resumed run needs no more than its step.
 struct ScheduleConfig : Config {
-  enum class Type { constant };
+  enum class Type { constant, cosine };
   Type type = Type::constant;
   std::int64_t warmup_steps = 0;
+  double final_fraction = 0;
 
   void describe(Fields& fields) override;
 
-  /// Factor of the optimizer's learning rate in step `step`, from 0: rises linearly to 1 over the
-  /// warm-up (Goyal et al., "Accurate, large minibatch SGD", 2017).
-  double factor(std::int64_t step) const;
+  /// Factor of the optimizer's learning rate in step `step`, from 0, of `total_steps`: rises linearly
+  /// to 1 over the warm-up (Goyal et al., "Accurate, large minibatch SGD", 2017), and then stays there
+  /// or falls to final_fraction along half a cosine (Loshchilov & Hutter, "SGDR", 2017).
+  double factor(std::int64_t step, std::int64_t total_steps) const;
 };
 
 }  // namespace lockstep

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/sgd.hpp"
 
+#include "optim/step_kernel.hpp"
+
 namespace lockstep {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
-template <class T>
-void plain_step(const ExecSpace& space, std::int64_t count, T rate, T scale, T decay, const T* gradient, T* p) {
-  Kokkos::parallel_for("lockstep::sgd::step", Range(space, 0, count),
-                       KOKKOS_LAMBDA(const std::int64_t i) { p[i] -= rate * (scale * gradient[i] + decay * p[i]); });
+template <class T, class Copy>
+void plain_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay,
+                const T* gradient, T* p, Copy* copy) {
+  Kokkos::parallel_for("lockstep::sgd::step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+    const T scale = static_cast<T>(*gradient_scale);
+    store_parameter(i, p[i] - rate * (scale * gradient[i] + decay * p[i]), p, copy);
+  });
 }
 
-template <class T>
-void momentum_step(const ExecSpace& space, std::int64_t count, T rate, T scale, T decay, T momentum, bool nesterov,
-                   const T* gradient, T* velocity, T* p) {
+template <class T, class Copy>
+void momentum_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay, T momentum,
+                   bool nesterov, const T* gradient, T* velocity, T* p, Copy* copy) {
   // Of the gradient, Nesterov's step takes once more; without it none.
   const T gradient_part = nesterov ? T(1) : T(0);
   const T velocity_part = nesterov ? momentum : T(1);
   Kokkos::parallel_for("lockstep::sgd::momentum_step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    const T g = scale * gradient[i] + decay * p[i];
+    const T g = static_cast<T>(*gradient_scale) * gradient[i] + decay * p[i];
     const T v = momentum * velocity[i] + g;
     velocity[i] = v;
-    p[i] -= rate * (gradient_part * g + velocity_part * v);
+    store_parameter(i, p[i] - rate * (gradient_part * g + velocity_part * v), p, copy);
   });
 }
 
 }  // namespace
-
-void OptimizerOptions::describe(Fields& fields) {
-  fields.number("learning_rate", learning_rate, not_negative, "size of a step");
-}
 
 void SgdConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
@@ -51,20 +52,21 @@ std::unique_ptr<Optimizer> SgdConfig::make(const ParameterBuffer& parameters) co
 
 Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : config_(config) {
   if (config.momentum == 0) return;
-  velocity_ = Buffer("lockstep::velocity", parameters.values().bytes());
-  states_.push_back({config.state_names()[0], velocity_.tensor(0, parameters.dtype(), {parameters.size()})});
+  velocity_ = Buffer("lockstep::velocity", parameters.trained_values().bytes());
+  states_.push_back({config.state_names()[0], velocity_.tensor(0, parameters.dtype(), {parameters.trained_size()})});
 }
 
-void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate, double gradient_scale) {
-  const Tensor values = parameters.values(), gradients = parameters.gradients();
-  dispatch_master(values.dtype, [&]<class T>(T) {
-    const T rate = static_cast<T>(learning_rate), scale = static_cast<T>(gradient_scale);
-    const T decay = static_cast<T>(config_.weight_decay), momentum = static_cast<T>(config_.momentum);
+void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) {
+  const Tensor values = parameters.trained_values(), gradients = parameters.trained_gradients();
+  const double* scale = size.gradient_scale.as<double>();
+  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copy) {
+    const T rate = static_cast<T>(size.learning_rate), decay = static_cast<T>(config_.weight_decay);
+    const T momentum = static_cast<T>(config_.momentum);
     if (states_.empty())
-      plain_step<T>(space, values.count(), rate, scale, decay, gradients.as<T>(), values.as<T>());
+      plain_step<T>(space, values.count(), rate, scale, decay, gradients.as<T>(), values.as<T>(), copy);
     else
       momentum_step<T>(space, values.count(), rate, scale, decay, momentum, config_.nesterov, gradients.as<T>(),
-                       states_[0].values.as<T>(), values.as<T>());
+                       states_[0].values.as<T>(), values.as<T>(), copy);
   });
 }
 

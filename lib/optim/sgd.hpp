@@ -5,15 +5,6 @@
 
 namespace lockstep {
 
-/// Keys that every optimizer has.
-struct OptimizerOptions : Config {
-  double learning_rate = 0.1;
-
-  void describe(Fields& fields) override;
-  virtual std::vector<std::string> state_names() const = 0;
-  virtual std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const = 0;
-};
-
 struct SgdConfig : OptimizerOptions {
   double momentum = 0;
   bool nesterov = false;
@@ -31,8 +22,7 @@ class Sgd final : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const ParameterBuffer& parameters);
 
-  void step(const ExecSpace& space, ParameterBuffer& parameters, double learning_rate,
-            double gradient_scale) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) override;
   const std::vector<State>& states() const override { return states_; }
 
  private:

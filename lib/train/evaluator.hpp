@@ -15,18 +15,23 @@ namespace lockstep {
 /// Means over examples.
 struct Metrics {
   double loss = 0;
-  std::optional<double> accuracy;  ///< of classes only
+  std::optional<double> accuracy;  ///< of classes only; of a sequence: the fraction of its tokens
 };
+
+/// Vectors in one example's output, each of which the loss looks at by itself: T for [T, K].
+inline std::int64_t positions_in(const Shape& output) { return output.count() / output[-1]; }
 
 /// Sums of a batch's metrics in the step's memory, and what the loss needs to make them.
 class MetricSums {
  public:
-  explicit MetricSums(std::int64_t max_batch)
-      : per_example_("lockstep::loss_per_example", DType::f64, {max_batch, 2}), sums_("lockstep::loss_sums", DType::f64, {2}) {}
+  /// `rows`: most examples × positions_in(the model's output) at once.
+  explicit MetricSums(std::int64_t rows)
+      : per_example_("lockstep::loss_per_example", DType::f64, {rows, 2}), sums_("lockstep::loss_sums", DType::f64, {2}) {}
 
   void clear(const ExecSpace& space) { fill_zero(space, sums_.get()); }
-  void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs) {
-    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get());
+  void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
+           double gradient_scale = 1) {
+    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale);
   }
   /// Means over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/experiment.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "train/run_state.hpp"
@@ -15,8 +16,31 @@ void check_inputs(const Dataset& data, const Shape& wanted) {
            data.description(), to_string(given), to_string(wanted));
 }
 
+/// Tokens must be read as such, and nothing else.
+void check_tokens(const Dataset& data, const Graph& graph) {
+  const bool tokens = data.format().has_tokens();
+  for (const GraphNode& node : graph.nodes()) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), GraphNode::data) == node.inputs.end()) continue;
+    const std::int64_t words = node.layer->vocabulary();
+    validate_key(!tokens || words > 0, "model", "layer '{}' reads numbers ({} holds tokens); begin with an embedding", node.name,
+                 data.description());
+    validate(tokens || words == 0, ExitStatus::bad_data,
+             "{}: holds no tokens, but layer '{}' reads them; use data with tokens (`lockstep import text`), or begin with another layer",
+             data.description(), node.name);
+    if (tokens) data.check_tokens(words);
+  }
+}
+
 void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   const ExampleFormat& format = data.format();
+  if (format.has_tokens()) {
+    validate_key(loss.wants_classes(), "loss.type", "mse reads values ({} holds tokens); use cross_entropy", data.description());
+    validate_key(output.rank() == 2 && output[0] == format.target_shape[0], "model",
+                 "its output is {} (each of the {} tokens needs a vector); end with a linear layer", to_string(output),
+                 format.target_shape[0]);
+    data.check_classes(output[1]);
+    return;
+  }
   validate_key(output.rank() == 1, "model", "its output is {} (the loss reads vectors); end with a flatten or linear layer",
                to_string(output));
   if (loss.wants_classes()) {
@@ -42,6 +66,7 @@ Experiment open(const RunConfig& config) {
   for (const Dataset* split : {data.train.get(), data.validation.get()})
     if (split) {
       check_inputs(*split, input);
+      check_tokens(*split, graph);
       check_targets(*split, *loss, graph.output_shape());
     }
   const ExampleFormat& format = data.train->format();
@@ -85,10 +110,9 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Co
     batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data.validation->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(experiment.graph), batch, Purpose::inference));
-    const ParameterBuffer& parameters = model->parameters();
-    restore_parameters(space, read_parameters(file), "/model", file, parameters, parameters.values());
+    restore_parameters(space, read_parameters(file), file, model->parameters());
     uploader.emplace(data.validation->format(), config.data.normalize, config.dtype(), batch);
-    sums.emplace(batch);
+    sums.emplace(batch * positions_in(model->graph().output_shape()));
   });
   return evaluate(space, comm, *model, *loss, *data.validation, *uploader, *sums, batch);
 }

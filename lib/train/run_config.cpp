@@ -37,6 +37,18 @@ void CheckpointOptions::describe(Fields& fields) {
   fields.integer("keep", keep, not_negative, "newest checkpoints that are kept (0: all)");
 }
 
+void PrecisionOptions::describe(Fields& fields) {
+  fields.choice("compute", compute, precision_names, "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
+  fields.optional_section(
+      "loss_scale", has_loss_scale, [this](Fields& section) { loss_scale.describe(section); },
+      "multiplies the loss, so that small gradients do not vanish, by a factor that adapts itself (on for fp16 in any case)");
+}
+
+DType RunConfig::dtype() const {
+  static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
+  return types[static_cast<std::size_t>(precision.compute)];
+}
+
 void RunConfig::describe(Fields& fields) {
   fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
   fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
@@ -45,10 +57,7 @@ void RunConfig::describe(Fields& fields) {
   fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");
   fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
   fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");
-  fields.section("precision", [&](Fields& f) {
-    static constexpr std::string_view types[] = {"fp32", "fp64"};
-    f.choice("compute", precision, types, "numbers that the network computes with");
-  }, "Numbers");
+  fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Numbers");
   fields.section("parallel", [&](Fields& f) { parallel.describe(f); }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");

@@ -9,6 +9,7 @@
 #include "nn/loss.hpp"
 #include "nn/model_config.hpp"
 #include "ops/provider.hpp"
+#include "optim/loss_scaler.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 
@@ -49,7 +50,18 @@ struct CheckpointOptions {
   void describe(Fields& fields);
 };
 
-enum class Precision { fp32, fp64 };
+enum class Precision { fp32, bf16, fp16, fp64 };
+inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16", "fp64"};
+
+struct PrecisionOptions {
+  Precision compute = Precision::fp32;
+  bool has_loss_scale = false;
+  LossScaleConfig loss_scale;
+
+  /// Gradients in fp16 vanish without.
+  bool scales_loss() const { return has_loss_scale || compute == Precision::fp16; }
+  void describe(Fields& fields);
+};
 
 /// A whole deck.
 struct RunConfig : Config {
@@ -60,7 +72,7 @@ struct RunConfig : Config {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   BatchOptions batch;
-  Precision precision = Precision::fp32;
+  PrecisionOptions precision;
   ParallelConfig parallel;
   ProvidersConfig providers;
   CheckpointOptions checkpoint;
@@ -68,7 +80,7 @@ struct RunConfig : Config {
   DeckNode source;  ///< what it was read from; complaints name its lines
 
   void describe(Fields& fields) override;
-  DType dtype() const { return precision == Precision::fp64 ? DType::f64 : DType::f32; }
+  DType dtype() const;  ///< of activations
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "train/build_info.hpp"
@@ -12,12 +13,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void append_arrays(const ExecSpace& space, const std::string& prefix, const ParameterBuffer& layout, const Tensor& flat,
+/// Those that optimizers keep states of.
+std::vector<Parameter> trained_ones(const std::vector<Parameter>& parameters) {
+  std::vector<Parameter> trained;
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(trained),
+               [](const Parameter& parameter) { return parameter.kind == ParameterSpec::Kind::trained; });
+  return trained;
+}
+
+/// `flat` holds `layout`.
+void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat,
                    std::vector<NamedArray>& arrays) {
   std::vector<std::byte> host(flat.bytes());
   copy_to_host(space, flat, host.data());
   const std::size_t element = size_of(flat.dtype);
-  for (const auto& parameter : layout.parameters()) {
+  for (const auto& parameter : layout) {
     const auto first = host.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parameter.range.first) * element);
     const auto last = first + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parameter.range.count) * element);
     arrays.push_back({prefix + "/" + parameter.name, flat.dtype, parameter.shape, {first, last}});
@@ -43,6 +53,17 @@ const NamedArray* find(const std::vector<NamedArray>& arrays, const std::string&
   return found == arrays.end() ? nullptr : &*found;
 }
 
+/// `flat` holds `layout`.
+void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
+             const std::vector<Parameter>& layout, const Tensor& flat) {
+  check_arrays(arrays, prefix, file, layout);
+  std::vector<std::byte> host(flat.bytes());
+  for (const auto& parameter : layout)
+    convert(*find(arrays, prefix + "/" + parameter.name), flat.dtype,
+            host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
+  copy_from_host(space, host.data(), flat);
+}
+
 }  // namespace
 
 RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
@@ -50,6 +71,7 @@ RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
   if (config.run.has_target)
     state.target = fmt::format("{} {}", config.run.target_metric == RunOptions::Metric::validation_loss ? "validation_loss" : "validation_accuracy",
                                config.run.target_value);
+  state.loss_scaler = LossScaler(config.precision.loss_scale).state();
   state.seed = config.run.seed;
   state.global_batch = config.batch.global;
   state.dataset_size = dataset_size;
@@ -61,9 +83,10 @@ RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
                            const ParameterBuffer& parameters, const Optimizer& optimizer) {
   Checkpoint checkpoint;
-  append_arrays(space, "/model", parameters, parameters.values(), checkpoint.arrays);
+  append_arrays(space, "/model", parameters.parameters(), parameters.values(), checkpoint.arrays);
+  const auto trained = trained_ones(parameters.parameters());
   for (const auto& optimizer_state : optimizer.states())
-    append_arrays(space, "/optimizer/" + optimizer_state.name, parameters, optimizer_state.values, checkpoint.arrays);
+    append_arrays(space, "/optimizer/" + optimizer_state.name, trained, optimizer_state.values, checkpoint.arrays);
   const Json json = {{"step", state.step},
                      {"epoch", state.position.epoch},
                      {"next_example", state.position.next},
@@ -71,6 +94,10 @@ Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const 
                      {"metrics_rows", state.metrics_rows},
                      {"target_reached", state.target_reached},
                      {"target", state.target},
+                     {"loss_scale",
+                      {{"scale", state.loss_scaler.scale},
+                       {"good_steps", state.loss_scaler.good_steps},
+                       {"hysteresis_left", state.loss_scaler.hysteresis_left}}},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
@@ -90,6 +117,8 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
     state.metrics_rows = json.at("metrics_rows");
     state.target_reached = json.at("target_reached");
     state.target = json.at("target");
+    const Json& scaler = json.at("loss_scale");
+    state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
     state.seed = json.at("seed");
     state.global_batch = json.at("global_batch");
     state.dataset_size = json.at("dataset_size");
@@ -136,7 +165,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_arrays(checkpoint.arrays, "/model", file, parameters);
   const auto states = config.optimizer.state_names();
-  for (const auto& state : states) check_arrays(checkpoint.arrays, "/optimizer/" + state, file, parameters);
+  for (const auto& state : states) check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_ones(parameters));
   for (const auto& array : checkpoint.arrays)
     validate(array.name.rfind("/optimizer/", 0) != 0 ||
                  std::any_of(states.begin(), states.end(), [&](const auto& state) { return array.name.rfind("/optimizer/" + state + "/", 0) == 0; }),
@@ -144,14 +173,15 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
              "or start from the parameters alone with model.weights", file, array.name);
 }
 
-void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
-                        const std::string& file, const ParameterBuffer& layout, const Tensor& flat) {
-  check_arrays(arrays, prefix, file, layout.parameters());
-  std::vector<std::byte> host(flat.bytes());
-  for (const auto& parameter : layout.parameters())
-    convert(*find(arrays, prefix + "/" + parameter.name), flat.dtype,
-            host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
-  copy_from_host(space, host.data(), flat);
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file, ParameterBuffer& parameters) {
+  restore(space, arrays, "/model", file, parameters.parameters(), parameters.values());
+  parameters.round(space);
+}
+
+void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
+                       const ParameterBuffer& parameters, const Optimizer& optimizer) {
+  const auto trained = trained_ones(parameters.parameters());
+  for (const auto& state : optimizer.states()) restore(space, arrays, "/optimizer/" + state.name, file, trained, state.values);
 }
 
 }  // namespace lockstep

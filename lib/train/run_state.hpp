@@ -14,7 +14,7 @@
 namespace lockstep {
 
 /// What a checkpoint remembers beside arrays. Random numbers are functions of seed and step
-/// (core/random.hpp) and the learning rate is one of the step, so these are their whole state.
+/// (core/random.hpp) and the learning rate is one of the step and the deck, so these are their whole state.
 struct RunState {
   std::int64_t step = 0;  ///< steps done
   SamplerPosition position;
@@ -22,6 +22,7 @@ struct RunState {
   std::int64_t metrics_rows = 0;
   bool target_reached = false;
   std::string target;  ///< that it was: "validation_accuracy 0.98"
+  LossScaler::State loss_scaler;
 
   // What decides on the order of the examples.
   std::int64_t seed = 0;
@@ -34,7 +35,7 @@ struct RunState {
 /// The state of a run of this deck before its first step.
 RunState first_state(const RunConfig& config, std::int64_t dataset_size);
 
-/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>; texts "state", "deck", "build".
+/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); texts "state", "deck", "build".
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
                            const ParameterBuffer& parameters, const Optimizer& optimizer);
 
@@ -50,8 +51,11 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
                   const std::vector<Parameter>& parameters);
 
-/// Copies arrays that pass check_arrays into parameters. Values of fp32 files go into fp64 models and the reverse.
-void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
-                        const std::string& file, const ParameterBuffer& layout, const Tensor& flat);
+/// Copies the arrays below /model, which must pass check_arrays, into parameters. Values of fp32 files go into
+/// fp64 models and the reverse.
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file, ParameterBuffer& parameters);
+/// The same for /optimizer.
+void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
+                       const ParameterBuffer& parameters, const Optimizer& optimizer);
 
 }  // namespace lockstep

@@ -45,8 +45,11 @@ void Trainer::train_step() {
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
-    const double learning_rate = config_.optimizer.learning_rate() * config_.schedule.factor(state_.step);
-    optimizer_->step(space_, model_->parameters(), learning_rate, 1.0 / static_cast<double>(batch->plan.global_examples));
+    ParameterBuffer& parameters = model_->parameters();
+    const double factor = 1.0 / static_cast<double>(batch->plan.global_examples);
+    optimizer_->step(space_, parameters, {.learning_rate = learning_rate(state_.step),
+                                          .number = state_.step + 1,
+                                          .gradient_scale = gradient_scale_->compute(space_, parameters, factor)});
   }
   examples_in_step_ = batch->plan.global_examples;
   examples_done_ += examples_in_step_;
@@ -114,8 +117,9 @@ void Trainer::start(Graph graph) {
     optimizer_ = config_.optimizer.make(parameters);
     reducer_ = std::make_unique<GradientReducer>(comm_, config_.parallel, parameters.gradients());
     uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
-    sums_ = std::make_unique<MetricSums>(piece_);
-    norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64, {sum_of_squares_scratch(parameters.size())});
+    gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
+    sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
+    norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64, {sum_of_squares_scratch(parameters.trained_size())});
   });
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
@@ -123,9 +127,10 @@ void Trainer::start(Graph graph) {
   comm_.together([&] {
     if (comm_.is_root()) open_folder();
   });
-  double resumed[6] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
+  double resumed[9] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
                        static_cast<double>(state_.position.next), static_cast<double>(state_.evaluated_step),
-                       state_.target_reached ? 1.0 : 0.0, complete_ ? 1.0 : 0.0};
+                       state_.target_reached ? 1.0 : 0.0, complete_ ? 1.0 : 0.0, state_.loss_scaler.scale,
+                       static_cast<double>(state_.loss_scaler.good_steps), static_cast<double>(state_.loss_scaler.hysteresis_left)};
   if (!comm_.is_root()) std::fill(std::begin(resumed), std::end(resumed), 0.0);
   comm_.sum(resumed);
   state_.step = static_cast<std::int64_t>(resumed[0]);
@@ -133,7 +138,9 @@ void Trainer::start(Graph graph) {
   state_.evaluated_step = static_cast<std::int64_t>(resumed[3]);
   state_.target_reached = resumed[4] != 0;
   complete_ = resumed[5] != 0;
+  state_.loss_scaler = {static_cast<float>(resumed[6]), static_cast<std::int64_t>(resumed[7]), static_cast<std::int64_t>(resumed[8])};
   comm_.broadcast(space_, model_->parameters().values());
+  model_->parameters().round(space_);
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
   comm_.together([&] { make_loader(); });
 }
@@ -156,11 +163,10 @@ void Trainer::open_folder() {
 
 void Trainer::resume(const Checkpoint& checkpoint) {
   const std::string& file = folder_.resumed_from();
-  const ParameterBuffer& parameters = model_->parameters();
+  ParameterBuffer& parameters = model_->parameters();
   with_positions(config_.source, [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
-  restore_parameters(space_, checkpoint.arrays, "/model", file, parameters, parameters.values());
-  for (const auto& optimizer_state : optimizer_->states())
-    restore_parameters(space_, checkpoint.arrays, "/optimizer/" + optimizer_state.name, file, parameters, optimizer_state.values);
+  restore_parameters(space_, checkpoint.arrays, file, parameters);
+  restore_optimizer(space_, checkpoint.arrays, file, parameters, *optimizer_);
   const std::string target = state_.target;
   state_ = state_of(checkpoint, file);
   state_.target_reached = state_.target_reached && state_.target == target;  // another target is not reached yet
@@ -170,8 +176,7 @@ void Trainer::resume(const Checkpoint& checkpoint) {
 
 void Trainer::load_starting_weights() {
   if (config_.model.weights.empty()) return;
-  const ParameterBuffer& parameters = model_->parameters();
-  restore_parameters(space_, read_parameters(config_.model.weights), "/model", config_.model.weights, parameters, parameters.values());
+  restore_parameters(space_, read_parameters(config_.model.weights), config_.model.weights, model_->parameters());
 }
 
 void Trainer::make_loader() {
@@ -193,6 +198,10 @@ std::int64_t Trainer::total_steps() const {
   const std::int64_t endless = std::numeric_limits<std::int64_t>::max();
   return std::min(config_.run.steps.value_or(endless),
                   config_.run.epochs ? *config_.run.epochs * steps_per_epoch : endless);
+}
+
+double Trainer::learning_rate(std::int64_t step) const {
+  return config_.optimizer.learning_rate() * config_.schedule.factor(step, total_steps());
 }
 
 bool Trainer::finished() const {
@@ -232,8 +241,8 @@ Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, ex
 
 /// Of train_metrics_, which are those of this step.
 void Trainer::log_step() {
-  const double weights = sum_of_squares(space_, model_->parameters().values(), norm_scratch_.get());
-  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().gradients(), norm_scratch_.get())) /
+  const double weights = sum_of_squares(space_, model_->parameters().trained_values(), norm_scratch_.get());
+  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) /
                       static_cast<double>(examples_in_step_);
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
   if (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm) || !std::isfinite(weights))
@@ -244,7 +253,7 @@ void Trainer::log_step() {
   logged_seconds_ = step_times_.total();
   logged_examples_ = examples_done_;
   logged_steps_ = step_times_.count();
-  const double learning_rate = config_.optimizer.learning_rate() * config_.schedule.factor(state_.step - 1);
+  const double learning_rate = this->learning_rate(state_.step - 1);
   const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() / static_cast<double>(step_times_.count());
   const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
   if (metrics_file_)
@@ -320,7 +329,7 @@ void Trainer::log_banner() const {
   const std::int64_t steps = total_steps();
   log("{}: {} parameters, {} training examples, batch {} = {} rank{} × {}, {}, {} with {} thread{} a rank, {} steps", config_.run.name,
       model_->graph().parameter_count(), data_.train->size(), config_.batch.global, comm_.size(),
-      comm_.size() == 1 ? "" : "s", share_, config_.precision == Precision::fp64 ? "fp64" : "fp32", ExecSpace::name(),
+      comm_.size() == 1 ? "" : "s", share_, precision_names[static_cast<std::size_t>(config_.precision.compute)], ExecSpace::name(),
       ExecSpace().concurrency(), ExecSpace().concurrency() == 1 ? "" : "s", steps);
   if (!folder_.resumed_from().empty() && !finished())
     log("goes on from {} at step {}", folder_.resumed_from(), state_.step);

@@ -11,6 +11,7 @@
 #include "comm/gradient_reducer.hpp"
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
+#include "optim/gradient_scale.hpp"
 #include "train/evaluator.hpp"
 #include "train/experiment.hpp"
 #include "train/metrics_file.hpp"
@@ -52,6 +53,7 @@ class Trainer {
 
   bool finished() const;
   std::int64_t total_steps() const;
+  double learning_rate(std::int64_t step) const;
   void after_step(double seconds);
   void log_step();
   void evaluate_and_log();
@@ -72,6 +74,7 @@ class Trainer {
   std::int64_t piece_ = 0;  ///< most of them computed at once
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<GradientScale> gradient_scale_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;

@@ -181,7 +181,40 @@ def make_optimizers():
             p.grad = tensor(301 + step, (23,)) / 16  # a sum over 16 examples, divided
             optimizer.step()
         cases.append({"options": options, "p": numbers(p)})
+    clipped = [("sgd", {"momentum": 0.9}, 0.05), ("sgd", {}, 1000.0), ("adamw", {}, 0.05)]
+    adamw = [{}, {"betas": [0.8, 0.95]}, {"betas": [0.3, 0.5], "epsilon": 1e-3}, {"weight_decay": 0.0}, {"weight_decay": 0.5, "epsilon": 1e-4}]
+    for type, options, clip_norm in [("adamw", options, 0.0) for options in adamw] + clipped:
+        p = tensor(300, (23,)).requires_grad_()
+        given = {{"epsilon": "eps"}.get(key, key): value for key, value in options.items()}
+        optimizer = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[type]([p], lr=0.1, **given)
+        for step in range(10):
+            p.grad = tensor(301 + step, (23,)) / 16
+            if clip_norm > 0:
+                torch.nn.utils.clip_grad_norm_([p], clip_norm)
+            optimizer.step()
+        cases.append({"type": type, "options": options, "clip_norm": clip_norm, "p": numbers(p)})
     save("optimizers.json", cases)
+
+
+def make_scalers():
+    """The scale after each of 200 steps, some of whose gradients overflow."""
+    cases = []
+    for options in [{"initial": 65536.0, "growth": 2.0, "backoff": 0.5, "interval": 7},
+                    {"initial": 1.0e38, "growth": 3.0, "backoff": 0.3, "interval": 2}]:
+        p = torch.zeros(3, dtype=torch.float32, requires_grad=True)
+        optimizer = torch.optim.SGD([p], lr=0.0)
+        scaler = torch.amp.GradScaler("cpu", init_scale=options["initial"], growth_factor=options["growth"],
+                                      backoff_factor=options["backoff"], growth_interval=options["interval"])
+        overflows = [i for i in range(200) if (i * i + 3 * i) % 23 == 5 or 60 <= i < 70]
+        scales = []
+        for step in range(200):
+            scaler.scale(torch.tensor(1.0, dtype=torch.float32))  # makes the scale
+            p.grad = torch.tensor([1.0, float("inf") if step in overflows else 0.5, 2.0], dtype=torch.float32)
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        cases.append({"options": options, "overflows": overflows, "scales": scales})
+    save("loss_scales.json", cases)
 
 
 # Loss curves of whole networks: SGD with momentum, batch 8, one batch again and again in two versions.
@@ -255,5 +288,6 @@ if __name__ == "__main__":
     make_layers()
     make_losses()
     make_optimizers()
+    make_scalers()
     make_curves()
     print(f"made with PyTorch {torch.__version__}")

@@ -26,6 +26,7 @@ const Case cases[] = {
     {"more_than_the_data", 700, 500, 64, "\noptimizer.learning_rate=0.02"},
     {"drop_last", 96, 500, 1000, "\ndata.drop_last=true"},
     {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup_steps=10"},
+    {"adamw", 97, 500, 20, "\noptimizer={type: adamw, learning_rate: 0.002, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup_steps: 5}"},
     {"small_buckets", 97, 500, 1000, "\nparallel.bucket_mb=0.001"},
 };
 

@@ -158,6 +158,13 @@ class Resume(LockstepTest):
                 self.assertAlmostEqual(summary(whole / "run")["validation"]["loss"], float(before[-1]["loss"]), places=5)
                 shutil.rmtree(whole)
 
+    def test_adamw_goes_on(self):
+        optimizer = {"type": "adamw", "clip_norm": 0.5}
+        whole, parts = self.uninterrupted(1, optimizer=optimizer), self.folder_of("parts", optimizer=optimizer)
+        self.train(parts, "run.steps=37", ranks=1)
+        self.train(parts, ranks=1)
+        self.expect_same(whole, parts)
+
     def test_the_same_twice(self):
         for ranks in (1, 2):
             a, b = self.folder_of(f"a{ranks}"), self.folder_of(f"b{ranks}")

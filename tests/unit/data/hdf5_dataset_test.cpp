@@ -50,7 +50,7 @@ TEST(Hdf5Dataset, SaysWhatIsWrongWithTheLayout) {
   expect_refused("the parameters of a model", {{"/model/fc/weight", f32, {4}}});
   expect_refused("has /train/inputs but no /train/targets", {images});
   expect_refused("has /train/targets but no /train/inputs", {classes});
-  expect_refused("is a dataset of tokens", {{"/train/tokens", u8, {100}}});
+  expect_refused("/validation differs from /train", {images, classes, {"/validation/tokens", u8, {100}}});
   expect_refused("/train/inputs: holds f64", {{"/train/inputs", f64, {4, 5}}, classes});
   expect_refused("/train/inputs: holds i32", {{"/train/inputs", i32, {4, 5}}, classes});
   expect_refused("/train/inputs: has the shape 4×5×5 (images have four dimensions)", {{"/train/inputs", u8, {4, 5, 5}}, classes});

@@ -48,6 +48,7 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
   const auto loss = loss_config.make();
 
   const OwnedTensor scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scale = test::make_tensor(DType::f64, {1}, {1.0 / n});
   const StepContext context;
   const double tolerance = dtype == DType::f64 ? 1e-11 : 1e-4;
   const auto& losses = golden.at("losses");
@@ -61,7 +62,7 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
     const Tensor outputs = model.forward(context, x.get());
     loss->evaluate(context.space, outputs, targets.get(), model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, x.get(), [](ParameterRange) {});
-    optimizer->step(context.space, model.parameters(), golden.at("learning_rate"), 1.0 / n);
+    optimizer->step(context.space, model.parameters(), {golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1, scale.get()});
     context.space.fence();
     ASSERT_NEAR(test::values_of(sums.get())[0] / n / losses[step].get<double>(), 1.0, tolerance) << "step " << step;
   }

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "reference/loss.hpp"
 #include "support/fixtures.hpp"
 
@@ -45,6 +48,40 @@ TEST_P(LossOps, CrossEntropy) {
   EXPECT_LT(test::largest_difference(values_of(sums.get()), {2 * expected.loss, 2 * expected.correct}), tolerance);
 }
 
+TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
+  const OwnedTensor logits = make_filled(dtype, {c.n, c.k}, 1, c.scale), t = make_filled(dtype, {c.n, c.k}, 2, c.scale);
+  const OwnedTensor classes = test::make_classes(std::vector<std::int32_t>(static_cast<std::size_t>(c.n), 0));
+  for (const bool squares : {false, true}) {
+    std::vector<std::vector<double>> gradients, losses;
+    for (const double scale : {1.0, 1024.0}) {
+      fill_zero(space, sums.get());
+      if (squares) mean_squared_error(space, logits.get(), t.get(), dy.get(), scratch.get(), sums.get(), scale);
+      else softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), dy.get(), scratch.get(), sums.get(), scale);
+      space.fence();
+      losses.push_back(values_of(sums.get()));
+      gradients.push_back(values_of(dy.get()));
+    }
+    EXPECT_EQ(losses[0], losses[1]);
+    for (std::size_t i = 0; i < gradients[0].size(); ++i) EXPECT_EQ(1024 * gradients[0][i], gradients[1][i]);
+  }
+}
+
+/// Positions of a sequence are examples of 1/T each.
+TEST_P(LossOps, CrossEntropyOfSequences) {
+  const std::int64_t positions = 5, rows = c.n * positions;
+  const OwnedTensor logits = make_filled(dtype, {c.n, positions, c.k}, 1, c.scale), gradient("gradient", dtype, {c.n, positions, c.k});
+  const OwnedTensor per_row("per_row", DType::f64, {rows, 2});
+  std::vector<std::int32_t> targets;
+  for (std::int64_t i = 0; i < rows; ++i) targets.push_back(static_cast<std::int32_t>((5 * i + 3) % c.k));
+  const OwnedTensor classes = test::make_classes(targets);
+  auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k), filling(1, rows * c.k, c.scale), targets);
+  for (double& value : expected.gradient) value /= positions;
+  softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), gradient.get(), per_row.get(), sums.get());
+  space.fence();
+  EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss / positions, expected.correct / positions}), tolerance);
+  EXPECT_LT(test::largest_difference(values_of(gradient.get()), expected.gradient), tolerance);
+}
+
 TEST_P(LossOps, SquaredError) {
   const OwnedTensor y = make_filled(dtype, {c.n, c.k}, 1, c.scale), t = make_filled(dtype, {c.n, c.k}, 2, c.scale);
   const auto expected = reference::squared_error(static_cast<std::size_t>(c.k), filling(1, c.n * c.k, c.scale), filling(2, c.n * c.k, c.scale));
@@ -58,7 +95,55 @@ TEST_P(LossOps, SquaredError) {
 INSTANTIATE_TEST_SUITE_P(Sizes, LossOps,
                          testing::Combine(testing::Values(DType::f32, DType::f64),
                                           testing::Values(Case{1, 1, 0, 1}, Case{13, 10, 0, 3}, Case{7, 3, 0.1, 1},
-                                                          Case{5, 101, 0.5, 10}, Case{3, 17, 0, 1000}, Case{4, 6, 1, 2})));
+                                                          Case{5, 101, 0.5, 10}, Case{3, 17, 0, 1000}, Case{4, 6, 1, 2},
+                                                          Case{3, 1003, 0.1, 20})));
+
+/// Of 16-bit logits, everything but the stored gradient is fp32.
+TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const ExecSpace space;
+    const std::int64_t n = 6, k = 531;
+    const OwnedTensor logits = make_filled(dtype, {n, k}, 1, 8), dy("dy", dtype, {n, k}), scratch("scratch", DType::f64, {n, 2}),
+                      sums("sums", DType::f64, {2});
+    const std::vector<std::int32_t> targets = {0, 530, 17, 200, 3, 511};
+    const auto expected = reference::cross_entropy(0.1, static_cast<std::size_t>(k), values_of(logits.get()), targets);
+    softmax_cross_entropy(space, 0.1, logits.get(), test::make_classes(targets).get(), dy.get(), scratch.get(), sums.get(), 4096);
+    space.fence();
+    EXPECT_NEAR(values_of(sums.get())[0] / expected.loss, 1, 1e-6);
+    const auto gradient = values_of(dy.get());
+    const double tolerance = dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;  // of the stored number
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      EXPECT_NEAR(gradient[i], 4096 * expected.gradient[i], tolerance * std::abs(4096 * expected.gradient[i]) + 1e-4);
+  }
+}
+
+/// A run that diverges must show it, and a target is right only when it is the first of the largest.
+TEST(LossOps16, NotANumberAndTies) {
+  const ExecSpace space;
+  const OwnedTensor scratch("scratch", DType::f64, {1, 2}), sums("sums", DType::f64, {2});
+  const auto evaluate = [&](DType dtype, std::vector<double> logits, std::int32_t target) {
+    fill_zero(space, sums.get());
+    const OwnedTensor z = test::make_tensor(dtype, {1, static_cast<std::int64_t>(logits.size())}, logits);
+    softmax_cross_entropy(space, 0, z.get(), test::make_classes({target}).get(), Tensor{}, scratch.get(), sums.get());
+    space.fence();
+    return values_of(sums.get());
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const std::size_t place : {0, 7, 39}) {
+      auto logits = filling(1, 40);
+      logits[place] = nan;
+      EXPECT_TRUE(std::isnan(evaluate(dtype, logits, 3)[0])) << name_of(dtype) << place;
+      logits[place] = infinity;
+      EXPECT_TRUE(std::isnan(evaluate(dtype, logits, 3)[0])) << name_of(dtype) << place;
+      logits[place] = -infinity;
+      EXPECT_TRUE(std::isfinite(evaluate(dtype, logits, 3)[0])) << name_of(dtype) << place;
+      std::vector<double> ties(40, 0.0);
+      ties[place] = ties[39] = 1;
+      EXPECT_EQ(evaluate(dtype, ties, static_cast<std::int32_t>(place))[1], 1.0);
+      EXPECT_EQ(evaluate(dtype, ties, 39)[1], place == 39 ? 1.0 : 0.0);
+    }
+}
 
 }  // namespace
 }  // namespace lockstep

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -25,6 +27,27 @@ TEST(SumOfSquares, OfF32IsAccumulatedInF64) {
   const OwnedTensor scratch("scratch", DType::f64, {sum_of_squares_scratch(count)});
   const double one = static_cast<double>(0.1F) * static_cast<double>(0.1F);
   EXPECT_NEAR(sum_of_squares(ExecSpace(), x.get(), scratch.get()) / (one * static_cast<double>(count)), 1.0, 1e-11);
+}
+
+TEST(CountNonfinite, FindsEachOne) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const OwnedTensor result("result", DType::f64, {1});
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t count : {1, 100, 16384, 40001}) {
+      auto values = test::filling(4, count, 1e30);
+      const auto found = [&] {
+        const OwnedTensor x = test::make_tensor(dtype, {count}, values);
+        count_nonfinite(ExecSpace(), x.get(), result.get());
+        ExecSpace().fence();
+        return test::values_of(result.get())[0];
+      };
+      EXPECT_EQ(found(), 0);
+      values.back() = nan;
+      EXPECT_EQ(found(), 1);
+      values.front() = -infinity;
+      values[values.size() / 2] = infinity;
+      EXPECT_EQ(found(), count == 1 ? 1 : 3);
+    }
 }
 
 TEST(SumOfSquares, OfNothing) {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/adamw.hpp"
+
+#include <cmath>
+
+#include "optim/step_kernel.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Of one step, for all parameters.
+template <class T>
+struct AdamWStep {
+  T decay;     ///< 1 − lr·weight_decay
+  T beta1_rest, beta2, beta2_rest;
+  T rate;      ///< lr / (1 − β₁ᵗ)
+  T root;      ///< √(1 − β₂ᵗ)
+  T epsilon;
+};
+
+template <class T, class Copy>
+void adamw_step(const ExecSpace& space, std::int64_t count, const AdamWStep<T>& step, const double* gradient_scale,
+                const T* gradient, T* exp_avg, T* exp_avg_sq, T* p, Copy* copy) {
+  const AdamWStep<T> s = step;
+  Kokkos::parallel_for("lockstep::adamw::step", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+                       KOKKOS_LAMBDA(const std::int64_t i) {
+                         const T g = static_cast<T>(*gradient_scale) * gradient[i];
+                         const T m = exp_avg[i] + s.beta1_rest * (g - exp_avg[i]);
+                         const T v = s.beta2 * exp_avg_sq[i] + s.beta2_rest * g * g;
+                         exp_avg[i] = m;
+                         exp_avg_sq[i] = v;
+                         store_parameter(i, p[i] * s.decay - s.rate * m / (Kokkos::sqrt(v) / s.root + s.epsilon), p, copy);
+                       });
+}
+
+}  // namespace
+
+void AdamWConfig::describe(Fields& fields) {
+  OptimizerOptions::describe(fields);
+  fields.numbers("betas", betas, fraction_below_one, "shares that are kept of the averages of the gradient and of its square");
+  fields.check(betas.size() == 2, "betas", "must have two entries; write [0.9, 0.999]");
+  fields.number("epsilon", epsilon, positive, "added to the root of the average square");
+  fields.number("weight_decay", weight_decay, not_negative, "times the learning rate, the share of each parameter that a step takes away");
+}
+
+std::unique_ptr<Optimizer> AdamWConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<AdamW>(*this, parameters);
+}
+
+AdamW::AdamW(const AdamWConfig& config, const ParameterBuffer& parameters)
+    : config_(config), averages_("lockstep::adamw_averages", 2 * parameters.trained_values().bytes()) {
+  std::size_t offset = 0;
+  for (const auto& name : config.state_names()) {
+    states_.push_back({name, averages_.tensor(offset, parameters.dtype(), {parameters.trained_size()})});
+    offset += states_.back().values.bytes();
+  }
+}
+
+void AdamW::step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) {
+  const Tensor values = parameters.trained_values(), gradients = parameters.trained_gradients();
+  const double beta1 = config_.betas[0], beta2 = config_.betas[1], number = static_cast<double>(size.number);
+  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copy) {
+    const AdamWStep<T> step{.decay = static_cast<T>(1 - size.learning_rate * config_.weight_decay),
+                            .beta1_rest = static_cast<T>(1 - beta1),
+                            .beta2 = static_cast<T>(beta2),
+                            .beta2_rest = static_cast<T>(1 - beta2),
+                            .rate = static_cast<T>(size.learning_rate / (1 - std::pow(beta1, number))),
+                            .root = static_cast<T>(std::sqrt(1 - std::pow(beta2, number))),
+                            .epsilon = static_cast<T>(config_.epsilon)};
+    adamw_step<T>(space, values.count(), step, size.gradient_scale.as<double>(), gradients.as<T>(),
+                  states_[0].values.as<T>(), states_[1].values.as<T>(), values.as<T>(), copy);
+  });
+}
+
+}  // namespace lockstep

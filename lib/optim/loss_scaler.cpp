@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/loss_scaler.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+
+void LossScaleConfig::describe(Fields& fields) {
+  static constexpr Range above_one{1, std::numeric_limits<double>::infinity(), true}, between{0, 1, true, true};
+  static constexpr Range scales{0, 3e38, true};
+  fields.number("initial", initial, scales, "what the loss is multiplied by at first");
+  fields.number("growth", growth, above_one, "factor of the scale after interval steps without overflow");
+  fields.number("backoff", backoff, between, "factor of the scale after an overflow");
+  fields.integer("interval", interval, at_least_one, "steps without overflow until the scale grows");
+  fields.integer("hysteresis", hysteresis, at_least_one, "overflows until the scale goes back, counted anew when it grows");
+  fields.number("floor", floor, scales, "the scale is never smaller; an overflow there ends the run");
+  fields.check(initial >= floor, "initial", "is below floor (the scale is never smaller); give a larger one, or a lower floor");
+}
+
+LossScaler::LossScaler(const LossScaleConfig& config)
+    : config_(config), state_{.scale = static_cast<float>(config.initial), .hysteresis_left = config.hysteresis} {}
+
+void LossScaler::update(bool overflow) {
+  if (overflow) {
+    state_.good_steps = 0;
+    if (--state_.hysteresis_left > 0) return;
+    state_.scale = static_cast<float>(std::max(state_.scale * config_.backoff, config_.floor));
+    return;
+  }
+  if (++state_.good_steps < config_.interval) return;
+  state_.good_steps = 0;
+  state_.hysteresis_left = config_.hysteresis;
+  const auto grown = static_cast<float>(state_.scale * config_.growth);
+  if (std::isfinite(grown)) state_.scale = grown;
+}
+
+}  // namespace lockstep
