@@ -33,8 +33,9 @@ TEST(Golden, Layers) {
                                     .fused = golden.at("relu") ? Activation::relu : Activation::none,
                                     .addition = golden.value("addition", false)});
         const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
-        if (golden.contains("evaluation"))
+        if (golden.contains("evaluation")) {
           EXPECT_LT(test::largest_difference(harness.forward(false), golden.at("evaluation").get<Numbers>()), tolerance);
+        }
         EXPECT_LT(test::largest_difference(harness.forward(), golden.at("y").get<Numbers>()), tolerance);
         const auto gradients = harness.backward(test::filling(7, harness.output_shape().count()));
         for (std::size_t i = 0; i < inputs.size(); ++i)

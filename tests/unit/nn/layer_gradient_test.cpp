@@ -219,7 +219,7 @@ TEST(BatchNormLayer, SaysWhatIsToBeAddedToTheRunningValues) {
 
 TEST(BatchNormLayer, OneValueHasNoVariance) {
   LayerHarness harness("batch_norm", {{5}}, 1, {});
-  EXPECT_EQ(harness.forward(), test::values_of(harness.parameter(1)));
+  EXPECT_LT(test::largest_difference(harness.forward(), test::values_of(harness.parameter(1))), 1e-12);
   const auto gradients = harness.backward(test::filling(7, 5));
   EXPECT_EQ(gradients.x[0], std::vector<double>(5));
   const auto variance = test::values_of(harness.parameter(3));
