@@ -2,12 +2,16 @@
 #include "nn/layer_factory.hpp"
 
 #include "nn/layers/attention.hpp"
+#include "nn/layers/batch_norm.hpp"
+#include "nn/layers/concat.hpp"
 #include "nn/layers/conv2d.hpp"
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
+#include "nn/layers/layer_norm.hpp"
 #include "nn/layers/linear.hpp"
 #include "nn/layers/lstm.hpp"
 #include "nn/layers/pool.hpp"
+#include "nn/layers/softmax.hpp"
 
 namespace lockstep {
 
@@ -15,12 +19,20 @@ std::span<const Alternative> layer_alternatives() {
   static const Alternative table[] = {
       {"linear", "Fully connected: y = x·Wᵀ + b over vectors, or each position of sequences", make_config<LinearConfig>},
       {"conv2d", "Convolution over images, H×W×C", make_config<Conv2dConfig>},
+      {"batch_norm", "Gives each channel mean 0 and variance 1 over the batch, then scales and shifts it", make_config<BatchNormConfig>},
+      {"layer_norm", "Gives the channels of each place mean 0 and variance 1, then scales and shifts them", make_config<LayerNormConfig>},
       {"relu", "max(x, 0)", make_config<ReluConfig>},
+      {"gelu", "x·Φ(x), exact, by erf", make_config<GeluConfig>},
+      {"tanh", "Hyperbolic tangent", make_config<TanhConfig>},
+      {"sigmoid", "1/(1 + e^−x)", make_config<SigmoidConfig>},
+      {"softmax", "e^x over the sum of them along the last extent", make_config<SoftmaxConfig>},
       {"max_pool", "Largest value of each window", make_config<MaxPoolConfig>},
       {"avg_pool", "Mean of each window", make_config<AvgPoolConfig>},
+      {"global_avg_pool", "Mean of each channel: images become vectors", make_config<GlobalAvgPoolConfig>},
       {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},
       {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)", make_config<DropoutConfig>},
       {"add", "Sum of two or more inputs: the end of a residual branch", make_config<AddConfig>},
+      {"concat", "Two or more inputs side by side along the last extent", make_config<ConcatConfig>},
       {"embedding", "A vector for each token of a sequence", make_config<EmbeddingConfig>},
       {"position_embedding", "Adds a vector to each position of a sequence", make_config<PositionEmbeddingConfig>},
       {"attention", "Self-attention of several heads over sequences", make_config<AttentionConfig>},

@@ -1,57 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/bias.hpp"
 
-#include <algorithm>
 #include <cassert>
+
+#include "ops/activation_math.hpp"
+#include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
-// Columns that one index of a kernel works on: on CPUs a few vectors, whose sums stay in registers;
-// on GPUs one, so that neighbouring threads read neighbouring numbers.
-constexpr int tile = kernels_run_on_host ? 32 : 1;
-// Rows that are summed before the sum joins the total: keeps rounding errors small (two levels).
-constexpr std::int64_t block_rows = 64;
-
-struct Rows {
-  std::int64_t rows, c;
-};
-
-Rows rows_of(const Tensor& y) {
-  const std::int64_t c = y.shape[-1];
-  return {c == 0 ? 0 : y.count() / c, c};
-}
-
-/// How many parts the rows are summed in.
-std::int64_t parts_of(const ExecSpace& space, std::int64_t rows) {
-  if (space.concurrency() == 1) return 1;
-  const std::int64_t wanted = kernels_run_on_host ? space.concurrency() : 512;
-  return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
-}
-
-/// y of what the activation is given.
-template <Activation activation, class C>
-KOKKOS_INLINE_FUNCTION C activated(C value) {
-  if constexpr (activation == Activation::relu) return value < C(0) ? C(0) : value;  // NaN stays NaN
-  else if constexpr (activation == Activation::tanh) return Kokkos::tanh(value);
-  else if constexpr (activation == Activation::sigmoid) return C(1) / (C(1) + Kokkos::exp(-value));
-  else return value;
-}
-
-/// The activation's derivative, by its result.
-template <Activation activation, class C>
-KOKKOS_INLINE_FUNCTION C slope(C result) {
-  if constexpr (activation == Activation::relu) return result > C(0) ? C(1) : C(0);
-  else if constexpr (activation == Activation::tanh) return C(1) - result * result;
-  else if constexpr (activation == Activation::sigmoid) return result * (C(1) - result);
-  else return C(1);
-}
+constexpr int tile = column_tile;
 
 template <Activation activation, class T, class C>
 void forward(const ExecSpace& space, const C* bias, T* y, std::int64_t rows, std::int64_t c) {
-  const std::int64_t tiles = (c + tile - 1) / tile;
+  const std::int64_t tiles = tiles_of(c);
   const std::int64_t rows_each = kernels_run_on_host ? 16 : 1;
   const std::int64_t groups = (rows + rows_each - 1) / rows_each;
   Kokkos::parallel_for(
@@ -84,7 +48,7 @@ KOKKOS_INLINE_FUNCTION void backward_rows(const T* y, T* dy, std::int64_t c, std
     for (int j = 0; j < width; ++j) {
       C value = gradient[j];
       if constexpr (activation != Activation::none) {
-        value = activation == Activation::relu ? (C(result[j]) > C(0) ? value : C(0)) : value * slope<activation, C>(result[j]);
+        value = activation_gradient<activation, C>(result[j], value);
         gradient[j] = T(value);
       }
       if constexpr (sums) sum[j] += value;
@@ -96,7 +60,7 @@ KOKKOS_INLINE_FUNCTION void backward_rows(const T* y, T* dy, std::int64_t c, std
 template <Activation activation, bool sums, class T, class C>
 void backward(const ExecSpace& space, const T* y, T* dy, C* partial, bool add, std::int64_t rows, std::int64_t c,
               std::int64_t parts) {
-  const std::int64_t tiles = (c + tile - 1) / tile;
+  const std::int64_t tiles = tiles_of(c);
   Kokkos::parallel_for(
       "lockstep::bias::backward", Range(space, 0, parts * tiles),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -159,30 +123,19 @@ void run_forward(const ExecSpace& space, const Tensor& bias, const Tensor& y) {
   forward<activation, T, Compute<T>>(space, bias ? bias.as<const Compute<T>>() : nullptr, y.as<T>(), rows, c);
 }
 
-/// Calls f with the activation as a compile-time constant.
-template <class F>
-void dispatch(Activation activation, F f) {
-  switch (activation) {
-    case Activation::none: return f(std::integral_constant<Activation, Activation::none>());
-    case Activation::relu: return f(std::integral_constant<Activation, Activation::relu>());
-    case Activation::tanh: return f(std::integral_constant<Activation, Activation::tanh>());
-    case Activation::sigmoid: return f(std::integral_constant<Activation, Activation::sigmoid>());
-  }
-}
-
 }  // namespace
 
 void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y) {
   if (!bias && activation == Activation::none) return;
   dispatch_float(y.dtype, [&]<class T>(T) {
-    dispatch(activation, [&]<Activation a>(std::integral_constant<Activation, a>) { run_forward<a, T>(space, bias, y); });
+    dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) { run_forward<a, T>(space, bias, y); });
   });
 }
 
 void bias_activation_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy,
                               const Tensor& dbias, Store store, const Tensor& workspace) {
   dispatch_float(dy.dtype, [&]<class T>(T) {
-    dispatch(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
+    dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
       run_backward<a, T>(space, y, dy, dbias, store, workspace);
     });
   });

@@ -53,4 +53,32 @@ KOKKOS_INLINE_FUNCTION float fast_tanh(float x) {
 }
 KOKKOS_INLINE_FUNCTION double fast_tanh(double x) { return Kokkos::tanh(x); }
 
+/// The error function to 1e-7: a polynomial near 0, and 1 − e^polynomial elsewhere. Coefficients: N. Juffa,
+/// "erff() with maximum error below 1 ulp", 2016.
+KOKKOS_INLINE_FUNCTION float fast_erf(float x) {
+  const float magnitude = x < 0.0f ? -x : x;
+  const float t = magnitude > 4.0f ? 4.0f : magnitude;  // where it is 1; NaN stays NaN
+  const float s = t * t;
+  float exponent = (-1.72853470e-5f * t + 3.83197126e-4f) * s + (-3.88396438e-3f * t + 2.42546219e-2f);
+  exponent = exponent * t - 1.06777877e-1f;
+  exponent = exponent * t - 6.34846687e-1f;
+  exponent = exponent * t - 1.28717512e-1f;
+  const float tail = 1.0f - fast_exp(exponent * t - t);
+  float p = -5.96761703e-4f;
+  p = p * s + 4.99119423e-3f;
+  p = p * s - 2.67681349e-2f;
+  p = p * s + 1.12819925e-1f;
+  p = p * s - 3.76125336e-1f;
+  p = p * s + 1.28379166e-1f;
+  const float result = t > 0.921875f ? tail : p * t + t;
+  return x < 0.0f ? -result : result;
+}
+KOKKOS_INLINE_FUNCTION double fast_erf(double x) { return Kokkos::erf(x); }
+
+/// Φ(x) of the normal distribution.
+template <class C>
+KOKKOS_INLINE_FUNCTION C normal_probability(C x) {
+  return C(0.5) * (C(1) + fast_erf(x * static_cast<C>(0.70710678118654752440)));
+}
+
 }  // namespace lockstep

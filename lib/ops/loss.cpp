@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/loss.hpp"
 
-#include <Kokkos_BitManipulation.hpp>
+#include "ops/fast_math.hpp"
 
 namespace lockstep {
 namespace {
@@ -11,27 +11,6 @@ using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 /// Rows are worked on in tiles of this many numbers, and sums along a row are kept apart for each place
 /// in a tile: loops over a tile become vectors, and the order of additions depends on sizes alone.
 constexpr std::int64_t tile = 64;
-
-KOKKOS_INLINE_FUNCTION double fast_exp(double x) { return Kokkos::exp(x); }
-
-/// eˣ = 2ⁿ·eʳ, |r| ≤ ln 2 / 2, eʳ by a polynomial (Cephes' expf): within 2 units in the last place, without
-/// branches. What is below −87 gives e⁻⁸⁷ (10⁻³⁸); NaN stays NaN. For x ≤ 88.
-KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  constexpr float magic = 12582912.0f;  // 1.5·2²³: adding it rounds to a whole number, in the lowest bits
-  const float shifted = x * 1.44269504f + magic;
-  const float n = shifted - magic;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  const std::uint32_t exponent = (Kokkos::bit_cast<std::uint32_t>(shifted) + 127u) << 23;
-  return p * Kokkos::bit_cast<float>(exponent);
-}
 
 KOKKOS_INLINE_FUNCTION std::int64_t tile_length(std::int64_t classes, std::int64_t first) {
   return classes - first < tile ? classes - first : tile;

@@ -112,6 +112,36 @@ def lstm_shapes(features, units):
     return [(4 * units, features), (4 * units, units), (4 * units,), (4 * units,)]
 
 
+class BatchNorm:
+    """In training; with a second input and relu where wanted. Beside gradients: what one step, times the number of
+    examples, adds to the running values (which start at their filling + 1), and y in evaluation."""
+
+    def __init__(self, momentum=0.1, epsilon=1e-5, relu=False, addition=False):
+        self.momentum, self.epsilon, self.relu, self.addition = momentum, epsilon, relu, addition
+
+    def run(self, x, p, mean, variance, training):
+        y = F.batch_norm(x[0].movedim(-1, 1), mean, variance, *p, training, self.momentum, self.epsilon).movedim(1, -1)
+        y = y + x[1] if self.addition else y
+        return F.relu(y) if self.relu else y
+
+    def statistics(self, channels):
+        return [1 + tensor(202 + i, (channels,), 0.5) for i in range(2)]
+
+    def __call__(self, x, *rest):
+        x, p = ([x, rest[0]], rest[1:]) if self.addition else ([x], rest)
+        return self.run(x, p, *self.statistics(x[0].shape[-1]), True)
+
+    def more(self, x, p):
+        before, after = self.statistics(x[0].shape[-1]), self.statistics(x[0].shape[-1])
+        y = self.run(x, p, *before, False)
+        self.run(x, p, *after, True)
+        return y, [(a - b) * len(x[0]) for a, b in zip(after, before)]
+
+
+def layer_norm(epsilon=1e-5):
+    return lambda x, weight, bias: F.layer_norm(x, (x.shape[-1],), weight, bias, epsilon)
+
+
 LAYERS = [
     # entry, fused relu, inputs (with the batch), parameter shapes, function
     ("{linear: {features: 7}}", False, [(3, 5)], [(7, 5), (7,)], linear()),
@@ -137,6 +167,17 @@ LAYERS = [
     ("{attention: {heads: 1, causal: true}}", False, [(2, 1, 3)], attention_shapes(3), attention(1, True)),
     ("{lstm: {units: 5}}", False, [(3, 6, 4)], lstm_shapes(4, 5), lstm),
     ("{lstm: {units: 3}}", False, [(2, 1, 2)], lstm_shapes(2, 3), lstm),
+    ("batch_norm", False, [(5, 3, 4, 6)], [(6,), (6,)], BatchNorm()),
+    ("{batch_norm: {momentum: 0.3, epsilon: 0.01}}", True, [(7, 9)], [(9,), (9,)], BatchNorm(0.3, 0.01, relu=True)),
+    ("batch_norm", True, [(3, 5, 2, 4), (3, 5, 2, 4)], [(4,), (4,)], BatchNorm(relu=True, addition=True)),
+    ("layer_norm", False, [(3, 5, 7)], [(7,), (7,)], layer_norm()),
+    ("{layer_norm: {epsilon: 0.01}}", False, [(4, 35)], [(35,), (35,)], layer_norm(0.01)),
+    ("gelu", False, [(3, 7, 2)], [], F.gelu),
+    ("tanh", False, [(3, 7)], [], torch.tanh),
+    ("sigmoid", False, [(3, 7)], [], torch.sigmoid),
+    ("softmax", False, [(3, 2, 5)], [], lambda x: F.softmax(x, -1)),
+    ("global_avg_pool", False, [(2, 4, 3, 5)], [], lambda x: x.mean((1, 2))),
+    ("{concat: {}}", False, [(2, 3, 4), (2, 3, 1), (2, 3, 2)], [], lambda *x: torch.cat(x, -1)),
 ]
 
 
@@ -150,8 +191,13 @@ def make_layers():
         p = [tensor(200 + i, shape, 0.5).requires_grad_() for i, shape in enumerate(parameters)]
         y = function(*x, *p)
         (y * tensor(7, y.shape)).sum().backward()
-        cases.append({"entry": entry, "relu": relu, "inputs": inputs, "y": numbers(y),
-                      "dx": [numbers(t.grad) for t in x if t.requires_grad], "parameters": [numbers(t.grad) for t in p]})
+        case = {"entry": entry, "relu": relu, "inputs": inputs, "y": numbers(y),
+                "dx": [numbers(t.grad) for t in x if t.requires_grad], "parameters": [numbers(t.grad) for t in p]}
+        if isinstance(function, BatchNorm):
+            evaluation, statistics = function.more(x, p)
+            case |= {"addition": function.addition, "evaluation": numbers(evaluation)}
+            case["parameters"] += [numbers(t) for t in statistics]
+        cases.append(case)
     save("layers.json", cases)
 
 

@@ -69,6 +69,23 @@ OwnedTensor make_classes(const std::vector<std::int32_t>& classes) {
   return tensor;
 }
 
+double rounding_error(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return std::ldexp(1.0, -53);
+    case DType::f16: return std::ldexp(1.0, -11);
+    case DType::bf16: return std::ldexp(1.0, -8);
+    default: return std::ldexp(1.0, -24);
+  }
+}
+
+std::vector<double> rounded(DType dtype, const std::vector<double>& values) {
+  std::vector<double> result(values.size());
+  dispatch_float(dtype, [&]<class T>(T) {
+    for (std::size_t i = 0; i < values.size(); ++i) result[i] = static_cast<double>(T(static_cast<Compute<T>>(values[i])));
+  });
+  return result;
+}
+
 void poison(const Tensor& tensor) {
   if (!tensor || tensor.bytes() == 0) return;
   const std::vector<std::uint8_t> bytes(tensor.bytes(), 0xFF);

@@ -23,7 +23,12 @@ void set_values(const Tensor& tensor, const std::vector<double>& values);
 std::vector<double> values_of(const Tensor& tensor);
 std::vector<std::uint8_t> bytes_of(const Tensor& tensor);
 
-/// Fills with bytes that are NaN as f32 and f64: what reads it by mistake shows it.
+/// The largest relative error of rounding a number to this type.
+double rounding_error(DType dtype);
+/// What is left of numbers that are stored as this type.
+std::vector<double> rounded(DType dtype, const std::vector<double>& values);
+
+/// Fills with bytes that are NaN as any floating-point type: what reads it by mistake shows it.
 void poison(const Tensor& tensor);
 
 /// The largest |a − b| / max(1, |b|); infinite when sizes differ or a number is not finite.

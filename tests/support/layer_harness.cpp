@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "support/layer_harness.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "nn/model_config.hpp"
@@ -38,15 +39,35 @@ std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, 
   return tokens;
 }
 
+namespace {
+
+/// How many examples are in the first piece of n.
+std::int64_t first_piece(const Layer& layer, std::int64_t n) { return layer.observes() ? (n + 1) / 2 : n; }
+
+/// Examples first … first + count − 1 of all n.
+Tensor rows(const Tensor& all, std::int64_t n, std::int64_t first, std::int64_t count) {
+  if (!all) return {};
+  const std::int64_t each = all.count() / n;
+  std::vector<std::int64_t> extents(all.shape.extents().begin(), all.shape.extents().end());
+  extents[0] = count * (all.shape[0] / n);
+  return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first * each) * size_of(all.dtype), all.dtype, Shape(extents)};
+}
+
+}  // namespace
+
 LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n, const Options& options)
-    : layer_(dynamic_cast<const LayerConfig&>(*parse_layer(entry).config).make_layer()), dtype_(options.dtype) {
+    : layer_(dynamic_cast<const LayerConfig&>(*parse_layer(entry).config).make_layer()), dtype_(options.dtype), n_(n) {
+  if (options.addition && !layer_->fuse_addition()) throw Error(ExitStatus::internal, "the layer takes no addition");
   if (options.fused != Activation::none && !layer_->fuse(options.fused))
     throw Error(ExitStatus::internal, "the layer takes no activation");
   const Shape output = layer_->output_shape(inputs);
   output_shape_ = output.with_batch(n);
   specs_ = layer_->parameters(inputs);
   layer_->plan({inputs, output, dtype_, options.providers, 3});
-  const std::size_t workspace = layer_->prepare(n), saved = layer_->saved_bytes(n, output);
+  const std::size_t saved = layer_->saved_bytes(n, output);
+  std::size_t workspace = 0;
+  for (const std::int64_t count : {n, first_piece(*layer_, n), n - first_piece(*layer_, n)})
+    if (count > 0) workspace = std::max(workspace, layer_->prepare(count));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape shape = inputs[i].with_batch(n);
     dx_views_.emplace_back();
@@ -61,7 +82,10 @@ LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& i
   }
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     const DType master = master_dtype(dtype_);
-    parameter_.push_back(make_filled(master, specs_[i].shape, 200 + i, 0.5));
+    std::vector<double> values = filling(200 + i, specs_[i].shape.count(), 0.5);
+    if (specs_[i].kind == ParameterSpec::Kind::statistic)
+      for (double& value : values) value += 1;  // a variance is positive
+    parameter_.push_back(make_tensor(master, specs_[i].shape, values));
     weight_.emplace_back("weight", dtype_, specs_[i].shape);
     gradient_.emplace_back("gradient", master, specs_[i].shape);
     weight_views_.push_back(weight_[i].get());
@@ -75,11 +99,23 @@ LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& i
   poison(saved_.get());
 }
 
-LayerTensors LayerHarness::tensors(bool wants_dx) {
-  for (std::size_t i = 0; i < dx_.size(); ++i) dx_views_[i] = wants_dx ? dx_[i].get() : Tensor{};
+LayerTensors LayerHarness::tensors(std::int64_t first, std::int64_t count, bool wants_dx) {
+  for (std::size_t i = 0; i < x_.size(); ++i) {
+    x_views_[i] = rows(x_[i].get(), n_, first, count);
+    dx_views_[i] = wants_dx && i < dx_.size() ? rows(dx_[i].get(), n_, first, count) : Tensor{};
+  }
   poison(workspace_.get());
-  return {.x = x_views_, .y = y_.get(), .dx = dx_views_, .dy = dy_.get(), .parameters = parameter_views_,
-          .gradients = gradient_views_, .saved = saved_.get(), .workspace = workspace_.get()};
+  return {.x = x_views_, .y = rows(y_.get(), n_, first, count), .dx = dx_views_, .dy = rows(dy_.get(), n_, first, count),
+          .parameters = parameter_views_, .gradients = gradient_views_, .saved = rows(saved_.get(), n_, first, count),
+          .workspace = workspace_.get()};
+}
+
+/// Calls `call` with the tensors of each piece, and whether it is the first one.
+template <class Call>
+void LayerHarness::for_pieces(bool wants_dx, Call call) {
+  const std::int64_t middle = first_piece(*layer_, n_);
+  call(tensors(0, middle, wants_dx), true);
+  if (middle < n_) call(tensors(middle, n_ - middle, wants_dx), false);
 }
 
 StepContext LayerHarness::context(bool training, Store store) const {
@@ -88,13 +124,18 @@ StepContext LayerHarness::context(bool training, Store store) const {
 
 std::vector<double> LayerHarness::forward(bool training) {
   poison(y_.get());
-  LayerTensors given = tensors(true);
-  given.dx = {};
-  given.dy = {};
-  given.gradients = {};
   for (std::size_t i = 0; i < parameter_.size(); ++i) convert(ExecSpace(), parameter_views_[i], weight_views_[i]);
   layer_->set_weights(weight_views_);
-  layer_->forward(context(training, Store::replace), given);
+  const StepContext step = context(training, Store::replace);
+  if (layer_->observes()) {
+    for_pieces(false, [&](const LayerTensors& given, bool first) {
+      layer_->observe(step, {.x = given.x, .parameters = given.parameters, .workspace = given.workspace}, first);
+    });
+    layer_->conclude(step, n_);
+  }
+  for_pieces(false, [&](const LayerTensors& given, bool) {
+    layer_->forward(step, {.x = given.x, .y = given.y, .parameters = given.parameters, .saved = given.saved, .workspace = given.workspace});
+  });
   ExecSpace().fence();
   return values_of(y_.get());
 }
@@ -111,7 +152,12 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
   if (store == Store::replace)
     for (const auto& gradient : gradient_) poison(gradient.get());
 
-  layer_->backward(context(true, store), tensors(wants_dx));
+  const StepContext step = context(true, store);
+  if (layer_->observes()) {
+    for_pieces(wants_dx, [&](const LayerTensors& given, bool first) { layer_->observe_backward(step, given, first); });
+    layer_->conclude_backward(step, tensors(0, n_, wants_dx), n_);
+  }
+  for_pieces(wants_dx, [&](const LayerTensors& given, bool) { layer_->backward(step, given); });
   ExecSpace().fence();
 
   set_values(y_.get(), y_before);

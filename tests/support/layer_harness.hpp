@@ -10,13 +10,15 @@
 namespace lockstep::test {
 
 /// One layer alone, with tensors of its own for everything. Whatever the layer has not said that it
-/// reads is poisoned before each call, and so is whatever it has to write: mistakes become NaN.
+/// reads is poisoned before each call, and so is whatever it has to write: mistakes become NaN. A layer
+/// that observes is given its examples in two pieces, any other all at once.
 class LayerHarness {
  public:
   struct Options {
     DType dtype = DType::f64;
     ProvidersConfig providers;
     Activation fused = Activation::none;
+    bool addition = false;  ///< whether the layer takes over the addition of its second input, before `fused`
   };
 
   /// `entry`: as in a deck's model.layers, "{linear: {features: 3}}". `inputs`: shapes of one example.
@@ -39,11 +41,15 @@ class LayerHarness {
   Gradients backward(const std::vector<double>& dy, Store store = Store::replace, bool wants_dx = true);
 
  private:
-  LayerTensors tensors(bool wants_dx);
+  /// Views of some examples. They stay until the next call of `tensors`.
+  LayerTensors tensors(std::int64_t first, std::int64_t count, bool wants_dx);
+  template <class Call>
+  void for_pieces(bool wants_dx, Call call);
   StepContext context(bool training, Store store) const;
 
   std::unique_ptr<Layer> layer_;
   DType dtype_;
+  std::int64_t n_;
   Shape output_shape_;
   std::vector<ParameterSpec> specs_;
   std::vector<OwnedTensor> x_, dx_, parameter_, weight_, gradient_;

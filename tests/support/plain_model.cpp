@@ -40,8 +40,13 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
     }
     poison(workspaces_[i].get());
     node.layer->set_weights(parameters_.weights_of(i));
-    node.layer->forward(context, {.x = x, .y = outputs_[i].get(), .parameters = parameters_.values_of(i),
-                                  .saved = saved_[i].get(), .workspace = workspaces_[i].get()});
+    const LayerTensors tensors{.x = x, .y = outputs_[i].get(), .parameters = parameters_.values_of(i),
+                               .saved = saved_[i].get(), .workspace = workspaces_[i].get()};
+    if (node.layer->observes()) {
+      node.layer->observe(context, tensors, true);
+      node.layer->conclude(context, n_);
+    }
+    node.layer->forward(context, tensors);
     context.space.fence();
   }
   return outputs_.back().get();
@@ -67,9 +72,14 @@ std::vector<double> PlainModel::backward(const StepContext& context, const Tenso
     } else {
       const OwnedTensor dy = make_tensor(dtype_, node.shape.with_batch(n_), gradient[i]);
       poison(workspaces_[i].get());
-      node.layer->backward(context, {.x = x, .y = outputs_[i].get(), .dx = dx, .dy = dy.get(),
-                                     .parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i),
-                                     .saved = saved_[i].get(), .workspace = workspaces_[i].get()});
+      const LayerTensors tensors{.x = x, .y = outputs_[i].get(), .dx = dx, .dy = dy.get(),
+                                 .parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i),
+                                 .saved = saved_[i].get(), .workspace = workspaces_[i].get()};
+      if (node.layer->observes()) {
+        node.layer->observe_backward(context, tensors, true);
+        node.layer->conclude_backward(context, tensors, n_);
+      }
+      node.layer->backward(context, tensors);
       context.space.fence();
     }
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {

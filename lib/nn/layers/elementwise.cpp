@@ -5,17 +5,41 @@
 
 namespace lockstep {
 
-std::unique_ptr<Layer> ReluConfig::make_layer() const { return std::make_unique<Relu>(); }
+template <Activation activation>
+std::unique_ptr<Layer> ActivationConfig<activation>::make_layer() const {
+  return std::make_unique<ActivationLayer>(activation);
+}
+template struct ActivationConfig<Activation::relu>;
+template struct ActivationConfig<Activation::tanh>;
+template struct ActivationConfig<Activation::sigmoid>;
+
+std::unique_ptr<Layer> GeluConfig::make_layer() const { return std::make_unique<Gelu>(); }
 std::unique_ptr<Layer> FlattenConfig::make_layer() const { return std::make_unique<Flatten>(); }
 std::unique_ptr<Layer> DropoutConfig::make_layer() const { return std::make_unique<Dropout>(rate); }
 std::unique_ptr<Layer> AddConfig::make_layer() const { return std::make_unique<Add>(); }
 
-void Relu::forward(const StepContext& context, const LayerTensors& t) {
-  relu_forward(context.space, t.x[0], t.y);
+std::string_view ActivationLayer::type() const {
+  switch (activation_) {
+    case Activation::relu: return "relu";
+    case Activation::tanh: return "tanh";
+    case Activation::sigmoid: return "sigmoid";
+    case Activation::none: break;
+  }
+  return "none";
 }
 
-void Relu::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.dx[0]) relu_backward(context.space, t.y, t.dy, t.dx[0]);
+void ActivationLayer::forward(const StepContext& context, const LayerTensors& t) {
+  activation_forward(context.space, activation_, t.x[0], t.y);
+}
+
+void ActivationLayer::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) activation_backward(context.space, activation_, t.y, t.dy, t.dx[0]);
+}
+
+void Gelu::forward(const StepContext& context, const LayerTensors& t) { gelu_forward(context.space, t.x[0], t.y); }
+
+void Gelu::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) gelu_backward(context.space, t.x[0], t.dy, t.dx[0]);
 }
 
 void DropoutConfig::describe(Fields& fields) {

@@ -7,21 +7,46 @@
 
 namespace lockstep {
 
-/// Layers without parameters that work on each element: relu, dropout, add; and flatten, which does
-/// nothing but name the elements otherwise.
+/// Layers without parameters that work on each element: relu, tanh, sigmoid, gelu, dropout, add; and flatten,
+/// which does nothing but name the elements otherwise.
 
-struct ReluConfig : LayerConfig {
+template <Activation activation>
+struct ActivationConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+using ReluConfig = ActivationConfig<Activation::relu>;
+using TanhConfig = ActivationConfig<Activation::tanh>;
+using SigmoidConfig = ActivationConfig<Activation::sigmoid>;
+
+/// y = max(x, 0), tanh(x) or 1/(1 + e^−x), where the layer before it does not compute that.
+class ActivationLayer final : public Layer {
+ public:
+  explicit ActivationLayer(Activation activation) : activation_(activation) {}
+
+  std::string_view type() const override;
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  Activation as_activation() const override { return activation_; }
+  bool backward_reads_output() const override { return true; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  Activation activation_;
+};
+
+struct GeluConfig : LayerConfig {
   void describe(Fields&) override {}
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y = max(x, 0).
-class Relu final : public Layer {
+/// y = x·Φ(x), exact. Its derivative does not follow from its result: no Activation.
+class Gelu final : public Layer {
  public:
-  std::string_view type() const override { return "relu"; }
+  std::string_view type() const override { return "gelu"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  Activation as_activation() const override { return Activation::relu; }
-  bool backward_reads_output() const override { return true; }
+  bool backward_reads_input(std::size_t) const override { return true; }
+  bool is_cheap() const override { return true; }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 };
@@ -74,6 +99,7 @@ class Add final : public Layer {
  public:
   std::string_view type() const override { return "add"; }
   std::size_t max_inputs() const override { return max_layer_inputs; }
+  bool is_sum() const override { return true; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/pool.hpp"
 
+#include "ops/global_pooling.hpp"
+
 namespace lockstep {
 
 void PoolConfig::describe(Fields& fields) {
@@ -14,6 +16,7 @@ void PoolConfig::describe(Fields& fields) {
 
 std::unique_ptr<Layer> MaxPoolConfig::make_layer() const { return std::make_unique<Pool>(PoolingKind::max, *this); }
 std::unique_ptr<Layer> AvgPoolConfig::make_layer() const { return std::make_unique<Pool>(PoolingKind::average, *this); }
+std::unique_ptr<Layer> GlobalAvgPoolConfig::make_layer() const { return std::make_unique<GlobalAvgPool>(); }
 
 PoolingShape Pool::shape_for(std::int64_t n, const Shape& input) const {
   return {n, input[0], input[1], input[2], kernel_, stride_, padding_};
@@ -42,6 +45,20 @@ void Pool::backward(const StepContext& context, const LayerTensors& t) {
   if (!t.dx[0]) return;
   const Tensor winner = t.saved ? t.saved.reshaped(t.dy.shape) : Tensor{};
   pooling_backward(context.space, kind_, shape_for(t.dy.shape[0], plan_.inputs[0]), winner, t.dy, t.dx[0]);
+}
+
+Shape GlobalAvgPool::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs[0].rank() == 3, ExitStatus::bad_deck,
+           "global_avg_pool reads images (H×W×C), but its input is {}; give it images", to_string(inputs[0]));
+  return {inputs[0][2]};
+}
+
+void GlobalAvgPool::forward(const StepContext& context, const LayerTensors& t) {
+  global_average_forward(context.space, t.x[0], t.y);
+}
+
+void GlobalAvgPool::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) global_average_backward(context.space, t.dy, t.dx[0]);
 }
 
 }  // namespace lockstep

@@ -42,4 +42,18 @@ class Pool final : public Layer {
   std::int64_t kernel_, stride_, padding_;
 };
 
+struct GlobalAvgPoolConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// The mean of each channel of an image, as a vector.
+class GlobalAvgPool final : public Layer {
+ public:
+  std::string_view type() const override { return "global_avg_pool"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+};
+
 }  // namespace lockstep

@@ -11,6 +11,16 @@ dnnl::stream& onednn_stream() {
   return stream;
 }
 
+dnnl::algorithm eltwise_of(Activation activation) {
+  switch (activation) {
+    case Activation::relu: return dnnl::algorithm::eltwise_relu;
+    case Activation::tanh: return dnnl::algorithm::eltwise_tanh;
+    case Activation::sigmoid: return dnnl::algorithm::eltwise_logistic;
+    case Activation::none: break;
+  }
+  return dnnl::algorithm::undef;
+}
+
 }  // namespace
 
 const dnnl::engine& onednn_engine() {
@@ -53,14 +63,13 @@ dnnl::memory::data_type onednn_type(DType dtype) {
   }
 }
 
-dnnl::primitive_attr onednn_attributes(bool relu) {
+dnnl::primitive_attr onednn_attributes(Activation activation) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (relu) {
-    dnnl::post_ops after;
-    after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attributes.set_post_ops(after);
-  }
+  if (activation == Activation::none) return attributes;
+  dnnl::post_ops after;
+  after.append_eltwise(eltwise_of(activation), 0.0f, 0.0f);
+  attributes.set_post_ops(after);
   return attributes;
 }
 

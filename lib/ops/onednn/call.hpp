@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/tensor.hpp"
+#include "ops/activation.hpp"
 
 namespace lockstep {
 
@@ -57,8 +58,8 @@ auto preferring(std::string_view wanted, Make make) {
 /// oneDNN's name of a floating-point type; throws dnnl::error(unimplemented) for those it has not (f64).
 dnnl::memory::data_type onednn_type(DType dtype);
 
-/// A scratchpad of ours, and a ReLU on the result where asked.
-dnnl::primitive_attr onednn_attributes(bool relu = false);
+/// A scratchpad of ours, and an activation of the result.
+dnnl::primitive_attr onednn_attributes(Activation activation = Activation::none);
 /// A scratchpad of ours, and the result added to what stands in its place.
 dnnl::primitive_attr onednn_attributes_add();
 

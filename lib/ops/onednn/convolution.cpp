@@ -129,7 +129,7 @@ class OnednnConvolution final : public Convolution {
   }
 
   Forward plan_forward(const Problem& p) {
-    const auto attributes = onednn_attributes(shape_.activation == Activation::relu);
+    const auto attributes = onednn_attributes(shape_.activation);
     const auto kind = dnnl::prop_kind::forward_training;
     const Layout weight = weight_ ? weight_->forward_layout : p.weight;
     const Forward description = preferring(forward_way(), [&] {

@@ -60,7 +60,7 @@ class OnednnInnerProduct final : public InnerProduct {
     const Layout weight_transposed = matrix(shape.in, shape.out, type, Tag::ba);
     const Layout dy_transposed = matrix(shape.out, shape.n, type, Tag::ba), bias = matrix(1, shape.out, master);
     const dnnl::engine& engine = onednn_engine();
-    const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation == Activation::relu);
+    const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation);
     const bool packs = shape.uses > 1;
     const Layout forward_wanted = weight_ ? weight_->forward_layout : packs ? matrix(shape.in, shape.out, type, Tag::any) : weight_transposed;
     const Layout backward_wanted = weight_ ? weight_->backward_layout : packs ? matrix(shape.out, shape.in, type, Tag::any) : weight;

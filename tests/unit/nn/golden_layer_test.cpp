@@ -30,8 +30,12 @@ TEST(Golden, Layers) {
         SCOPED_TRACE(fmt::format("{} {} {}", entry, name_of(dtype), provider_names[static_cast<std::size_t>(provider)]));
         test::LayerHarness harness(entry, inputs, golden.at("inputs")[0][0],
                                    {.dtype = dtype, .providers = test::using_provider(provider),
-                                    .fused = golden.at("relu") ? Activation::relu : Activation::none});
+                                    .fused = golden.at("relu") ? Activation::relu : Activation::none,
+                                    .addition = golden.value("addition", false)});
         const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
+        if (golden.contains("evaluation")) {
+          EXPECT_LT(test::largest_difference(harness.forward(false), golden.at("evaluation").get<Numbers>()), tolerance);
+        }
         EXPECT_LT(test::largest_difference(harness.forward(), golden.at("y").get<Numbers>()), tolerance);
         const auto gradients = harness.backward(test::filling(7, harness.output_shape().count()));
         ASSERT_EQ(gradients.x.size(), golden.at("dx").size());

@@ -26,6 +26,12 @@ std::string complaint(const std::string& layers, const Shape& input) {
   return "";
 }
 
+TEST(Graph, ConcatenationsAreAsWideAsTheirInputs) {
+  const Graph graph = graph_of("[{conv2d: {filters: 2, kernel: 1}, name: a}, {conv2d: {filters: 5, kernel: 1}, name: b}, {concat: {}, from: [a, b, a]}, global_avg_pool]", {4, 3, 1});
+  EXPECT_EQ(graph.nodes()[2].shape, (Shape{4, 3, 9}));
+  EXPECT_EQ(graph.output_shape(), Shape{9});
+}
+
 TEST(Graph, NamesShapesAndInputs) {
   const Graph graph = graph_of("[{conv2d: {filters: 4, kernel: 3, padding: same, stride: 2}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 10}, name: last}]", {9, 7, 3});
   const auto& nodes = graph.nodes();
@@ -49,6 +55,14 @@ TEST(Graph, RunningNumbersCountTypes) {
   EXPECT_EQ(graph.nodes()[3].name, "relu_2");
 }
 
+TEST(Graph, AnyActivationIsFused) {
+  for (const char* activation : {"relu", "tanh", "sigmoid"})
+    EXPECT_TRUE(graph_of(fmt::format("[{{linear: {{features: 3}}}}, {}]", activation), {2}).nodes()[1].view) << activation;
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}}, gelu]", {2}).nodes()[1].view) << "its derivative needs its input";
+  EXPECT_TRUE(graph_of("[batch_norm, relu]", {2}).nodes()[1].view);
+  EXPECT_FALSE(graph_of("[batch_norm, tanh]", {2}).nodes()[1].view);
+}
+
 TEST(Graph, ReluIsFusedOnlyWhereNobodySeesWhatIsBefore) {
   EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {relu: {}, name: r}, {add: {}, from: [a, r]}]", {2}).nodes()[1].view);
   EXPECT_FALSE(graph_of("[relu, {linear: {features: 3}}]", {2}).nodes()[0].view);
@@ -68,6 +82,10 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {relu: {}, from: a}]", {4}), HasSubstr("nothing reads layer 'b'"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 2}, name: b}, {add: {}, from: [a, b]}]", {4}), HasSubstr("cannot sum 3 and 2"));
   EXPECT_THAT(complaint("[{linear: {features: 3}}, add]", {4}), HasSubstr("add has 1 input"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}}, concat]", {4}), HasSubstr("concat has 1 input"));
+  EXPECT_THAT(complaint("[{conv2d: {filters: 1, kernel: 1}, name: a}, {conv2d: {filters: 1, kernel: 2}, name: b}, {concat: {}, from: [a, b]}]", {4, 4, 1}),
+              HasSubstr("cannot join 4×4×1 and 3×3×1"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}}, global_avg_pool]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, from: [a, a]}]", {4}), HasSubstr("2 are named"));
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}]", {4, 3}), HasSubstr("embedding reads tokens"));
   EXPECT_THAT(complaint("[{position_embedding: {length: 5}}]", {4}), HasSubstr("reads sequences"));

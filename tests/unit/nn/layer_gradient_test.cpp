@@ -19,6 +19,7 @@ struct Case {
   std::vector<Shape> inputs;
   std::int64_t n;
   Activation fused = Activation::none;
+  bool addition = false;
 };
 
 // Each type of the factory table has at least one (EveryTypeIsChecked); odd sizes, every option.
@@ -30,6 +31,10 @@ const Case cases[] = {
     {"linear", "{linear: {features: 5, bias: false}}", {{3}}, 7, Activation::relu},
     {"linear", "{linear: {features: 7}}", {{4, 5}}, 3},
     {"linear", "{linear: {features: 3, bias: false}}", {{3, 6}}, 2, Activation::relu},
+    {"linear", "{linear: {features: 17}}", {{6}}, 5, Activation::tanh},
+    {"linear", "{linear: {features: 5, bias: false}}", {{7}}, 3, Activation::sigmoid},
+    {"conv2d", "{conv2d: {filters: 3, kernel: 3}}", {{5, 6, 2}}, 2, Activation::tanh},
+    {"conv2d", "{conv2d: {filters: 5, kernel: 2, bias: false}}", {{4, 5, 3}}, 3, Activation::sigmoid},
     {"conv2d", "{conv2d: {filters: 3, kernel: 3}}", {{5, 6, 2}}, 2},
     {"conv2d", "{conv2d: {filters: 4, kernel: 5, padding: same}}", {{6, 5, 3}}, 2, Activation::relu},
     {"conv2d", "{conv2d: {filters: 2, kernel: 4, padding: same}}", {{5, 5, 1}}, 2},
@@ -38,12 +43,30 @@ const Case cases[] = {
     {"conv2d", "{conv2d: {filters: 4, kernel: 3, padding: 1, groups: 4}}", {{5, 4, 4}}, 2, Activation::relu},
     {"conv2d", "{conv2d: {filters: 3, kernel: 1, stride: 2}}", {{4, 5, 2}}, 2},
     {"conv2d", "{conv2d: {filters: 2, kernel: 2, padding: 3}}", {{3, 2, 1}}, 1},
+    {"batch_norm", "batch_norm", {{3, 5, 7}}, 4},
+    {"batch_norm", "{batch_norm: {momentum: 0.3, epsilon: 0.01, zero_gamma: true}}", {{9}}, 5},
+    {"batch_norm", "batch_norm", {{35, 33}}, 3, Activation::relu},
+    {"batch_norm", "batch_norm", {{4, 3, 16}, {4, 3, 16}}, 3, Activation::none, true},
+    {"batch_norm", "{batch_norm: {epsilon: 0.001}}", {{5, 3, 6}, {5, 3, 6}}, 3, Activation::relu, true},
+    {"batch_norm", "batch_norm", {{3, 2}}, 1},
+    {"layer_norm", "layer_norm", {{11}}, 3},
+    {"layer_norm", "{layer_norm: {epsilon: 0.01}}", {{3, 5, 37}}, 2},
+    {"layer_norm", "layer_norm", {{35, 64}}, 2},
     {"relu", "relu", {{4, 3, 2}}, 3},
+    {"gelu", "gelu", {{7, 5}}, 3},
+    {"tanh", "tanh", {{4, 3, 2}}, 3},
+    {"sigmoid", "sigmoid", {{5, 3}}, 3},
+    {"softmax", "softmax", {{7}}, 3},
+    {"softmax", "softmax", {{3, 35}}, 2},
     {"max_pool", "{max_pool: {kernel: 2}}", {{6, 5, 3}}, 2},
     {"max_pool", "{max_pool: {kernel: 3, stride: 2, padding: 1}}", {{7, 6, 2}}, 2},
     {"max_pool", "{max_pool: {kernel: 2, stride: 3}}", {{8, 7, 2}}, 1},
     {"avg_pool", "{avg_pool: {kernel: 2}}", {{6, 5, 3}}, 2},
     {"avg_pool", "{avg_pool: {kernel: 3, stride: 1, padding: 1}}", {{5, 4, 2}}, 2},
+    {"global_avg_pool", "global_avg_pool", {{5, 3, 7}}, 3},
+    {"global_avg_pool", "global_avg_pool", {{9, 11, 33}}, 1},
+    {"concat", "{concat: {}}", {{3}, {5}}, 3},
+    {"concat", "{concat: {}}", {{3, 2, 5}, {3, 2, 1}, {3, 2, 4}}, 2},
     {"flatten", "flatten", {{3, 2, 4}}, 2},
     {"dropout", "{dropout: {rate: 0.4}}", {{5, 3}}, 4},
     {"add", "{add: {}}", {{3, 4}, {3, 4}}, 2},
@@ -102,7 +125,7 @@ std::vector<double> numerical(LayerHarness& harness, const Tensor& tensor, const
 
 TEST_P(LayerGradient, AgreesWithCentralDifferences) {
   const auto& [provider, c] = GetParam();
-  LayerHarness harness(c.entry, c.inputs, c.n, {.providers = test::using_provider(provider), .fused = c.fused});
+  LayerHarness harness(c.entry, c.inputs, c.n, {.providers = test::using_provider(provider), .fused = c.fused, .addition = c.addition});
   if (harness.layer().is_view()) {
     EXPECT_EQ(harness.output_shape().count(), harness.x(0).count());
     return;
@@ -112,9 +135,11 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
   const auto gradients = harness.backward(weight);
   for (std::size_t i = 0; i < harness.inputs(); ++i)
     EXPECT_LT(test::largest_difference(gradients.x[i], numerical(harness, harness.x(i), weight)), 1e-7) << "input " << i;
-  for (std::size_t i = 0; i < harness.parameters(); ++i)
+  for (std::size_t i = 0; i < harness.parameters(); ++i) {
+    if (harness.specs()[i].kind == ParameterSpec::Kind::statistic) continue;  // no gradient: see BatchNormLayer below
     EXPECT_LT(test::largest_difference(gradients.parameters[i], numerical(harness, harness.parameter(i), weight)), 1e-7)
         << harness.specs()[i].name;
+  }
 
   // A first layer: no dx, the same parameter gradients; then a second micro-batch that is added.
   harness.forward();
@@ -132,8 +157,8 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
 TEST_P(LayerGradient, F32AgreesWithF64) {
   const auto& [provider, c] = GetParam();
   const ProvidersConfig providers = test::using_provider(provider);
-  LayerHarness narrow(c.entry, c.inputs, c.n, {.dtype = DType::f32, .providers = providers, .fused = c.fused});
-  LayerHarness wide(c.entry, c.inputs, c.n, {.providers = providers, .fused = c.fused});
+  LayerHarness narrow(c.entry, c.inputs, c.n, {.dtype = DType::f32, .providers = providers, .fused = c.fused, .addition = c.addition});
+  LayerHarness wide(c.entry, c.inputs, c.n, {.providers = providers, .fused = c.fused, .addition = c.addition});
   if (wide.layer().is_view()) return;
   const auto weight = test::filling(7, wide.output_shape().count());
   EXPECT_LT(test::largest_difference(narrow.forward(), wide.forward()), 2e-5);
@@ -154,7 +179,7 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
         std::unique_ptr<LayerHarness> harness;
         try {
           harness = std::make_unique<LayerHarness>(
-              c.entry, c.inputs, c.n, LayerHarness::Options{.dtype = dtype, .providers = test::using_provider(kind), .fused = c.fused});
+              c.entry, c.inputs, c.n, LayerHarness::Options{.dtype = dtype, .providers = test::using_provider(kind), .fused = c.fused, .addition = c.addition});
         } catch (const Error& error) {
           EXPECT_EQ(error.status(), ExitStatus::bad_deck) << error.what();
           EXPECT_NE(kind, ProviderKind::automatic);
@@ -163,7 +188,7 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
           continue;
         }
         LayerHarness portable(c.entry, c.inputs, c.n,
-                              {.dtype = dtype, .providers = test::using_provider(ProviderKind::portable), .fused = c.fused});
+                              {.dtype = dtype, .providers = test::using_provider(ProviderKind::portable), .fused = c.fused, .addition = c.addition});
         const std::string what = fmt::format("{} {} {}", provider_names[static_cast<std::size_t>(kind)], name_of(dtype), c.entry);
         const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
         const auto weight = test::filling(7, portable.output_shape().count());
@@ -181,6 +206,78 @@ TEST(Dropout, EvaluationKeepsEverything) {
   LayerHarness harness("{dropout: {rate: 0.4}}", {{5, 3}}, 4, {});
   EXPECT_EQ(harness.forward(false), test::values_of(harness.x(0)));
   EXPECT_NE(harness.forward(true), test::values_of(harness.x(0)));
+}
+
+/// Mean and unbiased variance of the values at first, first + c, …
+std::pair<double, double> moments(const std::vector<double>& x, std::size_t first, std::size_t c) {
+  double mean = 0, variance = 0;
+  const double count = static_cast<double>(x.size() / c);
+  for (std::size_t i = first; i < x.size(); i += c) mean += x[i] / count;
+  for (std::size_t i = first; i < x.size(); i += c) variance += (x[i] - mean) * (x[i] - mean);
+  return {mean, count > 1 ? variance / (count - 1) : 0};
+}
+
+TEST(BatchNormLayer, SaysWhatIsToBeAddedToTheRunningValues) {
+  constexpr std::size_t c = 7, n = 3;
+  LayerHarness harness("{batch_norm: {momentum: 0.25}}", {{5, 2, c}}, n, {});
+  const auto mean = test::values_of(harness.parameter(2)), variance = test::values_of(harness.parameter(3));
+  for (const Store store : {Store::replace, Store::add}) {
+    harness.forward();
+    const auto added = harness.backward(test::filling(7, harness.output_shape().count()), store).parameters;
+    const double pieces = store == Store::add ? 2 : 1;
+    for (std::size_t j = 0; j < c; ++j) {
+      const auto expected = moments(test::values_of(harness.x(0)), j, c);
+      EXPECT_NEAR(added[2][j], pieces * 0.25 * n * (expected.first - mean[j]), 1e-13);
+      EXPECT_NEAR(added[3][j], pieces * 0.25 * n * (expected.second - variance[j]), 1e-13);
+    }
+  }
+}
+
+TEST(BatchNormLayer, OneValueHasNoVariance) {
+  LayerHarness harness("batch_norm", {{5}}, 1, {});
+  EXPECT_LT(test::largest_difference(harness.forward(), test::values_of(harness.parameter(1))), 1e-12);
+  const auto gradients = harness.backward(test::filling(7, 5));
+  EXPECT_EQ(gradients.x[0], std::vector<double>(5));
+  const auto variance = test::values_of(harness.parameter(3));
+  for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(gradients.parameters[3][j], -0.1 * variance[j], 1e-15);
+}
+
+TEST(BatchNormLayer, EvaluationReadsTheRunningValues) {
+  for (const bool addition : {false, true}) {
+    const std::vector<Shape> inputs(addition ? 2 : 1, Shape{3, 4});
+    LayerHarness harness("batch_norm", inputs, 3, {.fused = Activation::relu, .addition = addition});
+    harness.forward();  // the batch's own values must not stay
+    const auto x = test::values_of(harness.x(0)), y = harness.forward(false);
+    std::vector<std::vector<double>> p;
+    for (std::size_t i = 0; i < 4; ++i) p.push_back(test::values_of(harness.parameter(i)));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t j = i % 4;
+      double expected = (x[i] - p[2][j]) / std::sqrt(p[3][j] + 1e-5) * p[0][j] + p[1][j];
+      if (addition) expected += test::values_of(harness.x(1))[i];
+      EXPECT_NEAR(y[i], std::max(expected, 0.0), 1e-14);
+    }
+  }
+}
+
+TEST(BatchNormLayer, TakesOneAdditionAndThenRelu) {
+  const auto make = [] { return dynamic_cast<const LayerConfig&>(*test::parse_layer("batch_norm").config).make_layer(); };
+  const auto plain = make();
+  EXPECT_EQ(plain->max_inputs(), 1u);
+  EXPECT_FALSE(plain->fuse(Activation::tanh));
+  EXPECT_TRUE(plain->is_cheap());
+  EXPECT_TRUE(plain->fuse(Activation::relu));
+  EXPECT_FALSE(plain->fuse(Activation::relu));
+  EXPECT_FALSE(plain->fuse_addition()) << "relu comes after the addition";
+  EXPECT_FALSE(plain->backward_reads_output());
+  const auto residual = make();
+  EXPECT_TRUE(residual->fuse_addition());
+  EXPECT_FALSE(residual->fuse_addition());
+  EXPECT_TRUE(residual->fuse(Activation::relu));
+  EXPECT_EQ(residual->max_inputs(), 2u);
+  EXPECT_TRUE(residual->backward_reads_output());
+  EXPECT_TRUE(residual->passes_gradient(1));
+  EXPECT_FALSE(residual->passes_gradient(0));
+  EXPECT_FALSE(residual->is_cheap());
 }
 
 TEST(MaxPool, EvaluationGivesTheSame) {

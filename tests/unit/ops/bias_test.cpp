@@ -15,6 +15,24 @@ class BiasTest : public testing::TestWithParam<Parameters> {
   const std::int64_t rows_ = std::get<0>(std::get<2>(GetParam())), c_ = std::get<1>(std::get<2>(GetParam()));
   const Shape shape_{rows_, c_};
   const ExecSpace space_;
+
+  double activated(double value) const {
+    switch (activation_) {
+      case Activation::relu: return std::max(value, 0.0);
+      case Activation::tanh: return std::tanh(value);
+      case Activation::sigmoid: return 1 / (1 + std::exp(-value));
+      default: return value;
+    }
+  }
+  /// dy times the activation's derivative where its result is y.
+  double gradient(double y, double dy) const {
+    switch (activation_) {
+      case Activation::relu: return y > 0 ? dy : 0.0;
+      case Activation::tanh: return dy * (1 - y * y);
+      case Activation::sigmoid: return dy * y * (1 - y);
+      default: return dy;
+    }
+  }
 };
 
 TEST_P(BiasTest, forward) {
@@ -26,7 +44,7 @@ TEST_P(BiasTest, forward) {
     Values expected = before;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (with_bias) expected[i] += bias[i % bias.size()];
-      if (activation_ == Activation::relu) expected[i] = std::max(expected[i], 0.0);
+      expected[i] = activated(expected[i]);
     }
     expect_near(download(y.get()), expected, tolerance(dtype_, 1));
   }
@@ -34,18 +52,20 @@ TEST_P(BiasTest, forward) {
 
 TEST_P(BiasTest, backward) {
   const Values y = random_values(shape_, 1), dy = random_values(shape_, 2), before = random_values({c_}, 3);
-  Values gradient = dy, sums(static_cast<std::size_t>(c_));
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    if (activation_ == Activation::relu && y[i] <= 0) gradient[i] = 0;
-    sums[i % sums.size()] += gradient[i];
+  Values expected = dy, sums(static_cast<std::size_t>(c_));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = gradient(y[i], dy[i]);
+    sums[i % sums.size()] += expected[i];
   }
-  const OwnedTensor ty = activation_ == Activation::relu ? upload(dtype_, shape_, y) : OwnedTensor();
+  const OwnedTensor ty = activation_ != Activation::none ? upload(dtype_, shape_, y) : OwnedTensor();
   const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
   const double allowed = tolerance(dtype_, rows_);
+  // relu changes nothing that it lets through.
+  const double each = activation_ == Activation::none || activation_ == Activation::relu ? 0 : tolerance(dtype_, 1);
 
   const OwnedTensor tdy = upload(dtype_, shape_, dy), dbias = not_a_number(dtype_, {c_});
   bias_activation_backward(space_, activation_, ty.get(), tdy.get(), dbias.get(), Store::replace, workspace.get());
-  expect_near(download(tdy.get()), gradient, 0);
+  expect_near(download(tdy.get()), expected, each);
   expect_near(download(dbias.get()), sums, allowed);
 
   const OwnedTensor again = upload(dtype_, shape_, dy), total = upload(dtype_, {c_}, before);
@@ -55,7 +75,7 @@ TEST_P(BiasTest, backward) {
 
   const OwnedTensor alone = upload(dtype_, shape_, dy);
   bias_activation_backward(space_, activation_, ty.get(), alone.get(), Tensor(), Store::replace, workspace.get());
-  expect_near(download(alone.get()), gradient, 0);
+  expect_near(download(alone.get()), expected, each);
 }
 
 TEST_P(BiasTest, same_sums_every_time) {
@@ -70,15 +90,19 @@ TEST_P(BiasTest, same_sums_every_time) {
   }
 }
 
+std::string label(Activation activation) {
+  constexpr const char* names[] = {"_none_", "_relu_", "_tanh_", "_sigmoid_"};
+  return names[static_cast<std::size_t>(activation)];
+}
+
 INSTANTIATE_TEST_SUITE_P(
     sizes, BiasTest,
-    testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(Activation::none, Activation::relu),
+    testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid),
                      testing::Values(std::tuple(1, 1), std::tuple(1, 77), std::tuple(300, 1), std::tuple(131, 10),
                                      std::tuple(257, 32), std::tuple(64, 33), std::tuple(1001, 67))),
     [](const testing::TestParamInfo<Parameters>& info) {
       const auto& size = std::get<2>(info.param);
-      return std::string(name_of(std::get<0>(info.param))) +
-             (std::get<1>(info.param) == Activation::relu ? "_relu_" : "_none_") + std::to_string(std::get<0>(size)) + "x" +
+      return std::string(name_of(std::get<0>(info.param))) + label(std::get<1>(info.param)) + std::to_string(std::get<0>(size)) + "x" +
              std::to_string(std::get<1>(size));
     });
 

@@ -13,6 +13,8 @@ namespace {
 
 using test::filling;
 using test::make_filled;
+using test::rounded;
+using test::rounding_error;
 using test::values_of;
 
 class Elementwise : public testing::TestWithParam<DType> {
@@ -20,14 +22,16 @@ class Elementwise : public testing::TestWithParam<DType> {
   const ExecSpace space;
   const DType dtype = GetParam();
   const Shape shape{7, 13, 3};
-  const std::vector<double> a = filling(1, shape.count()), b = filling(2, shape.count());
+  const std::vector<double> a = rounded(dtype, filling(1, shape.count())), b = rounded(dtype, filling(2, shape.count()));
+  /// Of one rounded result of a few fp32 operations, or fp64 ones.
+  const double tolerance = rounding_error(dtype) + (dtype == DType::f64 ? 1e-15 : 4e-7);
 };
 
 TEST_P(Elementwise, Relu) {
   const OwnedTensor x = make_filled(dtype, shape, 1), dy = make_filled(dtype, shape, 2);
   const OwnedTensor y("y", dtype, shape), dx("dx", dtype, shape);
-  relu_forward(space, x.get(), y.get());
-  relu_backward(space, y.get(), dy.get(), dx.get());
+  activation_forward(space, Activation::relu, x.get(), y.get());
+  activation_backward(space, Activation::relu, y.get(), dy.get(), dx.get());
   space.fence();
   std::vector<double> expected_y, expected_dx;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -41,8 +45,8 @@ TEST_P(Elementwise, Relu) {
 TEST_P(Elementwise, ReluOfNothingIsFlat) {
   const OwnedTensor x = test::make_tensor(dtype, {3}, {0.0, -0.0, 1.0}), dy = test::make_tensor(dtype, {3}, {5, 5, 5});
   const OwnedTensor y("y", dtype, {3}), dx("dx", dtype, {3});
-  relu_forward(space, x.get(), y.get());
-  relu_backward(space, y.get(), dy.get(), dx.get());
+  activation_forward(space, Activation::relu, x.get(), y.get());
+  activation_backward(space, Activation::relu, y.get(), dy.get(), dx.get());
   space.fence();
   EXPECT_EQ(values_of(dx.get()), (std::vector<double>{0, 0, 5})) << "as PyTorch: no gradient at 0";
 }
@@ -50,9 +54,58 @@ TEST_P(Elementwise, ReluOfNothingIsFlat) {
 TEST_P(Elementwise, ReluKeepsWhatIsNotANumber) {
   const OwnedTensor x("x", GetParam(), {37}), y("y", GetParam(), {37});
   test::poison(x.get());
-  relu_forward(ExecSpace(), x.get(), y.get());
+  activation_forward(ExecSpace(), Activation::relu, x.get(), y.get());
   ExecSpace().fence();
   for (const double value : test::values_of(y.get())) EXPECT_TRUE(std::isnan(value));
+}
+
+TEST_P(Elementwise, TanhAndSigmoid) {
+  const OwnedTensor x = make_filled(dtype, shape, 1, 4), dy = make_filled(dtype, shape, 2), y("y", dtype, shape), dx("dx", dtype, shape);
+  const std::vector<double> values = values_of(x.get());
+  for (const Activation activation : {Activation::tanh, Activation::sigmoid}) {
+    activation_forward(space, activation, x.get(), y.get());
+    activation_backward(space, activation, y.get(), dy.get(), dx.get());
+    space.fence();
+    const std::vector<double> result = values_of(y.get());
+    std::vector<double> expected_y, expected_dx;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double r = result[i];
+      expected_y.push_back(activation == Activation::tanh ? std::tanh(values[i]) : 1 / (1 + std::exp(-values[i])));
+      expected_dx.push_back(b[i] * (activation == Activation::tanh ? 1 - r * r : r * (1 - r)));
+    }
+    EXPECT_LT(test::largest_difference(result, expected_y), tolerance);
+    EXPECT_LT(test::largest_difference(values_of(dx.get()), expected_dx), tolerance);
+  }
+}
+
+TEST_P(Elementwise, GeluIsExact) {
+  std::vector<double> values{0, -0.0, 1e-30, 40, -40, 88, -200, 3e4, -3e4};
+  for (double value = -9; value < 9; value += 1.0 / 1024) values.push_back(value);
+  values = rounded(dtype, values);
+  const Shape all{static_cast<std::int64_t>(values.size())};
+  const OwnedTensor x = test::make_tensor(dtype, all, values), dy = make_filled(dtype, all, 2), y("y", dtype, all);
+  const std::vector<double> gradient = values_of(dy.get());
+  gelu_forward(space, x.get(), y.get());
+  gelu_backward(space, x.get(), dy.get(), dy.get());  // in place
+  space.fence();
+  std::vector<double> expected_y, expected_dx;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i], probability = 0.5 * std::erfc(-v / std::sqrt(2.0));
+    expected_y.push_back(v * probability);
+    expected_dx.push_back(gradient[i] * (probability + v * std::exp(-0.5 * v * v) / std::sqrt(2 * M_PI)));
+  }
+  EXPECT_LT(test::largest_difference(values_of(y.get()), expected_y), tolerance);
+  EXPECT_LT(test::largest_difference(values_of(dy.get()), expected_dx), tolerance);
+}
+
+TEST_P(Elementwise, GeluKeepsWhatIsNotANumber) {
+  const OwnedTensor x("x", dtype, {37}), y("y", dtype, {37});
+  test::poison(x.get());
+  gelu_forward(space, x.get(), y.get());
+  gelu_backward(space, x.get(), x.get(), x.get());
+  space.fence();
+  for (const double value : values_of(y.get())) EXPECT_TRUE(std::isnan(value));
+  for (const double value : values_of(x.get())) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST_P(Elementwise, AddAndAccumulate) {
@@ -63,7 +116,7 @@ TEST_P(Elementwise, AddAndAccumulate) {
   space.fence();
   std::vector<double> expected;
   for (std::size_t i = 0; i < a.size(); ++i) expected.push_back(a[i] + b[i] + a[i]);
-  EXPECT_LT(test::largest_difference(values_of(y.get()), expected), dtype == DType::f64 ? 1e-15 : 5e-7);
+  EXPECT_LT(test::largest_difference(values_of(y.get()), expected), 3 * tolerance) << "rounded twice";
 }
 
 TEST_P(Elementwise, DropoutKeepsItsShareAndScalesIt) {
@@ -74,7 +127,7 @@ TEST_P(Elementwise, DropoutKeepsItsShareAndScalesIt) {
   double dropped = 0;
   for (const double value : values_of(y.get())) {
     if (value == 0) ++dropped;
-    else EXPECT_NEAR(value, 1 / 0.7, 1e-6);
+    else EXPECT_NEAR(value, 1 / 0.7, 2 * tolerance);
   }
   EXPECT_NEAR(dropped / 1e5, 0.3, 5 * std::sqrt(0.21 / 1e5));
 }
@@ -101,7 +154,7 @@ TEST_P(Elementwise, DropoutOfRateZeroKeepsAll) {
   EXPECT_EQ(values_of(y.get()), values_of(x.get()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::Values(DType::f32, DType::f64));
+INSTANTIATE_TEST_SUITE_P(Types, Elementwise, testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16));
 
 }  // namespace
 }  // namespace lockstep

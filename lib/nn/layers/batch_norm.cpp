@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layers/batch_norm.hpp"
+
+namespace lockstep {
+
+void BatchNormConfig::describe(Fields& fields) {
+  fields.number("momentum", momentum, fraction, "share of the running mean and variance that each step replaces");
+  fields.number("epsilon", epsilon, positive, "added to the variance");
+  fields.boolean("zero_gamma", zero_gamma, "whether weight starts at 0 and not at 1: for the last one of a residual branch");
+}
+
+std::unique_ptr<Layer> BatchNormConfig::make_layer() const { return std::make_unique<BatchNorm>(*this); }
+
+std::vector<ParameterSpec> BatchNorm::parameters(std::span<const Shape> inputs) const {
+  const Shape channels{inputs[0][-1]};
+  // zero_gamma: Goyal et al., "Accurate, large minibatch SGD", 2017.
+  return {{"weight", channels, Initializer::constant(config_.zero_gamma ? 0 : 1)},
+          {"bias", channels, Initializer::constant(0)},
+          {"running_mean", channels, Initializer::constant(0), ParameterSpec::Kind::statistic},
+          {"running_var", channels, Initializer::constant(1), ParameterSpec::Kind::statistic}};
+}
+
+bool BatchNorm::fuse(Activation activation) {
+  if (activation != Activation::relu || output_.relu) return false;
+  return output_.relu = true;
+}
+
+bool BatchNorm::fuse_addition() {
+  if (output_.relu || output_.addition) return false;
+  return output_.addition = true;
+}
+
+void BatchNorm::plan(const LayerPlan& plan) {
+  Layer::plan(plan);
+  const std::int64_t c = plan.output[-1];
+  memory_ = OwnedTensor("lockstep::batch_norm::state", plan.master(), {7, c});
+  Tensor* const members[] = {&state_.mean,  &state_.m2,     &state_.inv_std, &state_.scale,
+                             &state_.shift, &state_.sum_dy, &state_.sum_dy_x};
+  auto* place = static_cast<std::byte*>(memory_.get().data);
+  for (Tensor* member : members) {
+    *member = {place, plan.master(), {c}};
+    place += member->bytes();
+  }
+}
+
+std::size_t BatchNorm::prepare(std::int64_t n) {
+  const std::int64_t c = plan_.output[-1];
+  return batch_norm_workspace_bytes(ExecSpace(), plan_.dtype, n * (plan_.output.count() / c), c);
+}
+
+void BatchNorm::observe(const StepContext& context, const LayerTensors& t, bool first) {
+  if (!context.training) return;
+  if (first) rows_ = 0;
+  batch_norm_observe(context.space, t.x[0], rows_, state_, t.workspace);
+  rows_ += t.x[0].count() / t.x[0].shape[-1];
+}
+
+void BatchNorm::conclude(const StepContext& context, std::int64_t) {
+  if (context.training) batch_norm_conclude(context.space, rows_, config_.epsilon, state_);
+}
+
+void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
+  if (context.training)
+    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
+  else
+    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], t.parameters[2], t.parameters[3], config_.epsilon, state_);
+  batch_norm_forward(context.space, t.x[0], output_.addition ? t.x[1] : Tensor{}, state_, output_, t.y);
+}
+
+void BatchNorm::observe_backward(const StepContext& context, const LayerTensors& t, bool first) {
+  batch_norm_observe_backward(context.space, t.x[0], t.y, output_, first, t.dy, state_, t.workspace);
+  if (output_.addition && t.dx[1] && t.dx[1].data != t.dy.data) copy(context.space, t.dy, t.dx[1]);
+}
+
+void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors& t, std::int64_t n) {
+  batch_norm_conclude_backward(context.space, rows_, n, config_.momentum, t.parameters[2], t.parameters[3], state_,
+                               context.gradients, {t.gradients[0], t.gradients[1], t.gradients[2], t.gradients[3]});
+}
+
+void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) batch_norm_backward(context.space, rows_, t.x[0], t.dy, state_, t.dx[0]);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+#include "ops/batch_norm.hpp"
+
+namespace lockstep {
+
+struct BatchNormConfig : LayerConfig {
+  double momentum = 0.1;
+  double epsilon = 1e-5;
+  bool zero_gamma = false;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Normalizes each channel (the last extent) by the batch's mean and variance, in evaluation by the running
+/// ones; PyTorch's formulae. In training its calls share the batch's statistics: see Layer::observes. It can
+/// add a second input to its result, and then apply relu. Of one value per channel the variance is 0.
+class BatchNorm final : public Layer {
+ public:
+  explicit BatchNorm(const BatchNormConfig& config) : config_(config) {}
+
+  std::string_view type() const override { return "batch_norm"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  std::size_t max_inputs() const override { return output_.addition ? 2 : 1; }
+  bool fuse(Activation activation) override;
+  bool fuse_addition() override;
+  bool backward_reads_input(std::size_t k) const override { return k == 0; }
+  bool backward_reads_output() const override { return output_.relu && output_.addition; }
+  bool is_cheap() const override { return !output_.addition; }
+  bool passes_gradient(std::size_t k) const override { return k == 1; }
+  bool observes() const override { return true; }
+  void plan(const LayerPlan& plan) override;
+  std::size_t prepare(std::int64_t n) override;
+
+  void observe(const StepContext& context, const LayerTensors& tensors, bool first) override;
+  void conclude(const StepContext& context, std::int64_t n) override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void observe_backward(const StepContext& context, const LayerTensors& tensors, bool first) override;
+  void conclude_backward(const StepContext& context, const LayerTensors& tensors, std::int64_t n) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  BatchNormConfig config_;
+  BatchNormOutput output_;
+  std::int64_t rows_ = 0;  ///< values per channel that the running batch has shown so far
+  OwnedTensor memory_;     ///< [7, c]: the state
+  BatchNormState state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+
+namespace lockstep {
+
+struct ConcatConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Two or more inputs side by side: features of vectors, channels of images. All other extents are the same.
+class Concat final : public Layer {
+ public:
+  std::string_view type() const override { return "concat"; }
+  std::size_t max_inputs() const override { return max_layer_inputs; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+
+namespace lockstep {
+
+struct LayerNormConfig : LayerConfig {
+  double epsilon = 1e-5;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Normalizes along the last extent. Keeps mean and 1/σ of each row from forward to backward.
+class LayerNorm final : public Layer {
+ public:
+  explicit LayerNorm(const LayerNormConfig& config) : epsilon_(config.epsilon) {}
+
+  std::string_view type() const override { return "layer_norm"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  bool backward_reads_input(std::size_t) const override { return true; }
+  std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
+  std::size_t prepare(std::int64_t n) override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  Tensor moments_in(const Tensor& saved, std::int64_t rows) const;
+
+  double epsilon_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+
+namespace lockstep {
+
+struct SoftmaxConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Probabilities along the last extent. (The loss cross_entropy reads logits, and needs none before it.)
+class Softmax final : public Layer {
+ public:
+  std::string_view type() const override { return "softmax"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  bool backward_reads_output() const override { return true; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+};
+
+}  // namespace lockstep

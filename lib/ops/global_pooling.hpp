@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// y [n, c]: the mean over the pixels of x [n, h, w, c].
+void global_average_forward(const ExecSpace& space, const Tensor& x, const Tensor& y);
+/// Gives each pixel of dx an equal part of dy.
+void global_average_backward(const ExecSpace& space, const Tensor& dy, const Tensor& dx);
+
+}  // namespace lockstep

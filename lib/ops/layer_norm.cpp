@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/layer_norm.hpp"
+
+#include <cassert>
+
+#include "ops/row_parts.hpp"
+#include "ops/row_sums.hpp"
+
+namespace lockstep {
+namespace {
+
+using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+constexpr int tile = column_tile;
+
+template <class T, class C>
+void forward(const ExecSpace& space, C epsilon, const T* x, const C* weight, const C* bias, T* y, C* moments, std::int64_t rows,
+             std::int64_t c) {
+  const C share = C(1) / static_cast<C>(c);
+  Kokkos::parallel_for("lockstep::layer_norm::forward", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
+    for_rows(team, rows, [&](const std::int64_t row) {
+      const T* const in = x + row * c;
+      T* const out = y + row * c;
+      const C mean = row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share;
+      const C variance = share * row_sum<C>(team, c, [&](const std::int64_t j) {
+        const C distance = C(in[j]) - mean;
+        return distance * distance;
+      });
+      const C inv_std = C(1) / Kokkos::sqrt(variance + epsilon);
+      for_columns(team, c, [&](const std::int64_t j) { out[j] = T((C(in[j]) - mean) * inv_std * weight[j] + bias[j]); });
+      if (moments != nullptr)
+        Kokkos::single(Kokkos::PerThread(team), [&] {
+          moments[2 * row] = mean;
+          moments[2 * row + 1] = inv_std;
+        });
+    });
+  });
+}
+
+template <class T, class C>
+void backward_data(const ExecSpace& space, const T* x, const C* weight, const C* moments, const T* dy, T* dx, std::int64_t rows,
+                   std::int64_t c) {
+  const C share = C(1) / static_cast<C>(c);
+  Kokkos::parallel_for("lockstep::layer_norm::backward_data", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
+    for_rows(team, rows, [&](const std::int64_t row) {
+      const T *const in = x + row * c, *const gradient = dy + row * c;
+      T* const out = dx + row * c;
+      const C mean = moments[2 * row], inv_std = moments[2 * row + 1];
+      const C level = share * row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j]; });
+      const C slope = share * inv_std * inv_std *
+                      row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j] * (C(in[j]) - mean); });
+      for_columns(team, c, [&](const std::int64_t j) {
+        out[j] = T(inv_std * (C(gradient[j]) * weight[j] - level - (C(in[j]) - mean) * slope));
+      });
+    });
+  });
+}
+
+template <class T, class C, class Width>
+KOKKOS_INLINE_FUNCTION void weight_block(const T* x, const C* moments, const T* dy, std::int64_t c, std::int64_t begin,
+                                         std::int64_t end, Width width, C* total, C* total_x) {
+  C sum[tile] = {}, sum_x[tile] = {};
+  for (std::int64_t row = begin; row < end; ++row) {
+    const C mean = moments[2 * row], inv_std = moments[2 * row + 1];
+    for (int j = 0; j < width; ++j) {
+      const C gradient = dy[row * c + j];
+      sum[j] += gradient;
+      sum_x[j] += gradient * ((C(x[row * c + j]) - mean) * inv_std);
+    }
+  }
+  for (int j = 0; j < width; ++j) total[j] += sum[j], total_x[j] += sum_x[j];
+}
+
+/// partial [parts, 2, c]: Σ dy and Σ dy·x̂ of each part of the rows.
+template <class T, class C>
+void backward_weight(const ExecSpace& space, const T* x, const C* moments, const T* dy, C* partial, std::int64_t rows,
+                     std::int64_t c, std::int64_t parts) {
+  Kokkos::parallel_for(
+      "lockstep::layer_norm::backward_weight", Range(space, 0, parts * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+        const RowPiece p = row_piece(index, rows, c, parts);
+        C sum[tile] = {}, sum_x[tile] = {};
+        for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
+          const std::int64_t end = begin + block_rows < p.end ? begin + block_rows : p.end;
+          if (p.width == tile) weight_block(x + p.first, moments, dy + p.first, c, begin, end, FullTile(), sum, sum_x);
+          else weight_block(x + p.first, moments, dy + p.first, c, begin, end, p.width, sum, sum_x);
+        }
+        C* out = partial + p.part * 2 * c + p.first;
+        for (int j = 0; j < p.width; ++j) out[j] = sum[j], out[c + j] = sum_x[j];
+      });
+}
+
+template <class C>
+void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C* dbias, std::int64_t c, std::int64_t parts) {
+  Kokkos::parallel_for("lockstep::layer_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+    C sum = C(0), sum_x = C(0);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      sum += partial[part * 2 * c + j];
+      sum_x += partial[part * 2 * c + c + j];
+    }
+    dbias[j] = add ? dbias[j] + sum : sum;
+    dweight[j] = add ? dweight[j] + sum_x : sum_x;
+  });
+}
+
+}  // namespace
+
+void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Tensor& y, const Tensor& moments) {
+  const Rows size = rows_of(x);
+  dispatch_float(x.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    forward<T, C>(space, static_cast<C>(epsilon), x.as<const T>(), weight.as<const C>(), bias.as<const C>(), y.as<T>(),
+                  moments ? moments.as<C>() : nullptr, size.rows, size.c);
+  });
+}
+
+void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& moments,
+                              const Tensor& dy, const Tensor& dx) {
+  const Rows size = rows_of(x);
+  dispatch_float(x.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    backward_data<T, C>(space, x.as<const T>(), weight.as<const C>(), moments.as<const C>(), dy.as<const T>(), dx.as<T>(),
+                        size.rows, size.c);
+  });
+}
+
+void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& moments, const Tensor& dy,
+                                const Tensor& dweight, const Tensor& dbias, Store store, const Tensor& workspace) {
+  const Rows size = rows_of(x);
+  const std::int64_t parts = parts_of(space, size.rows);
+  assert(workspace.bytes() >= layer_norm_workspace_bytes(space, x.dtype, size.rows, size.c));
+  dispatch_float(x.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    C* partial = static_cast<C*>(workspace.data);
+    backward_weight<T, C>(space, x.as<const T>(), moments.as<const C>(), dy.as<const T>(), partial, size.rows, size.c, parts);
+    add_parts<C>(space, partial, store == Store::add, dweight.as<C>(), dbias.as<C>(), size.c, parts);
+  });
+}
+
+std::size_t layer_norm_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c) {
+  return static_cast<std::size_t>(2 * parts_of(space, rows) * c) * size_of(master_dtype(dtype));
+}
+
+}  // namespace lockstep

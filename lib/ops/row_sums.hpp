@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/execution.hpp"
+
+// Sums along each row of [rows, c], for kernels with a team for a few rows and vectors along them.
+namespace lockstep {
+
+using RowTeam = Kokkos::TeamPolicy<ExecSpace>;
+using RowMember = RowTeam::member_type;
+inline constexpr int rows_per_team = 4;
+
+inline RowTeam row_team(const ExecSpace& space, std::int64_t rows) {
+  const auto teams = static_cast<int>((rows + rows_per_team - 1) / rows_per_team);
+  return kernels_run_on_host ? RowTeam(space, teams, 1, 1) : RowTeam(space, teams, rows_per_team, 32);
+}
+
+/// Calls f(row) for the team's rows.
+template <class F>
+KOKKOS_INLINE_FUNCTION void for_rows(const RowMember& team, std::int64_t rows, const F& f) {
+  Kokkos::parallel_for(Kokkos::TeamThreadRange(team, rows_per_team), [&](const int i) {
+    const std::int64_t row = static_cast<std::int64_t>(team.league_rank()) * rows_per_team + i;
+    if (row < rows) f(row);
+  });
+}
+
+/// Σ f(j), j < c. On CPUs in as many sums as a few vectors hold, so that there are vectors.
+template <class C, class F>
+KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F& f) {
+  C total = C(0);
+  if constexpr (kernels_run_on_host) {
+    constexpr int lanes = 32;
+    C sum[lanes] = {};
+    std::int64_t first = 0;
+    for (; first + lanes <= c; first += lanes)
+      for (int lane = 0; lane < lanes; ++lane) sum[lane] += f(first + lane);
+    for (; first < c; ++first) total += f(first);
+    for (int half = lanes / 2; half > 0; half /= 2)
+      for (int lane = 0; lane < half; ++lane) sum[lane] += sum[lane + half];
+    total += sum[0];
+  } else {
+    Kokkos::parallel_reduce(Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j, C& sum) { sum += f(j); }, total);
+  }
+  return total;
+}
+
+/// Calls f(j) for j < c.
+template <class F>
+KOKKOS_INLINE_FUNCTION void for_columns(const RowMember& team, std::int64_t c, const F& f) {
+  Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j) { f(j); });
+}
+
+}  // namespace lockstep
