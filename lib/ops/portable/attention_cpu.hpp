@@ -101,19 +101,34 @@ struct CpuAttention {
       std::fill_n(s.scores + i * n, key + i - query, -std::numeric_limits<C>::infinity());
   }
 
+  /// scores = e^(scores + offset), for one offset a query.
+  static void raise(C* scores, std::int64_t count, const Panel& offset) {
+    constexpr int lanes = VectorOf<C>::lanes;
+    const Vector<C> added[2] = {load(offset), load(offset + lanes)};
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int v = 0; v < 2; ++v) store<C>(load(scores + i * n + v * lanes) + added[v], scores + i * n + v * lanes);
+    for (std::int64_t i = 0; i < count * n; ++i) scores[i] = fast_exp(scores[i]);
+  }
+
   /// One block of the softmax: scores become e^(score − top), `top` and `total` are brought up to date, `shrink`
   /// is what earlier results are to be multiplied by.
   static void soften(C* scores, std::int64_t count, Panel& top, Panel& total, Panel& shrink) {
-    Panel before, sum = {};
-    for (int l = 0; l < n; ++l) before[l] = top[l];
+    constexpr int lanes = VectorOf<C>::lanes;
+    Vector<C> most[2] = {load(top), load(top + lanes)}, sum[2] = {};
     for (std::int64_t i = 0; i < count; ++i)
-      for (int l = 0; l < n; ++l) top[l] = top[l] < scores[i * n + l] ? scores[i * n + l] : top[l];
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (int l = 0; l < n; ++l) scores[i * n + l] = fast_exp(scores[i * n + l] - top[l]);
-      for (int l = 0; l < n; ++l) sum[l] += scores[i * n + l];
+      for (int v = 0; v < 2; ++v) most[v] = larger(most[v], load(scores + i * n + v * lanes));
+    Panel now, minus;
+    for (int v = 0; v < 2; ++v) store<C>(most[v], now + v * lanes), store<C>(C(-1) * most[v], minus + v * lanes);
+    raise(scores, count, minus);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int v = 0; v < 2; ++v) sum[v] = sum[v] + load(scores + i * n + v * lanes);
+    Panel added;
+    for (int v = 0; v < 2; ++v) store<C>(sum[v], added + v * lanes);
+    for (int l = 0; l < n; ++l) {
+      shrink[l] = fast_exp(top[l] - now[l]);
+      total[l] = total[l] * shrink[l] + added[l];
+      top[l] = now[l];
     }
-    for (int l = 0; l < n; ++l) shrink[l] = fast_exp(before[l] - top[l]);
-    for (int l = 0; l < n; ++l) total[l] = total[l] * shrink[l] + sum[l];
   }
 
   /// qkv and y point to the head's columns of the sequence's first position.
@@ -148,12 +163,11 @@ struct CpuAttention {
   /// scores become probabilities P, dscores (which hold dP = dy·vᵀ) P∘(dP − inner), where inner = Σ dy∘y; zeros
   /// below, up to a whole piece.
   static void differentiate(C* scores, C* dscores, std::int64_t count, const Panel& logsumexp, const Panel& inner) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      Panel probability;
-      for (int l = 0; l < n; ++l) probability[l] = fast_exp(scores[i * n + l] - logsumexp[l]);
-      for (int l = 0; l < n; ++l) dscores[i * n + l] = probability[l] * (dscores[i * n + l] - inner[l]);
-      for (int l = 0; l < n; ++l) scores[i * n + l] = probability[l];
-    }
+    Panel minus, own;
+    for (int l = 0; l < n; ++l) minus[l] = -logsumexp[l], own[l] = inner[l];
+    raise(scores, count, minus);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int l = 0; l < n; ++l) dscores[i * n + l] = scores[i * n + l] * (dscores[i * n + l] - own[l]);
     const std::int64_t rest = ((count + m - 1) / m * m - count) * n;
     std::fill_n(scores + count * n, rest, C(0));
     std::fill_n(dscores + count * n, rest, C(0));
