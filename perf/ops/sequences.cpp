@@ -62,7 +62,8 @@ void measure_attention(const AttentionShape& s, double peak) {
   const OwnedTensor y = sample(s.dtype, {s.n, s.length, s.width()}), dy = sample(s.dtype, y.get().shape);
   const OwnedTensor logsumexp = sample(master_dtype(s.dtype), {s.n, s.heads, s.length});
   const OwnedTensor workspace = bytes(attention_workspace_bytes(space, s));
-  const std::string name = fmt::format("attention {}×{}, {} heads of {}{}", s.n, s.length, s.heads, s.head_size, s.causal ? ", causal" : "");
+  const std::string name =
+      fmt::format("attention {}×{}, {} heads of {}{}", s.n, s.length, s.heads, s.head_size, s.causal ? ", causal" : "");
   measure(name + " | forward", s.flops(), peak,
           [&] { attention_forward(space, s, qkv.get(), y.get(), logsumexp.get(), workspace.get()); });
   // Five products instead of two.
