@@ -6,13 +6,27 @@
 #include <cstdint>
 
 // Elementary functions without branches and calls, so that loops over floats become vectors: compilers
-// do not do that with the C library's functions. Doubles get the library's.
+// do not do that with the C library's functions. Numbers are chosen among by their bits, since compilers make
+// branches of `?:` between floats. Doubles get the library's.
 namespace lockstep {
+
+namespace fast {
+inline constexpr std::int32_t infinity = 0x7F800000, sign = static_cast<std::int32_t>(0x80000000u);
+
+KOKKOS_INLINE_FUNCTION std::int32_t bits(float x) { return Kokkos::bit_cast<std::int32_t>(x); }
+KOKKOS_INLINE_FUNCTION float number(std::int32_t x) { return Kokkos::bit_cast<float>(x); }
+/// All ones, or all zeros.
+KOKKOS_INLINE_FUNCTION std::int32_t mask(bool chosen) { return -static_cast<std::int32_t>(chosen); }
+}  // namespace fast
 
 /// e^x to 2 units in the last place: 0 below −104, infinite above 88.72, subnormal results included.
 KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
-  x = x < -104.0f ? -104.0f : x;  // NaN stays NaN
-  x = x > 89.0f ? 89.0f : x;
+  // Within ±104, where results are 0 and infinite; NaN stays NaN. Bits of positive numbers are in their order.
+  constexpr std::int32_t limit = 0x42D00000;  // 104
+  const std::int32_t magnitude = fast::bits(x) & ~fast::sign;
+  const std::int32_t clamped = (limit & fast::mask(magnitude > limit)) | (magnitude & ~fast::mask(magnitude > limit)) |
+                               (magnitude & fast::mask(magnitude > fast::infinity));
+  x = fast::number(clamped | (fast::bits(x) & fast::sign));
   // x = k·ln 2 + r, |r| ≤ ln 2 / 2. Adding 1.5·2²³ rounds to a whole number and leaves it in the lowest bits;
   // ln 2 in two pieces makes r exact (Cody & Waite, "Software manual for the elementary functions", 1980).
   const float shifted = x * 1.44269504f + 12582912.0f;
@@ -27,9 +41,9 @@ KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
   // 2^k in two factors: alone it may be no normal number.
-  const std::int32_t whole = Kokkos::bit_cast<std::int32_t>(shifted) - 0x4B400000;
+  const std::int32_t whole = fast::bits(shifted) - 0x4B400000;
   const std::int32_t half = whole >> 1;
-  return p * Kokkos::bit_cast<float>((half + 127) << 23) * Kokkos::bit_cast<float>((whole - half + 127) << 23);
+  return p * fast::number((half + 127) << 23) * fast::number((whole - half + 127) << 23);
 }
 KOKKOS_INLINE_FUNCTION double fast_exp(double x) { return Kokkos::exp(x); }
 
@@ -46,10 +60,11 @@ KOKKOS_INLINE_FUNCTION float fast_tanh(float x) {
   p = p * square + 1.33314422036e-1f;
   p = p * square - 3.33332819422e-1f;
   const float small = p * square * x + x;
-  const float magnitude = x < 0.0f ? -x : x;
-  const float rest = 1.0f - 2.0f / (fast_exp(2.0f * magnitude) + 1.0f);
-  const float large = x < 0.0f ? -rest : rest;
-  return magnitude < 0.625f ? small : large;
+  const std::int32_t sign = fast::bits(x) & fast::sign;
+  const std::int32_t magnitude = fast::bits(x) & ~fast::sign;
+  const float large = 1.0f - 2.0f / (fast_exp(2.0f * fast::number(magnitude)) + 1.0f);
+  const std::int32_t is_small = fast::mask(magnitude < 0x3F200000);  // 0.625
+  return fast::number((fast::bits(small) & is_small) | ((fast::bits(large) | sign) & ~is_small));
 }
 KOKKOS_INLINE_FUNCTION double fast_tanh(double x) { return Kokkos::tanh(x); }
 

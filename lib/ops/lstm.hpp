@@ -9,7 +9,8 @@
 namespace lockstep {
 
 // One step t of long short-term memory (Hochreiter & Schmidhuber, 1997; Gers et al., 2000, for f) in PyTorch's form:
-//   i, f, o = sigmoid(…), g = tanh(…) of x_t·W_ihᵀ + b_ih + h_{t−1}·W_hhᵀ + b_hh,  c_t = f∘c_{t−1} + i∘g,  h_t = o∘tanh(c_t).
+//   i, f, o = sigmoid(…), g = tanh(…) of x_t·W_ihᵀ + b_ih + h_{t−1}·W_hhᵀ + b_hh,
+//   c_t = f∘c_{t−1} + i∘g,  h_t = o∘tanh(c_t).
 // gates [n, T, 4u] are in the order i, f, g, o; cells [n, T, u] of master_dtype; what belongs to one step stands
 // in one piece, [n, …], for the recurrent product.
 

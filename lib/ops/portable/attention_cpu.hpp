@@ -41,7 +41,7 @@ struct CpuAttention {
   std::int64_t gradient_elements() const { return (length + m) * columns; }
   std::int64_t scratch_elements() const {
     const std::int64_t all = 2 * matrix_elements() + 3 * panel_elements() + 2 * score_elements +
-                             2 * gradient_elements() + 2 * n * columns;
+                             2 * gradient_elements() + 2 * n * columns + n * size;
     return (all + n - 1) / n * n;
   }
 
@@ -52,6 +52,7 @@ struct CpuAttention {
     C *scores, *dscores;        // [block_keys, n]
     C *dkeys, *dvalues;         // [T, columns]
     C *query_rows, *dy_rows;    // [columns / n][n queries][n]
+    C* rows;                    // [n queries][size]
   };
   Scratch divide(C* memory) const {
     const auto take = [&](std::int64_t count) { return std::exchange(memory, memory + count); };
@@ -59,7 +60,7 @@ struct CpuAttention {
     s.scores = take(score_elements), s.dscores = take(score_elements);
     s.query = take(panel_elements()), s.dy = take(panel_elements()), s.sum = take(panel_elements());
     s.dkeys = take(gradient_elements()), s.dvalues = take(gradient_elements());
-    s.query_rows = take(n * columns), s.dy_rows = take(n * columns);
+    s.query_rows = take(n * columns), s.dy_rows = take(n * columns), s.rows = take(n * size);
     s.keys = take(matrix_elements()), s.values = take(matrix_elements());
     return s;
   }
@@ -72,21 +73,44 @@ struct CpuAttention {
     std::fill_n(to, m * size, C(0));
   }
 
-  /// panel [size, n] = factor · the rows of up to n queries, transposed; zeros for queries that there are not.
+  /// rows [n, size] = factor · those of up to n queries; zeros for queries that there are not. Whole rows first, since
+  /// they come from far away.
   template <class T>
-  void gather_panel(const T* from, std::int64_t stride, int queries, C factor, C* panel) const {
+  void gather_rows(const T* from, std::int64_t stride, int queries, C factor, C* rows) const {
     for (int l = 0; l < queries; ++l)
-      for (std::int64_t j = 0; j < size; ++j) panel[j * n + l] = factor * C(from[l * stride + j]);
-    for (int l = queries; l < n; ++l)
-      for (std::int64_t j = 0; j < size; ++j) panel[j * n + l] = C(0);
+      for (std::int64_t j = 0; j < size; ++j) rows[l * size + j] = factor * C(from[l * stride + j]);
+    std::fill(rows + queries * size, rows + n * size, C(0));
   }
-
-  /// The same numbers as panels [columns / n][n queries][n].
-  void turn(const C* panel, C* rows) const {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      C* to = rows + j / n * n * n + j % n;
-      for (int l = 0; l < n; ++l) to[l * n] = j < size ? panel[j * n + l] : C(0);
-    }
+  /// Asks for the same rows of the head beside this one, which is next: they arrive while this one is computed. (Behind
+  /// the last head there is nothing, and asking for that does nothing.)
+  template <class T>
+  void fetch_next(const T* qkv, std::int64_t width, int positions) const {
+    constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
+    for (int l = 0; l < positions; ++l)
+      for (int k = 0; k < 3; ++k)
+        for (std::int64_t j = 0; j < size; j += line) __builtin_prefetch(qkv + l * row + k * width + size + j);
+  }
+  /// panel [size, n]: the rows, transposed.
+  void turn(const C* rows, C* panel) const {
+    for (std::int64_t j = 0; j < size; ++j)
+      for (int l = 0; l < n; ++l) panel[j * n + l] = rows[l * size + j];
+  }
+  /// The rows as panels [columns / n][n queries][n].
+  void split(const C* rows, C* panels) const {
+    for (std::int64_t first = 0; first < columns; first += n)
+      for (int l = 0; l < n; ++l, panels += n) {
+        const std::int64_t width = std::min<std::int64_t>(n, size - first);
+        std::copy_n(rows + l * size + first, width, panels);
+        std::fill(panels + width, panels + n, C(0));
+      }
+  }
+  /// The queries' rows of a result: factor · panel, transposed again.
+  template <class T>
+  void scatter_panel(const C* panel, const Panel& factor, int queries, C* rows, T* to, std::int64_t stride) const {
+    for (int l = 0; l < n; ++l)
+      for (std::int64_t j = 0; j < size; ++j) rows[l * size + j] = panel[j * n + l];
+    for (int l = 0; l < queries; ++l)
+      for (std::int64_t j = 0; j < size; ++j) to[l * stride + j] = T(factor[l] * rows[l * size + j]);
   }
 
   /// Keys that the panel from `query` on looks at.
@@ -101,19 +125,34 @@ struct CpuAttention {
       std::fill_n(s.scores + i * n, key + i - query, -std::numeric_limits<C>::infinity());
   }
 
+  /// scores = e^(scores + offset), for one offset a query.
+  static void raise(C* scores, std::int64_t count, const Panel& offset) {
+    constexpr int lanes = VectorOf<C>::lanes;
+    const Vector<C> added[2] = {load(offset), load(offset + lanes)};
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int v = 0; v < 2; ++v) store<C>(load(scores + i * n + v * lanes) + added[v], scores + i * n + v * lanes);
+    for (std::int64_t i = 0; i < count * n; ++i) scores[i] = fast_exp(scores[i]);
+  }
+
   /// One block of the softmax: scores become e^(score − top), `top` and `total` are brought up to date, `shrink`
   /// is what earlier results are to be multiplied by.
   static void soften(C* scores, std::int64_t count, Panel& top, Panel& total, Panel& shrink) {
-    Panel before, sum = {};
-    for (int l = 0; l < n; ++l) before[l] = top[l];
+    constexpr int lanes = VectorOf<C>::lanes;
+    Vector<C> most[2] = {load(top), load(top + lanes)}, sum[2] = {};
     for (std::int64_t i = 0; i < count; ++i)
-      for (int l = 0; l < n; ++l) top[l] = top[l] < scores[i * n + l] ? scores[i * n + l] : top[l];
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (int l = 0; l < n; ++l) scores[i * n + l] = fast_exp(scores[i * n + l] - top[l]);
-      for (int l = 0; l < n; ++l) sum[l] += scores[i * n + l];
+      for (int v = 0; v < 2; ++v) most[v] = larger(most[v], load(scores + i * n + v * lanes));
+    Panel now, minus;
+    for (int v = 0; v < 2; ++v) store<C>(most[v], now + v * lanes), store<C>(C(-1) * most[v], minus + v * lanes);
+    raise(scores, count, minus);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int v = 0; v < 2; ++v) sum[v] = sum[v] + load(scores + i * n + v * lanes);
+    Panel added;
+    for (int v = 0; v < 2; ++v) store<C>(sum[v], added + v * lanes);
+    for (int l = 0; l < n; ++l) {
+      shrink[l] = fast_exp(top[l] - now[l]);
+      total[l] = total[l] * shrink[l] + added[l];
+      top[l] = now[l];
     }
-    for (int l = 0; l < n; ++l) shrink[l] = fast_exp(before[l] - top[l]);
-    for (int l = 0; l < n; ++l) total[l] = total[l] * shrink[l] + sum[l];
   }
 
   /// qkv and y point to the head's columns of the sequence's first position.
@@ -124,8 +163,10 @@ struct CpuAttention {
     gather(qkv + 2 * width, s.values);
     for (std::int64_t query = 0; query < length; query += n) {
       const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
-      gather_panel(qkv + query * row, row, queries, scale, s.query);
-      Panel top, total = {}, shrink;
+      gather_rows(qkv + query * row, row, queries, scale, s.rows);
+      fetch_next(qkv + query * row, width, queries);
+      turn(s.rows, s.query);
+      Panel top, total = {}, shrink, factor;
       std::fill_n(top, n, -std::numeric_limits<C>::infinity());
       for (std::int64_t key = 0; key < last_key(query); key += block_keys) {
         const std::int64_t count = std::min(block_keys, last_key(query) - key);
@@ -137,23 +178,20 @@ struct CpuAttention {
         for (std::int64_t j = 0; j < size; j += m)
           strided_micro_product<C>(count, s.values + key * size + j, 1, size, s.scores, s.sum + j * n, n, key > 0);
       }
-      for (int l = 0; l < queries; ++l) {
-        const C factor = C(1) / total[l];
-        for (std::int64_t j = 0; j < size; ++j) y[(query + l) * width + j] = T(factor * s.sum[j * n + l]);
-        logsumexp[query + l] = top[l] + std::log(total[l]);
-      }
+      for (int l = 0; l < n; ++l) factor[l] = C(1) / total[l];
+      scatter_panel(s.sum, factor, queries, s.rows, y + query * width, width);
+      for (int l = 0; l < queries; ++l) logsumexp[query + l] = top[l] + std::log(total[l]);
     }
   }
 
   /// scores become probabilities P, dscores (which hold dP = dy·vᵀ) P∘(dP − inner), where inner = Σ dy∘y; zeros
   /// below, up to a whole piece.
   static void differentiate(C* scores, C* dscores, std::int64_t count, const Panel& logsumexp, const Panel& inner) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      Panel probability;
-      for (int l = 0; l < n; ++l) probability[l] = fast_exp(scores[i * n + l] - logsumexp[l]);
-      for (int l = 0; l < n; ++l) dscores[i * n + l] = probability[l] * (dscores[i * n + l] - inner[l]);
-      for (int l = 0; l < n; ++l) scores[i * n + l] = probability[l];
-    }
+    Panel minus, own;
+    for (int l = 0; l < n; ++l) minus[l] = -logsumexp[l], own[l] = inner[l];
+    raise(scores, count, minus);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int l = 0; l < n; ++l) dscores[i * n + l] = scores[i * n + l] * (dscores[i * n + l] - own[l]);
     const std::int64_t rest = ((count + m - 1) / m * m - count) * n;
     std::fill_n(scores + count * n, rest, C(0));
     std::fill_n(dscores + count * n, rest, C(0));
@@ -173,17 +211,23 @@ struct CpuAttention {
     gather(qkv + 2 * width, s.values);
     std::fill_n(s.dkeys, gradient_elements(), C(0));
     std::fill_n(s.dvalues, gradient_elements(), C(0));
+    Panel scales;
+    std::fill_n(scales, n, scale);
     for (std::int64_t query = 0; query < length; query += n) {
       const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
-      gather_panel(qkv + query * row, row, queries, scale, s.query);
-      gather_panel(dy + query * width, width, queries, C(1), s.dy);
-      turn(s.query, s.query_rows);
-      turn(s.dy, s.dy_rows);
+      gather_rows(y + query * width, width, queries, C(1), s.rows);
+      turn(s.rows, s.sum);
+      gather_rows(dy + query * width, width, queries, C(1), s.rows);
+      turn(s.rows, s.dy);
+      split(s.rows, s.dy_rows);
+      gather_rows(qkv + query * row, row, queries, scale, s.rows);
+      fetch_next(qkv + query * row, width, queries);
+      turn(s.rows, s.query);
+      split(s.rows, s.query_rows);
       Panel inner = {}, known = {};
-      for (int l = 0; l < queries; ++l) {
-        for (std::int64_t j = 0; j < size; ++j) inner[l] += s.dy[j * n + l] * C(y[(query + l) * width + j]);
-        known[l] = logsumexp[query + l];
-      }
+      for (std::int64_t j = 0; j < size; ++j)
+        for (int l = 0; l < n; ++l) inner[l] += s.dy[j * n + l] * s.sum[j * n + l];
+      std::copy_n(logsumexp + query, queries, known);
       for (std::int64_t key = 0; key < last_key(query); key += block_keys) {
         const std::int64_t count = std::min(block_keys, last_key(query) - key);
         score(s, query, key, count);
@@ -195,8 +239,7 @@ struct CpuAttention {
         add_products(s.scores, count, s.dy_rows, s.dvalues + key * columns);
         add_products(s.dscores, count, s.query_rows, s.dkeys + key * columns);
       }
-      for (int l = 0; l < queries; ++l)
-        for (std::int64_t j = 0; j < size; ++j) dqkv[(query + l) * row + j] = T(scale * s.sum[j * n + l]);
+      scatter_panel(s.sum, scales, queries, s.rows, dqkv + query * row, row);
     }
     for (std::int64_t t = 0; t < length; ++t)
       for (std::int64_t j = 0; j < size; ++j) {

@@ -32,9 +32,17 @@ struct VectorOf {
       for (int i = 0; i < lanes; ++i) b.lane[i] *= a;
       return b;
     }
+    friend type larger(type a, const type& b) {
+      for (int i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] < b.lane[i] ? b.lane[i] : a.lane[i];
+      return a;
+    }
   };
 };
 #else
+template <class V>
+V larger(V a, V b) {
+  return a < b ? b : a;
+}
 template <class T>
 struct VectorOf {
   static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
