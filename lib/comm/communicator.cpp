@@ -26,8 +26,10 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::u8: return MPI_UINT8_T;
     case DType::i32: return MPI_INT32_T;
     case DType::i64: return MPI_INT64_T;
+    case DType::bf16:
+    case DType::f16: break;  // MPI does not know them
   }
-  return MPI_BYTE;
+  refuse_dtype(dtype, "a type that MPI knows");
 }
 
 /// Gives MPI a host address of the tensor's numbers: the tensor itself, or a copy around the call.

@@ -115,9 +115,16 @@ void Graph::move(std::size_t from, std::size_t to) {
 void Graph::fuse_activations() {
   for (auto& node : nodes_) {
     const Activation activation = node.layer->as_activation();
-    if (activation == Activation::none || node.inputs[0] == GraphNode::data) continue;
-    GraphNode& before = nodes_[static_cast<std::size_t>(node.inputs[0])];
-    if (!before.view && consumers(node.inputs[0]).size() == 1 && before.layer->fuse(activation)) node.view = true;
+    if (activation == Activation::none) continue;
+    int maker = node.inputs[0];
+    bool alone = maker != GraphNode::data && consumers(maker).size() == 1;
+    while (alone && nodes_[static_cast<std::size_t>(maker)].view && nodes_[static_cast<std::size_t>(maker)].layer->is_sum()) {
+      maker = nodes_[static_cast<std::size_t>(maker)].inputs[0];  // which has taken over the addition
+      alone = consumers(maker).size() == 1;
+    }
+    if (!alone) continue;
+    GraphNode& before = nodes_[static_cast<std::size_t>(maker)];
+    if (!before.view && before.layer->fuse(activation)) node.view = true;
   }
 }
 

@@ -107,7 +107,7 @@ class Layer {
   /// Whether backward may leave something else in dy than it found.
   virtual bool overwrites_gradient() const { return true; }
   virtual bool observes() const { return false; }
-  /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked before `plan`.
+  /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked after `plan`.
   virtual std::size_t saved_bytes(std::int64_t /*n*/, const Shape& /*output*/) const { return 0; }
   virtual void plan(const LayerPlan& plan) { plan_ = plan; }
   /// Makes ready for calls of n examples; returns the workspace that these need.

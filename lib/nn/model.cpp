@@ -24,11 +24,15 @@ Model::Model(Graph graph, const Options& options)
     : graph_(std::move(graph)),
       options_(options),
       parameters_(graph_, options.dtype),
-      plan_(plan_step(graph_, options.dtype, options.max_batch, options.purpose)),
+      plan_(plan_model(graph_, options)),
       arena_("lockstep::activations", plan_.bytes) {
-  for (auto& node : graph_.nodes())
-    node.layer->plan({node.input_shapes, node.shape, options.dtype, options.providers, node.number});
   prepare(options.max_batch);
+}
+
+StepPlan plan_model(Graph& graph, const Model::Options& options) {
+  for (auto& node : graph.nodes())
+    node.layer->plan({node.input_shapes, node.shape, options.dtype, options.providers, node.number});
+  return plan_step(graph, options.dtype, options.max_batch, options.purpose);
 }
 
 std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {

@@ -10,9 +10,6 @@
 
 namespace lockstep {
 
-/// Makes every layer of a planned graph ready for batches of n examples; returns the workspace that they need.
-std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n);
-
 /// A network ready to run: graph, parameters, one arena for activations, one workspace.
 class Model {
  public:
@@ -71,5 +68,11 @@ class Model {
   std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
 };
+
+/// Plans every layer, and then the step.
+StepPlan plan_model(Graph& graph, const Model::Options& options);
+
+/// Makes every layer of a planned graph ready for batches of n examples; returns the workspace that they need.
+std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n);
 
 }  // namespace lockstep

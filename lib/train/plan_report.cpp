@@ -59,7 +59,7 @@ std::string report(const RunConfig& config, int ranks) {
   const std::int64_t share = share_of(global, 0, ranks).count;
   const std::int64_t piece = std::min(config.batch.micro.value_or(share), share);
   const Graph& graph = experiment.graph;
-  const StepPlan activations = plan_step(graph, config.dtype(), piece, Purpose::training);
+  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(), .providers = config.providers, .max_batch = piece});
   const double element = static_cast<double>(size_of(config.dtype()));
   const double parameters = static_cast<double>(graph.parameter_count()) * element;
   const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
@@ -67,8 +67,6 @@ std::string report(const RunConfig& config, int ranks) {
   const double batches = static_cast<double>(piece * format.input_shape.count()) * element +
                          static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
 
-  for (auto& node : experiment.graph.nodes())
-    node.layer->plan({node.input_shapes, node.shape, config.dtype(), config.providers, node.number});
   const std::size_t workspace = prepare_layers(experiment.graph, activations, piece);
   const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
 

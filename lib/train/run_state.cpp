@@ -98,6 +98,7 @@ Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const 
                       {{"scale", state.loss_scaler.scale},
                        {"good_steps", state.loss_scaler.good_steps},
                        {"hysteresis_left", state.loss_scaler.hysteresis_left}}},
+                     {"skipped_steps", state.skipped_steps},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
@@ -117,6 +118,7 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
     state.metrics_rows = json.at("metrics_rows");
     state.target_reached = json.at("target_reached");
     state.target = json.at("target");
+    state.skipped_steps = json.at("skipped_steps");
     const Json& scaler = json.at("loss_scale");
     state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
     state.seed = json.at("seed");

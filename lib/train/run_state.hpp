@@ -23,6 +23,7 @@ struct RunState {
   bool target_reached = false;
   std::string target;  ///< that it was: "validation_accuracy 0.98"
   LossScaler::State loss_scaler;
+  std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
 
   // What decides on the order of the examples.
   std::int64_t seed = 0;

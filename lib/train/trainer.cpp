@@ -18,6 +18,10 @@ void Trainer::train_step() {
     batch = loader_->next();
   }
   sums_->clear(space_);
+  // Scaled, the loss is a mean already, so that 16 bits hold the same numbers whatever the batch.
+  const double examples_in_step = static_cast<double>(batch->plan.global_examples);
+  const double loss_scale = scaler_ ? scaler_->scale() / examples_in_step : 1.0;
+  if (scaler_) overflow_->begin(space_);
   if (batch->size() == 0) fill_zero(space_, model_->parameters().gradients());
   for (std::int64_t first = 0; first < batch->size(); first += piece_) {
     const bool last_piece = first + piece_ >= batch->size();
@@ -30,12 +34,14 @@ void Trainer::train_step() {
     {
       const PhaseClock::Scope phase(clock_, StepPhase::forward);
       const Tensor outputs = model_->forward(step, examples.inputs);
-      sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient());
+      sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
       model_->backward(step, examples.inputs, [&](ParameterRange final) {
-        if (last_piece) reducer_->ready(space_, final.count);
+        if (!last_piece) return;
+        if (scaler_) overflow_->look(space_, model_->parameters(), final);
+        reducer_->ready(space_, final.count);
       });
     }
   }
@@ -45,16 +51,35 @@ void Trainer::train_step() {
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
-    ParameterBuffer& parameters = model_->parameters();
-    const double factor = 1.0 / static_cast<double>(batch->plan.global_examples);
-    optimizer_->step(space_, parameters, {.learning_rate = learning_rate(state_.step),
-                                          .number = state_.step + 1,
-                                          .gradient_scale = gradient_scale_->compute(space_, parameters, factor)});
+    gradient_factor_ = 1 / (examples_in_step * loss_scale);
+    if (!scaler_ || !overflowed()) update_parameters(examples_in_step);
   }
   examples_in_step_ = batch->plan.global_examples;
   examples_done_ += examples_in_step_;
   ++state_.step;
   state_.position = batch->plan.after;
+}
+
+void Trainer::update_parameters(double examples_in_step) {
+  ParameterBuffer& parameters = model_->parameters();
+  const std::int64_t taken = state_.step - state_.skipped_steps;
+  optimizer_->step(space_, parameters, {.learning_rate = learning_rate(taken),
+                                        .number = taken + 1,
+                                        .gradient_scale = gradient_scale_->compute(space_, parameters, gradient_factor_)});
+  parameters.update_statistics(space_, 1 / examples_in_step);
+}
+
+/// Whether the gradients of this step are not finite anywhere: then it is left out, on all ranks alike.
+bool Trainer::overflowed() {
+  const std::optional<std::string> verdict = overflow_->verdict(space_, comm_);
+  stuck_ = verdict && scaler_->at_floor();
+  const double scale = scaler_->scale();
+  scaler_->update(verdict.has_value());
+  state_.loss_scaler = scaler_->state();
+  if (!verdict) return false;
+  ++state_.skipped_steps;
+  log("step {:>7}  left out: {}; loss scale {:g} → {:g}", state_.step + 1, *verdict, scale, scaler_->scale());
+  return true;
 }
 
 StepContext Trainer::context(std::int64_t first_example, bool first_piece) const {
@@ -119,6 +144,10 @@ void Trainer::start(Graph graph) {
     uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
     gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
     sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
+    if (config_.precision.scales_loss()) {
+      scaler_.emplace(config_.precision.loss_scale);
+      overflow_.emplace(parameters, model_->graph());
+    }
     norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64, {sum_of_squares_scratch(parameters.trained_size())});
   });
 
@@ -127,10 +156,11 @@ void Trainer::start(Graph graph) {
   comm_.together([&] {
     if (comm_.is_root()) open_folder();
   });
-  double resumed[9] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
+  double resumed[10] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
                        static_cast<double>(state_.position.next), static_cast<double>(state_.evaluated_step),
                        state_.target_reached ? 1.0 : 0.0, complete_ ? 1.0 : 0.0, state_.loss_scaler.scale,
-                       static_cast<double>(state_.loss_scaler.good_steps), static_cast<double>(state_.loss_scaler.hysteresis_left)};
+                       static_cast<double>(state_.loss_scaler.good_steps), static_cast<double>(state_.loss_scaler.hysteresis_left),
+                       static_cast<double>(state_.skipped_steps)};
   if (!comm_.is_root()) std::fill(std::begin(resumed), std::end(resumed), 0.0);
   comm_.sum(resumed);
   state_.step = static_cast<std::int64_t>(resumed[0]);
@@ -139,6 +169,8 @@ void Trainer::start(Graph graph) {
   state_.target_reached = resumed[4] != 0;
   complete_ = resumed[5] != 0;
   state_.loss_scaler = {static_cast<float>(resumed[6]), static_cast<std::int64_t>(resumed[7]), static_cast<std::int64_t>(resumed[8])};
+  state_.skipped_steps = static_cast<std::int64_t>(resumed[9]);
+  if (scaler_) scaler_->restore(state_.loss_scaler);
   comm_.broadcast(space_, model_->parameters().values());
   model_->parameters().round(space_);
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
@@ -219,6 +251,7 @@ void Trainer::run() {
     train_step();
     space_.fence("lockstep::step");
     after_step(timer.seconds());
+    if (stuck_) give_up();
   }
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
@@ -226,6 +259,14 @@ void Trainer::run() {
   if (train_metrics_ && state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
   if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
   write_summary();
+}
+
+/// No loss scale is small enough. The parameters are those of the last step that was taken.
+void Trainer::give_up() {
+  if (checkpointed_step_ != state_.step) write_checkpoint();
+  throw Error(ExitStatus::internal,
+              fmt::format("step {}: the gradients overflow at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
+                          "checkpoint of this step with a smaller learning rate, or with precision.compute bf16", state_.step, scaler_->scale()));
 }
 
 void Trainer::after_step(double seconds) {
@@ -242,10 +283,9 @@ Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, ex
 /// Of train_metrics_, which are those of this step.
 void Trainer::log_step() {
   const double weights = sum_of_squares(space_, model_->parameters().trained_values(), norm_scratch_.get());
-  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) /
-                      static_cast<double>(examples_in_step_);
+  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) * gradient_factor_;
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
-  if (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm) || !std::isfinite(weights))
+  if (!std::isfinite(train_metrics_->loss) || (!std::isfinite(norm) && !scaler_) || !std::isfinite(weights))
     warn("step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller learning rate", state_.step);
   const double seconds = step_times_.total() - logged_seconds_;
   const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
@@ -253,12 +293,12 @@ void Trainer::log_step() {
   logged_seconds_ = step_times_.total();
   logged_examples_ = examples_done_;
   logged_steps_ = step_times_.count();
-  const double learning_rate = this->learning_rate(state_.step - 1);
+  const double learning_rate = this->learning_rate(std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1));
   const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() / static_cast<double>(step_times_.count());
   const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
   if (metrics_file_)
     metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "train", .loss = train_metrics_->loss,
-                          .accuracy = train_metrics_->accuracy, .learning_rate = learning_rate, .loss_scale = {},
+                          .accuracy = train_metrics_->accuracy, .learning_rate = learning_rate, .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
                           .grad_norm = norm, .examples_per_s = rate,
                           .step_ms = 1e3 * step_times_.quantile(0.5, steps)});
   log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step, epoch,

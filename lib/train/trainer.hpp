@@ -15,6 +15,7 @@
 #include "train/evaluator.hpp"
 #include "train/experiment.hpp"
 #include "train/metrics_file.hpp"
+#include "train/overflow_watch.hpp"
 #include "train/phase_clock.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
@@ -51,6 +52,9 @@ class Trainer {
   void make_loader();
   StepContext context(std::int64_t first_example, bool first_piece) const;
 
+  void update_parameters(double examples_in_step);
+  bool overflowed();
+  [[noreturn]] void give_up();
   bool finished() const;
   std::int64_t total_steps() const;
   double learning_rate(std::int64_t step) const;
@@ -78,11 +82,15 @@ class Trainer {
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;
+  std::optional<LossScaler> scaler_;        ///< where the loss is scaled
+  std::optional<OverflowWatch> overflow_;   ///< likewise
   OwnedTensor norm_scratch_;
   std::unique_ptr<DataLoader> loader_;
   std::optional<MetricsFile> metrics_file_;  ///< rank 0
 
   RunState state_;
+  bool stuck_ = false;           ///< overflow at the smallest loss scale
+  double gradient_factor_ = 1;   ///< times the summed gradients of the last step is the gradient of the mean loss
   bool complete_ = false;  ///< nothing is left to do, as an earlier process has found
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
   std::int64_t examples_done_ = 0;     ///< since the start of this process

@@ -47,12 +47,16 @@ def small_stem(width):
     return [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
 
 
+def large_stem(width):
+    return [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+
+
 class TransformerBlock(nn.Module):
     def __init__(self, d, heads):
         super().__init__()
         self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.norm1, self.qkv, self.out = nn.LayerNorm(d), nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.norm2 = nn.LayerNorm(d)
         self.fc1, self.fc2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
 
     def forward(self, x):
@@ -91,8 +95,7 @@ NETWORKS = {
                                          nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3136, 1024), nn.ReLU(), nn.Linear(1024, 10)), (1, 28, 28), 10),
     "resnet8": (lambda: residual(small_stem(16), [16, 32, 64], [1, 1, 1], False, 10), (3, 32, 32), 10),
     "resnet18_cifar": (lambda: residual(small_stem(64), [64, 128, 256, 512], [2, 2, 2, 2], False, 10), (3, 32, 32), 10),
-    "resnet50": (lambda: residual([nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)],
-                                  [64, 128, 256, 512], [3, 4, 6, 3], True, 1000), (3, 224, 224), 1000),
+    "resnet50": (lambda: residual(large_stem(64), [64, 128, 256, 512], [3, 4, 6, 3], True, 1000), (3, 224, 224), 1000),
     "transformer": (lambda: Transformer(4096, 128, 256, 4, 8), None, 4096),
     "lstm": (lambda: Lstm(4096, 512, 512), None, 4096),
 }

@@ -9,10 +9,14 @@ images N, H, W, C; weights as PyTorch's.
 import json
 import math
 import pathlib
+import sys
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf/peers"))
+import pytorch as peers  # noqa: E402
 
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
@@ -312,21 +316,76 @@ CURVES = {
 }
 
 
+def vgg(width, hidden, classes):
+    layers, channels = [], 3
+    for factor, convolutions in ((1, 1), (2, 1), (4, 2), (8, 2), (8, 2)):
+        for _ in range(convolutions):
+            layers += [torch.nn.Conv2d(channels, factor * width, 3, padding=1), torch.nn.ReLU()]
+            channels = factor * width
+        layers.append(torch.nn.MaxPool2d(2))
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(channels, hidden), torch.nn.ReLU(),
+                               torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, classes))
+
+
+# Networks of the presets as perf/peers has them, small ones: model, shape of an example (a number: of tokens), how it is made.
+PRESETS = {
+    "resnet8": ("{preset: resnet8, width: 8}", (16, 12, 3), lambda: peers.residual(peers.small_stem(8), [8, 16, 32], [1, 1, 1], False, 10)),
+    "resnet18_cifar": ("{preset: resnet18_cifar, width: 4}", (16, 16, 3), lambda: peers.residual(peers.small_stem(4), [4, 8, 16, 32], [2, 2, 2, 2], False, 10)),
+    "resnet50": ("{preset: resnet50, width: 8, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(8), [8, 16, 32, 64], [3, 4, 6, 3], True, 10)),
+    "vgg11": ("{preset: vgg11, width: 8, hidden: 24, classes: 10, dropout: 0}", (32, 32, 3), lambda: vgg(8, 24, 10)),
+    "transformer": ("{preset: transformer, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Transformer(10, 12, 24, 2, 3)),
+    "lstm": ("{preset: lstm, vocabulary: 10, sequence: 12, embedding: 9, units: 14}", 12, lambda: peers.Lstm(10, 9, 14)),
+}
+
+
+def fill_parameters(network):
+    """Tag 400 + number, of scale 1/sqrt(fan-in); the scales of norms around 1."""
+    fan_in = 1
+    for i, (name, p) in enumerate(network.named_parameters()):
+        fan_in = math.prod(p.shape[1:]) if p.dim() > 1 else fan_in  # a bias: its weight's
+        scale_of_norm = p.dim() == 1 and name.endswith("weight")
+        p.data = 1 + tensor(400 + i, p.shape, 0.1) if scale_of_norm else tensor(400 + i, p.shape, 1 / math.sqrt(fan_in))
+
+
+def train(network, shape, rate=0.01, dtype=torch.float64):
+    """Losses of 20 steps of SGD with momentum, batch 8, one batch again and again in two versions."""
+    tokens_only = isinstance(shape, int)
+    optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
+    losses = []
+    for step in range(20):
+        version = step % 2
+        if tokens_only:
+            x, targets = tokens(500 + version, (8, shape), 10), tokens(510 + version, (8, shape), 10)
+        else:
+            x, targets = tensor(500 + version, (8, *shape)).to(dtype), torch.tensor([(3 * i + version) % 10 for i in range(8)])
+        optimizer.zero_grad()
+        loss = F.cross_entropy(network(x).flatten(0, -2), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def make_curves():
     cases = []
     for name, (model, shape, function, parameters) in CURVES.items():
-        network = Network(parameters, function)
-        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
-        losses = []
-        for step in range(20):
-            x = tensor(500 + step % 2, (8, *shape))
-            targets = torch.tensor([(3 * i + step % 2) % 10 for i in range(8)])
-            optimizer.zero_grad()
-            loss = F.cross_entropy(network(x), targets)
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        cases.append({"name": name, "model": model, "input": shape, "learning_rate": 0.01, "momentum": 0.9, "losses": losses})
+        cases.append({"name": name, "model": model, "input": shape, "losses": train(Network(parameters, function), shape)})
+    for name, (model, shape, make) in PRESETS.items():
+        rate = 0.0001 if name == "resnet50" else 0.01
+        curves = []
+        for dtype in (torch.float64, torch.float32):
+            network = make().double()
+            fill_parameters(network)
+            network.to(dtype)
+            run = network if isinstance(shape, int) else lambda x, network=network: network(to_nchw(x))
+            run.parameters = network.parameters
+            curves.append(train(run, shape, rate, dtype))
+        # How far PyTorch's own fp32 goes from its fp64: rounding grows where many norms of few values follow each other.
+        deviation = max(abs(single / double - 1) for double, single in zip(*curves))
+        cases.append({"name": name, "model": model, "input": [shape] if isinstance(shape, int) else shape, "learning_rate": rate,
+                      "deviation": deviation, "losses": curves[0]})
+    for case in cases:
+        case |= {"learning_rate": case.get("learning_rate", 0.01), "deviation": case.get("deviation", 0), "momentum": 0.9}
     save("curves.json", cases)
 
 

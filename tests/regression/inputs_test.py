@@ -18,11 +18,21 @@ class Inputs(LockstepTest):
     def test_every_deck_runs_a_few_steps(self):
         images, labels = idx_images(self.folder / "images", 300), idx_labels(self.folder / "labels", 300)
         self.lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 40, "--output", "small.h5")
+        text = self.folder / "text.txt"
+        text.write_text("".join(chr(32 + i * i % 65) for i in range(6000)))
+        self.lockstep("import", "text", "--file", text, "--validation", 0.1, "--output", "text.h5")
         for deck in DECKS:
             with self.subTest(deck=deck.name):
                 overrides = ["run.steps=3", "run.log_every=1", f"run.output_dir=runs/{deck.stem}"]
-                text = deck.read_text()
-                overrides += ["data.synthetic.train=256", "data.synthetic.validation=40"] if "synthetic:" in text else ["data.file=small.h5"]
+                content = deck.read_text()
+                if "file: text.h5" in content:
+                    overrides += ["batch.global=4"]
+                elif "synthetic:" in content:
+                    large = "224, 224" in content
+                    overrides += [f"data.synthetic.train={8 if large else 256}", f"data.synthetic.validation={2 if large else 40}"]
+                    overrides += ["batch.global=2"] if large else []
+                else:
+                    overrides += ["data.file=small.h5"]
                 self.lockstep("check", deck, *overrides)
                 self.lockstep("train", deck, *overrides, ranks=2)
                 rows = metrics(self.folder / "runs" / deck.stem)

@@ -12,7 +12,7 @@ struct TransformerConfig : PresetConfig {
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 128;
   std::int64_t d_model = 256;
-  std::int64_t layers_count = 4;
+  std::int64_t depth = 4;
   std::int64_t heads = 8;
   double initial_std = 0.02;
 
@@ -27,7 +27,7 @@ struct LstmPresetConfig : PresetConfig {
   std::int64_t sequence = 128;
   std::int64_t embedding = 128;
   std::int64_t units = 256;
-  std::int64_t layers_count = 1;
+  std::int64_t depth = 1;
 
   void describe(Fields& fields) override;
   std::string list() const override;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
@@ -16,16 +18,45 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The start that make_golden.py gives its networks: parameters numbered in the order of the layers.
-void start(ParameterBuffer& parameters, const Graph& graph) {
-  std::uint64_t number = 0;
-  for (std::size_t node = 0; node < graph.nodes().size(); ++node) {
-    std::int64_t fan_in = 1;
-    for (const Tensor& tensor : parameters.values_of(node)) {
+/// The start that make_golden.py gives its networks: parameters numbered in the order of the deck's layers.
+void start(const ParameterBuffer& parameters, const Graph& graph) {
+  std::vector<std::size_t> order(graph.nodes().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return graph.nodes()[a].number < graph.nodes()[b].number; });
+  std::uint64_t number = 400;
+  std::int64_t fan_in = 1;  // of biases, that of the weight before
+  for (const std::size_t node : order) {
+    const auto& specs = graph.nodes()[node].parameters;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].kind == ParameterSpec::Kind::statistic) continue;
+      const Tensor tensor = parameters.values_of(node)[i];
       if (tensor.shape.rank() > 1) fan_in = tensor.count() / tensor.shape[0];
-      test::set_values(tensor, test::filling(400 + number++, tensor.count(), 1 / std::sqrt(static_cast<double>(fan_in))));
+      const bool scale_of_norm = tensor.shape.rank() == 1 && specs[i].name == "weight";
+      auto values = test::filling(number++, tensor.count(), scale_of_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(fan_in)));
+      if (scale_of_norm)
+        for (double& value : values) value += 1;
+      test::set_values(tensor, values);
     }
   }
+}
+
+/// The batch of a version: images and classes, or tokens and the tokens to predict.
+struct Batch {
+  OwnedTensor x, targets;
+};
+
+Batch make_batch(const Model& model, DType dtype, std::int64_t n, std::uint64_t version) {
+  const Graph& graph = model.graph();
+  if (graph.nodes()[0].layer->vocabulary() == 0) {
+    std::vector<std::int32_t> classes;
+    for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>((3 * i + static_cast<std::int64_t>(version)) % 10));
+    return {test::make_filled(dtype, graph.input_shape().with_batch(n), 500 + version), test::make_classes(classes)};
+  }
+  const Shape shape = graph.input_shape().with_batch(n);
+  Batch batch{OwnedTensor("x", DType::i32, shape), OwnedTensor("targets", DType::i32, shape)};
+  copy_from_host(ExecSpace(), test::filling_tokens(500 + version, shape.count(), 10).data(), batch.x.get());
+  copy_from_host(ExecSpace(), test::filling_tokens(510 + version, shape.count(), 10).data(), batch.targets.get());
+  return batch;
 }
 
 class GoldenCurve : public testing::TestWithParam<std::tuple<std::size_t, DType, ProviderKind>> {};
@@ -47,21 +78,21 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
   LossConfig loss_config;
   const auto loss = loss_config.make();
 
-  const OwnedTensor scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}), sums("sums", DType::f64, {2});
   const OwnedTensor scale = test::make_tensor(DType::f64, {1}, {1.0 / n});
   const StepContext context;
-  const double tolerance = dtype == DType::f64 ? 1e-11 : 1e-4;
+  // Where PyTorch's own fp32 goes further from its fp64 than 1e-4, that is the measure.
+  const double deviation = golden.at("deviation");
+  const double tolerance = dtype == DType::f64 ? std::max(1e-11, 1e-7 * deviation) : std::max(1e-4, 2 * deviation);
   const auto& losses = golden.at("losses");
   for (std::size_t step = 0; step < losses.size(); ++step) {
     const std::size_t version = step % 2;
-    const OwnedTensor x = test::make_filled(dtype, input.with_batch(n), 500 + version);
-    std::vector<std::int32_t> classes;
-    for (std::size_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>((3 * i + version) % 10));
-    const OwnedTensor targets = test::make_classes(classes);
+    const Batch batch = make_batch(model, dtype, n, version);
     fill_zero(context.space, sums.get());
-    const Tensor outputs = model.forward(context, x.get());
-    loss->evaluate(context.space, outputs, targets.get(), model.output_gradient(), scratch.get(), sums.get());
-    model.backward(context, x.get(), [](ParameterRange) {});
+    const Tensor outputs = model.forward(context, batch.x.get());
+    loss->evaluate(context.space, outputs, batch.targets.get(), model.output_gradient(), scratch.get(), sums.get());
+    model.backward(context, batch.x.get(), [](ParameterRange) {});
+    model.parameters().update_statistics(context.space, 1.0 / n);
     optimizer->step(context.space, model.parameters(), {golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1, scale.get()});
     context.space.fence();
     ASSERT_NEAR(test::values_of(sums.get())[0] / n / losses[step].get<double>(), 1.0, tolerance) << "step " << step;
@@ -69,7 +100,7 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Curves, GoldenCurve,
-                         testing::Combine(testing::Values(0, 1, 2), testing::Values(DType::f32, DType::f64),
+                         testing::Combine(testing::Range<std::size_t>(0, 9), testing::Values(DType::f32, DType::f64),
                                           testing::Values(ProviderKind::automatic, ProviderKind::portable)));
 
 }  // namespace

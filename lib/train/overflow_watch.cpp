@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/overflow_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/reduction.hpp"
+
+namespace lockstep {
+
+OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& graph) {
+  for (std::size_t node = graph.nodes().size(); node-- > 0;)
+    if (const ParameterRange range = parameters.range_of(node); range.count > 0) layers_.push_back({graph.nodes()[node].name, range});
+  counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {static_cast<std::int64_t>(layers_.size())});
+}
+
+void OverflowWatch::begin(const ExecSpace& space) { fill_zero(space, counts_.get()); }
+
+void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
+  const auto found = std::find_if(layers_.begin(), layers_.end(), [&](const Layer& layer) { return layer.range.first == range.first; });
+  if (found == layers_.end()) return;  // statistics
+  const Tensor all = parameters.gradients();
+  const Tensor part{static_cast<std::byte*>(all.data) + static_cast<std::size_t>(range.first) * size_of(all.dtype), all.dtype, {range.count}};
+  count_nonfinite(space, part, {counts_.get().as<double>() + (found - layers_.begin()), DType::f64, {1}});
+}
+
+std::optional<std::string> OverflowWatch::verdict(const ExecSpace& space, const Communicator& comm) const {
+  std::vector<double> counts(layers_.size());
+  copy_to_host(space, counts_.get(), counts.data());
+  const auto first = std::find_if(counts.begin(), counts.end(), [](double count) { return count > 0; });
+  // Of each rank: its first layer with overflows, from 1 on, and how many.
+  std::vector<double> ranks(2 * static_cast<std::size_t>(comm.size()), 0.0);
+  if (first != counts.end()) {
+    ranks[2 * static_cast<std::size_t>(comm.rank())] = static_cast<double>(first - counts.begin()) + 1;
+    ranks[2 * static_cast<std::size_t>(comm.rank()) + 1] = *first;
+  }
+  comm.sum(ranks);
+  for (std::size_t rank = 0; rank < ranks.size() / 2; ++rank) {
+    if (ranks[2 * rank] == 0) continue;
+    const Layer& layer = layers_[static_cast<std::size_t>(ranks[2 * rank]) - 1];
+    return fmt::format("{:.2g} % of the gradient of layer '{}' are not finite on rank {}",
+                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.range.count), layer.name, rank);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "nn/parameter_buffer.hpp"
+
+namespace lockstep {
+
+/// Looks for gradients that are not finite, layer by layer and before ranks are summed, so that a step that
+/// has to be left out can be explained.
+class OverflowWatch {
+ public:
+  OverflowWatch(const ParameterBuffer& parameters, const Graph& graph);
+
+  void begin(const ExecSpace& space);
+  /// A stretch of this rank's gradients is final.
+  void look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
+  /// After the backward pass: what overflowed first and on which rank, the same text on all ranks; none when
+  /// all is finite. Collective; waits for the device.
+  std::optional<std::string> verdict(const ExecSpace& space, const Communicator& comm) const;
+
+ private:
+  struct Layer {
+    std::string name;
+    ParameterRange range;
+  };
+  std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
+  OwnedTensor counts_;         // f64 [layers]
+};
+
+}  // namespace lockstep
