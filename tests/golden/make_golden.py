@@ -379,7 +379,8 @@ def make_curves():
             network.to(dtype)
             run = network if isinstance(shape, int) else lambda x, network=network: network(to_nchw(x))
             run.parameters = network.parameters
-            curves.append(train(run, shape, rate, dtype))
+            with torch.backends.mkldnn.flags(enabled=False):  # whose gradients of small convolutions crash in 2.15
+                curves.append(train(run, shape, rate, dtype))
         # How far PyTorch's own fp32 goes from its fp64: rounding grows where many norms of few values follow each other.
         deviation = max(abs(single / double - 1) for double, single in zip(*curves))
         cases.append({"name": name, "model": model, "input": [shape] if isinstance(shape, int) else shape, "learning_rate": rate,
