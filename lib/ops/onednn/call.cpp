@@ -54,6 +54,10 @@ void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, cons
   onednn_stream().wait();  // nothing to wait for but in oneDNN's asynchronous builds
 }
 
+bool onednn_uses_avx2() {
+  return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx2 || dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx2_vnni;
+}
+
 dnnl::memory::data_type onednn_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return dnnl::memory::data_type::f32;

@@ -55,6 +55,10 @@ auto preferring(std::string_view wanted, Make make) {
   return make();
 }
 
+/// Whether oneDNN computes with AVX2 at most. Its weight gradients are weak there (50 to 75 % of the peak, and below
+/// 45 % for some products of long columns), and products over plain copies (ops/gemm.hpp) beat them.
+bool onednn_uses_avx2();
+
 /// oneDNN's name of a floating-point type; throws dnnl::error(unimplemented) for those it has not (f64).
 dnnl::memory::data_type onednn_type(DType dtype);
 

@@ -7,6 +7,7 @@
 #include "ops/onednn/gemm.hpp"
 #include "ops/onednn/packed_weight.hpp"
 #include "ops/onednn/products.hpp"
+#include "ops/portable/gemm.hpp"
 
 namespace lockstep {
 namespace {
@@ -94,7 +95,7 @@ class OnednnConvolution final : public Convolution {
 
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
-    if (by_gemm_) return by_gemm_->backward_weight(space, x, dy, dweight, store, workspace);
+    if (by_product_) return by_product_->backward_weight(space, x, dy, dweight, store, workspace);
     const bool direct = !converts_dweight_ && store == Store::replace;
     void* scratchpad = static_cast<std::byte*>(workspace.data) + dweight_bytes_;
     backward_weight_.run(scratchpad, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_DIFF_DST, dy.data},
@@ -121,11 +122,14 @@ class OnednnConvolution final : public Convolution {
     return shape_.kernel_h == 1 && shape_.kernel_w == 1 ? "jit_1x1:avx2" : "jit:avx2";
   }
 
-  /// Its direct gradient of the weight reaches 50 to 75 % of an AVX2 core's peak; a product over columns of
-  /// the images 75 to 90 % where these are long enough to copy, and the result not so wide that it leaves the cache.
-  bool gemm_is_faster(std::string_view way) const {
-    const bool point = shape_.kernel_h == 1 && shape_.kernel_w == 1;
-    return way.ends_with(":avx2") && shape_.groups == 1 && shape_.c >= 32 && (!point || shape_.filters >= shape_.c);
+  /// On AVX2 the weight's gradient is a product over columns of the images, where these are long enough to
+  /// copy: ours where the result is large, dnnl_sgemm where it stays in the cache. Null: oneDNN's own.
+  std::unique_ptr<Convolution> weight_gradient_by_product() const {
+    static const OnednnGemm small_result;
+    static const PortableGemm large_result;
+    if (shape_.dtype != DType::f32 || !onednn_uses_avx2() || shape_.groups != 1 || shape_.c < 32) return nullptr;
+    if (std::min(shape_.c, shape_.filters) < 128) return convolution_from(small_result, shape_);
+    return convolution_from(large_result, shape_);
   }
 
   Forward plan_forward(const Problem& p) {
@@ -151,13 +155,12 @@ class OnednnConvolution final : public Convolution {
   }
 
   void plan_backward_weight(const Problem& p, const Forward& hint) {
-    const BackwardWeight description(onednn_engine(), algorithm, p.x, p.dweight, p.y, p.strides, p.before, p.after, hint, onednn_attributes());
-    if (shape_.dtype == DType::f32 && gemm_is_faster(description.impl_info_str())) {
-      static const OnednnGemm gemm;
-      by_gemm_ = convolution_from(gemm, shape_);
-      backward_weight_bytes_ = by_gemm_->workspace_bytes();
+    by_product_ = weight_gradient_by_product();
+    if (by_product_) {
+      backward_weight_bytes_ = by_product_->workspace_bytes();
       return;
     }
+    const BackwardWeight description(onednn_engine(), algorithm, p.x, p.dweight, p.y, p.strides, p.before, p.after, hint, onednn_attributes());
     const Layout inner = description.diff_weights_desc();
     backward_weight_ = {description, dnnl::convolution_backward_weights(description),
                         {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_DIFF_WEIGHTS, inner}}};
@@ -175,7 +178,7 @@ class OnednnConvolution final : public Convolution {
   OnednnCall backward_weight_, dweight_out_, dweight_add_;
   std::size_t dweight_bytes_ = 0;    // at the workspace's start, of the gradient in oneDNN's layout
   bool converts_dweight_ = false;
-  std::unique_ptr<Convolution> by_gemm_;  // instead of backward_weight_
+  std::unique_ptr<Convolution> by_product_;  // instead of backward_weight_
   std::size_t backward_weight_bytes_ = 0;
 };
 
