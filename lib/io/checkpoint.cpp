@@ -48,9 +48,10 @@ NamedArray read_array(const Hdf5File& file, const std::string& name, Checksum pr
   validate(stored.extents.size() <= Shape::max_rank, ExitStatus::bad_data,
            "{}:{}: has {} dimensions (at most {} are allowed)", file.name(), name, stored.extents.size(), Shape::max_rank);
   NamedArray array{name, *dtype, Shape(std::span<const std::int64_t>(stored.extents)), {}};
-  array.bytes.resize(static_cast<std::size_t>(stored.count()) * size_of(*dtype));
-  file.read(name, StoredType::of(*dtype), array.bytes.data());
-  if (stored.type.dtype()) verify_checksum(file, name, array.bytes.data(), array.bytes.size(), presence);
+  const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
+  file.read(name, StoredType::of(*dtype), data.get());
+  if (stored.type.dtype()) verify_checksum(file, name, data.get(), array.bytes(), presence);
+  array.data = data;
   return array;
 }
 
@@ -72,7 +73,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   ReplaceFile replacement(path);
   Hdf5File file = Hdf5File::create(replacement.temporary());
   for (const auto& array : checkpoint.arrays)
-    write_checked(file, array.name, StoredType::of(array.dtype), extents_of(array.shape), array.bytes.data());
+    write_checked(file, array.name, StoredType::of(array.dtype), extents_of(array.shape), array.data.get());
   for (const auto& [name, text] : checkpoint.texts) write_text_checked(file, "/" + name, text);
   file.close();
   replacement.commit();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct NamedArray {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::vector<std::byte> bytes;
+  std::shared_ptr<const std::byte[]> data;  ///< its own, or a part of what somebody else keeps
+
+  std::size_t bytes() const { return static_cast<std::size_t>(shape.count()) * size_of(dtype); }
 };
 
 /// What a checkpoint holds, free of what it is for: `train` decides on names and texts.

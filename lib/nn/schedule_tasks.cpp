@@ -78,7 +78,7 @@ class Scheduler {
   /// Into how many chunks examples are cut: as many as the data need to stay in the cache, but not so many
   /// that the weights, which each chunk reads (and adds gradients to), are moved more than the data.
   struct Chunks {
-    double needed = 1, allowed = std::numeric_limits<double>::infinity();
+    double needed = 0, allowed = std::numeric_limits<double>::infinity();
 
     double count() const { return std::max(1.0, std::min(needed, allowed)); }
     Chunks with(const Chunks& other) const { return {std::max(needed, other.needed), std::min(allowed, other.allowed)}; }
@@ -92,16 +92,22 @@ class Scheduler {
     return {data / (cache_bytes * ExecSpace().concurrency()), weights > 0 ? data / (4 * weights) : std::numeric_limits<double>::infinity()};
   }
 
-  /// Neighbours run together unless one of them would lose much of its own cutting by that.
+  /// Layers with weights run together unless one of them would lose much of its own cutting by that; all
+  /// others join them, since what their neighbours leave in the cache is all that they can gain.
   void cut(const std::vector<Task>& tasks) {
     std::vector<Task> run;
-    Chunks chunks;
+    Chunks chunks, heavy;  // of all tasks in the run, and of those that decide
     for (const Task& task : tasks) {
-      const Chunks mine = chunks_of(nodes_[static_cast<Index>(task.node)]), together = chunks.with(mine);
-      if (!run.empty() && (4 * together.count() < chunks.count() || 4 * together.count() < mine.count())) {
-        add_segments(run, chunks.count());
-        run.clear();
-        chunks = {};
+      const GraphNode& node = nodes_[static_cast<Index>(task.node)];
+      const Chunks mine = chunks_of(node);
+      if (weight_bytes(node) > cache_bytes / 16) {
+        const Chunks together = heavy.with(mine);
+        if (heavy.needed > 0 && (4 * together.count() < heavy.count() || 4 * together.count() < mine.count())) {
+          add_segments(run, chunks.count());
+          run.clear();
+          chunks = heavy = {};
+        }
+        heavy = heavy.with(mine);
       }
       run.push_back(task);
       chunks = chunks.with(mine);

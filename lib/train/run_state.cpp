@@ -21,16 +21,21 @@ std::vector<Parameter> trained_ones(const std::vector<Parameter>& parameters) {
   return trained;
 }
 
-/// `flat` holds `layout`.
+/// `flat` holds `layout`. Where the host can read it, its numbers are not copied.
 void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat,
                    std::vector<NamedArray>& arrays) {
-  std::vector<std::byte> host(flat.bytes());
-  copy_to_host(space, flat, host.data());
-  const std::size_t element = size_of(flat.dtype);
+  std::shared_ptr<const std::byte[]> all;
+  if (kernels_run_on_host) {
+    space.fence("lockstep::checkpoint");
+    all = {std::shared_ptr<void>(), static_cast<const std::byte*>(flat.data)};
+  } else {
+    const std::shared_ptr<std::byte[]> copy(new std::byte[flat.bytes()]);
+    copy_to_host(space, flat, copy.get());
+    all = copy;
+  }
   for (const auto& parameter : layout) {
-    const auto first = host.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parameter.range.first) * element);
-    const auto last = first + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(parameter.range.count) * element);
-    arrays.push_back({prefix + "/" + parameter.name, flat.dtype, parameter.shape, {first, last}});
+    const std::byte* first = all.get() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype);
+    arrays.push_back({prefix + "/" + parameter.name, flat.dtype, parameter.shape, {all, first}});
   }
 }
 
@@ -43,9 +48,9 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
 
 void convert(const NamedArray& array, DType dtype, std::byte* to) {
   const std::int64_t count = array.shape.count();
-  if (array.dtype == dtype) std::memcpy(to, array.bytes.data(), array.bytes.size());
-  else if (dtype == DType::f32) convert<double, float>(array.bytes.data(), to, count);
-  else convert<float, double>(array.bytes.data(), to, count);
+  if (array.dtype == dtype) std::memcpy(to, array.data.get(), array.bytes());
+  else if (dtype == DType::f32) convert<double, float>(array.data.get(), to, count);
+  else convert<float, double>(array.data.get(), to, count);
 }
 
 const NamedArray* find(const std::vector<NamedArray>& arrays, const std::string& name) {

@@ -37,6 +37,7 @@ struct RunState {
 RunState first_state(const RunConfig& config, std::int64_t dataset_size);
 
 /// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); texts "state", "deck", "build".
+/// On hosts it looks at the live numbers: it is to be written before the next step.
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
                            const ParameterBuffer& parameters, const Optimizer& optimizer);
 

@@ -13,9 +13,9 @@ namespace {
 Checkpoint example() {
   Checkpoint checkpoint;
   const std::uint8_t values[] = {11, 12, 13, 14, 15, 16};
-  NamedArray array{"/model/fc/weight", DType::u8, {2, 3}, std::vector<std::byte>(6)};
-  std::memcpy(array.bytes.data(), values, 6);
-  checkpoint.arrays.push_back(array);
+  const std::shared_ptr<std::byte[]> data(new std::byte[sizeof values]);
+  std::memcpy(data.get(), values, sizeof values);
+  checkpoint.arrays.push_back({"/model/fc/weight", DType::u8, {2, 3}, data});
   checkpoint.texts = {{"deck", "first line\nsecond line\n"}, {"state", "step: 7\n"}};
   return checkpoint;
 }
