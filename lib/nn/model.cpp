@@ -32,7 +32,7 @@ Model::Model(Graph graph, const Options& options)
 StepPlan plan_model(Graph& graph, const Model::Options& options) {
   for (auto& node : graph.nodes())
     node.layer->plan({node.input_shapes, node.shape, options.dtype, options.providers, node.number});
-  return plan_step(graph, options.dtype, options.max_batch, options.purpose);
+  return plan_step(graph, options.dtype, options.max_batch, options.purpose, options.checkpointing);
 }
 
 std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {
@@ -69,13 +69,13 @@ Tensor Model::output_of(int node, const Chunk& chunk, const Tensor& input, bool 
   return at(backward && plan_.output_again[owner] ? plan_.output_again[owner] : plan_.output[owner], shape, chunk);
 }
 
-LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk) const {
+LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk, bool backward) const {
   LayerTensors tensors{.x = x, .y = y, .parameters = parameters_.values_of(node),
                        .workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())})};
-  if (plan_.saved[node] != Place::none) {
+  if (const Place& place = backward && plan_.saved_again[node] ? plan_.saved_again[node] : plan_.saved[node]) {
     const GraphNode& layer = graph_.nodes()[node];
-    tensors.saved = arena_.tensor(plan_.saved[node] + static_cast<std::size_t>(chunk.first) * StepPlan::saved_stride(layer), DType::u8,
-                                  {static_cast<std::int64_t>(layer.layer->saved_bytes(chunk.count, layer.shape))});
+    const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * StepPlan::saved_stride(layer) : 0;
+    tensors.saved = arena_.tensor(place.offset + before, DType::u8, {static_cast<std::int64_t>(layer.layer->saved_bytes(chunk.count, layer.shape))});
   }
   return tensors;
 }
@@ -108,7 +108,7 @@ void Model::run(const StepContext& context, const Task& task, const Chunk& chunk
   Inputs x;
   for (std::size_t k = 0; k < node.inputs.size(); ++k) x[k] = output_of(node.inputs[k], chunk, input, backward);
   const Tensor y = task.kind == Task::Kind::observe ? Tensor{} : output_of(task.node, chunk, input, backward);
-  const LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, y, chunk);
+  const LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, y, chunk, backward);
   StepContext part = context;
   part.first_example += chunk.first;
   if (task.kind == Task::Kind::observe) node.layer->observe(part, tensors, chunk.first == 0);
@@ -154,7 +154,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
     const Place& detour = plan_.detour[i][k];
     dx[k] = detour ? at(detour, node.input_shapes[k], chunk) : gradient[k];
   }
-  LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk);
+  LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk, true);
   tensors.dx = {dx.data(), node.inputs.size()};
   tensors.dy = at(plan_.gradient[i], node.shape, chunk);
   tensors.gradients = parameters_.gradients_of(i);

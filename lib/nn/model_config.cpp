@@ -14,6 +14,9 @@ void ModelConfig::describe(Fields& fields) {
                   "shape of one example, as [28, 28, 1]; data of another shape are refused (of presets the one that they are known for, of layers the data's, when not given)");
   fields.check(input.size() <= 3, "input", "has more than three dimensions; give [features] or [height, width, channels]");
   fields.text("weights", weights, "HDF5 file (a checkpoint, say) with the starting parameters");
+  static constexpr std::string_view checkpointings[] = {"none", "blocks"};
+  fields.choice("activation_checkpointing", checkpointing, checkpointings,
+                "blocks: keeps only the activations between blocks of layers, and computes the others again in the backward pass (the same numbers, less memory, up to a third more time)");
   fields.check(preset.empty() || layers.empty(), "layers",
                "given beside model.preset (a model is one or the other); remove one of them");
   fields.check(!preset.empty() || !layers.empty(), "preset", "neither model.preset nor model.layers is given; give one of them");

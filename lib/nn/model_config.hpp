@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fields.hpp"
+#include "nn/step_plan.hpp"
 
 namespace lockstep {
 
@@ -16,6 +17,7 @@ struct ModelConfig : Config {
   std::vector<ListItem> layers;
   std::vector<std::int64_t> input;  ///< shape of one example; empty: the preset's, else the data's
   std::string weights;
+  Checkpointing checkpointing = Checkpointing::none;
 
   void describe(Fields& fields) override;
 

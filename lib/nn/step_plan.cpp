@@ -68,17 +68,20 @@ class Uses {
 
 class Planner {
  public:
-  Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose)
-      : graph_(graph), nodes_(graph.nodes()), count_(static_cast<int>(nodes_.size())), dtype_(dtype), batch_(max_batch), purpose_(purpose) {}
+  /// `stride`: of the places where a single tensor connects what comes before to what comes after, every how
+  /// many-th is kept when all between them is computed again; 0: all activations are kept.
+  Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride)
+      : graph_(graph), nodes_(graph.nodes()), count_(static_cast<int>(nodes_.size())), dtype_(dtype), batch_(max_batch), purpose_(purpose), stride_(stride) {}
 
   StepPlan plan() {
     find_owners();
     plan_.forward = schedule_forward(graph_, plan_.owner, dtype_, batch_, purpose_);
     if (training()) {
       plan_.backward = schedule_backward(graph_, plan_.forward);
-      choose_what_is_computed_again();
+      if (stride_ > 0) compute_blocks_again();
+      else choose_what_is_computed_again();
     }
-    output_ = again_ = gradient_ = saved_ = std::vector<int>(nodes_.size(), -1);
+    output_ = again_ = gradient_ = saved_ = saved_again_ = std::vector<int>(nodes_.size(), -1);
     use_outputs();
     if (training()) use_gradients();
     place();
@@ -141,6 +144,53 @@ class Planner {
     }
   }
 
+  /// Nodes whose output is all that connects the nodes before them to those behind.
+  std::vector<int> cuts() const {
+    std::vector<int> last_reader(nodes_.size(), -1);
+    for (int j = 0; j < count_; ++j)
+      for (const int input : node(j).inputs)
+        if (owner(input) != GraphNode::data) last_reader[at(owner(input))] = std::max(last_reader[at(owner(input))], j);
+    std::vector<int> found;
+    int open_until = -1;  // the last reader of anything before i
+    for (int i = 0; i < count_; ++i) {
+      if (owner(i) == i && open_until <= i && i != owner(count_ - 1)) found.push_back(i);
+      if (owner(i) == i) open_until = std::max(open_until, last_reader[at(i)]);
+    }
+    return found;
+  }
+
+  /// Before the backward pass enters a block, the block's forward tasks run again as they ran before; what
+  /// comes behind the last block is still there.
+  void compute_blocks_again() {
+    const std::vector<int> all = cuts();
+    std::vector<int> block(nodes_.size(), -1);  // of nodes in front of a kept cut
+    std::vector<bool> kept(nodes_.size(), false);
+    int begin = 0, blocks = 0;
+    for (Index c = stride_ - 1; c < all.size(); c += stride_) {
+      std::fill(block.begin() + begin, block.begin() + all[c] + 1, blocks++);
+      begin = all[c] + 1;
+      kept[at(all[c])] = true;
+    }
+    std::vector<Segment> backward;
+    std::vector<bool> entered(at(blocks), false);
+    for (Segment& segment : plan_.backward) {
+      for (const Task& task : segment.tasks) {
+        const int entering = block[at(task.node)];
+        if (entering < 0 || entered[at(entering)]) continue;
+        entered[at(entering)] = true;
+        for (const Segment& before : plan_.forward) {
+          Segment again{{}, before.chunk};
+          for (const Task& other : before.tasks)
+            if (other.kind == Task::Kind::forward && block[at(other.node)] == entering && !kept[at(other.node)])
+              again.tasks.push_back({Task::Kind::forward_again, other.node});
+          if (!again.tasks.empty()) backward.push_back(std::move(again));
+        }
+      }
+      backward.push_back(std::move(segment));
+    }
+    plan_.backward = std::move(backward);
+  }
+
   void use_output(int i, int time) {
     if (i == GraphNode::data) return;
     const bool backward = time > loss_time_ && loss_time_ >= 0;
@@ -172,7 +222,7 @@ class Planner {
       for (const Task& task : segment.tasks) {
         for_reads(task, [&](int read) { use_output(read, time); });
         if (task.kind == Task::Kind::forward_again) use_output(task.node, time);
-        else use_saved(task.node, time);
+        use_saved(task.node, time);
         ++time;
       }
     }
@@ -180,7 +230,7 @@ class Planner {
 
   void use_saved(int i, int time) {
     if (!training() || node(i).layer->saved_bytes(1, node(i).shape) == 0) return;
-    int& tensor = saved_[at(i)];
+    int& tensor = loss_time_ >= 0 && computed_again_[at(i)] ? saved_again_[at(i)] : saved_[at(i)];
     if (tensor < 0) tensor = uses_.add_tensor(StepPlan::saved_stride(node(i)));
     uses_.use(tensor, time);
   }
@@ -262,7 +312,8 @@ class Planner {
       plan_.output.push_back(place_of(output_[i]));
       plan_.output_again.push_back(place_of(again_[i]));
       plan_.gradient.push_back(place_of(gradient_[i]));
-      plan_.saved.push_back(place_of(saved_[i]).offset);
+      plan_.saved.push_back(place_of(saved_[i]));
+      plan_.saved_again.push_back(place_of(saved_again_[i]));
     }
     for (const auto& [part, tensor] : detours_) plan_.detour[at(part.node)][part.input] = place_of(tensor);
     plan_.bytes = memory.bytes;
@@ -274,11 +325,12 @@ class Planner {
   DType dtype_;
   std::int64_t batch_;
   Purpose purpose_;
+  std::size_t stride_;
   StepPlan plan_;
   Uses uses_;
   int loss_time_ = -1;
   std::vector<bool> computed_again_;
-  std::vector<int> output_, again_, gradient_, saved_;  // tensors of `uses_`
+  std::vector<int> output_, again_, gradient_, saved_, saved_again_;  // tensors of `uses_`
   std::vector<std::pair<Contribution, int>> detours_;
   std::set<int> shared_;  // nodes whose gradient another one shares
 };
@@ -287,8 +339,14 @@ class Planner {
 
 std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }
 
-StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose) {
-  return Planner(graph, dtype, max_batch, purpose).plan();
+StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, Checkpointing checkpointing) {
+  StepPlan best = Planner(graph, dtype, max_batch, purpose, 0).plan();
+  if (checkpointing == Checkpointing::none || purpose == Purpose::inference) return best;
+  for (std::size_t stride = 1; stride <= graph.nodes().size(); ++stride) {
+    StepPlan plan = Planner(graph, dtype, max_batch, purpose, stride).plan();
+    if (plan.bytes < best.bytes) best = std::move(plan);
+  }
+  return best;
 }
 
 double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) {

@@ -45,7 +45,7 @@ struct StepPlan {
   std::vector<int> owner;  ///< of each node: the node whose memory its output is, or GraphNode::data
   // Of each node that owns its output; none where there is none.
   std::vector<Place> output, output_again, gradient;
-  std::vector<std::size_t> saved;  ///< offset of what its layer keeps from forward to backward
+  std::vector<Place> saved, saved_again;  ///< what its layer keeps from forward (or forward_again) to backward
   /// Where input k of node i puts its gradient when another layer has put one there before: it goes
   /// to this place, and is then added. None: straight to the owner's gradient.
   std::vector<std::vector<Place>> detour;
@@ -56,7 +56,11 @@ struct StepPlan {
 };
 
 enum class Purpose { inference, training };
-StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose);
+/// Whether activations are kept from the forward to the backward pass, or only those between blocks of layers,
+/// from which the others are computed again, bit for bit (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+enum class Checkpointing { none, blocks };
+StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
+                   Checkpointing checkpointing = Checkpointing::none);
 
 /// Operations of the large products of n examples, forward and backward; layers must be planned.
 double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);

@@ -89,7 +89,7 @@ Experiment open_experiment(const RunConfig& config) {
 
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose) {
   return with_positions(config.source, [&] {
-    return Model(std::move(graph), {.dtype = config.dtype(), .providers = config.providers, .max_batch = max_batch, .purpose = purpose});
+    return Model(std::move(graph), {.dtype = config.dtype(), .providers = config.providers, .max_batch = max_batch, .purpose = purpose, .checkpointing = config.model.checkpointing});
   });
 }
 

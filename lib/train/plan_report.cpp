@@ -7,6 +7,7 @@
 #include "train/experiment.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
+#include "train/summary.hpp"
 
 namespace lockstep {
 namespace {
@@ -59,12 +60,13 @@ std::string report(const RunConfig& config, int ranks) {
   const std::int64_t share = share_of(global, 0, ranks).count;
   const std::int64_t piece = std::min(config.batch.micro.value_or(share), share);
   const Graph& graph = experiment.graph;
-  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(), .providers = config.providers, .max_batch = piece});
-  const double element = static_cast<double>(size_of(config.dtype()));
-  const double parameters = static_cast<double>(graph.parameter_count()) * element;
+  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(), .providers = config.providers, .max_batch = piece, .checkpointing = config.model.checkpointing});
+  const DType type = config.dtype(), master = master_dtype(type);
+  const auto count = static_cast<double>(graph.parameter_count());
+  const double parameters = count * static_cast<double>(size_of(master)), rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
   const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
   const ExampleFormat& format = experiment.data.train->format();
-  const double batches = static_cast<double>(piece * format.input_shape.count()) * element +
+  const double batches = static_cast<double>(piece * format.input_shape.count()) * static_cast<double>(size_of(type)) +
                          static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
 
   const std::size_t workspace = prepare_layers(experiment.graph, activations, piece);
@@ -77,10 +79,15 @@ std::string report(const RunConfig& config, int ranks) {
   text += fmt::format("parameters           {}\n", graph.parameter_count());
   text += fmt::format("ranks                {}, {} examples each in a step, at most {} at once\n", ranks, share, piece);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n", 1e-9 * flops);
-  text += fmt::format("memory a rank        {} (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, batches {}), beside the data\n",
-                      bytes_text(2 * parameters + states + static_cast<double>(activations.bytes + workspace) + batches), bytes_text(parameters),
-                      bytes_text(parameters), bytes_text(states), bytes_text(static_cast<double>(activations.bytes)),
-                      bytes_text(static_cast<double>(workspace)), bytes_text(batches));
+  const double step = 2 * parameters + rounded + states + static_cast<double>(activations.bytes + workspace) + batches;
+  text += fmt::format("memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, batches {})\n",
+                      bytes_text(step), bytes_text(parameters + rounded), bytes_text(parameters), bytes_text(states),
+                      bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)), bytes_text(batches));
+  // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
+  // and code of the libraries that only a running step brings into memory, about this much on x86.
+  constexpr double code_bytes = 9e6;
+  text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
+                      bytes_text(step + code_bytes + static_cast<double>(resident_bytes())));
   text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
   return text;

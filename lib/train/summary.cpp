@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include <algorithm>
 #include <cmath>
@@ -80,6 +83,13 @@ std::string duration_text(double seconds) {
   if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
   if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
   return fmt::format("{} s", s);
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  if (!(statm >> total >> resident)) return peak_rss_bytes();
+  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 std::int64_t peak_rss_bytes() {

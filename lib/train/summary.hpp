@@ -40,5 +40,7 @@ std::string duration_text(double seconds);
 
 /// Largest resident memory of this process so far.
 std::int64_t peak_rss_bytes();
+/// Of this process now.
+std::int64_t resident_bytes();
 
 }  // namespace lockstep

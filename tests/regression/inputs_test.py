@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every deck of inputs/ runs, and linear_regression finds its answer."""
+import re
 import shutil
 import subprocess
 import unittest
@@ -33,11 +34,16 @@ class Inputs(LockstepTest):
                     overrides += ["batch.global=2"] if large else []
                 else:
                     overrides += ["data.file=small.h5"]
-                self.lockstep("check", deck, *overrides)
+                check = self.lockstep("check", deck, *overrides).out
                 self.lockstep("train", deck, *overrides, ranks=2)
                 rows = metrics(self.folder / "runs" / deck.stem)
                 self.assertEqual(len([row for row in rows if row["split"] == "train"]), 3)
                 self.assertEqual(rows[-1]["split"], "validation")
+                self.lockstep("train", deck, *overrides, "run.overwrite=true", "run.resume=never", limit=120)
+                value, unit = re.search(r"peak memory +([0-9.]+) (MB|GB)", check).groups()
+                predicted = float(value) * {"MB": 1e6, "GB": 1e9}[unit]
+                measured = summary(self.folder / "runs" / deck.stem)["peak_rss_bytes"]
+                self.assertLess(abs(predicted / measured - 1), 0.1, f"{deck.stem}: check says {value} {unit}, and {measured} bytes were used")
                 self.assertEqual(summary(self.folder / "runs" / deck.stem)["steps"], 3)
 
     def test_linear_regression_finds_its_answer(self):

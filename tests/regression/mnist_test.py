@@ -3,7 +3,7 @@
 import unittest
 
 import program
-from program import SOURCE, LockstepTest, data_dir, summary
+from program import SOURCE, LockstepTest, data_dir, metrics, summary
 
 MNIST = data_dir() and data_dir() / "mnist"
 
@@ -29,10 +29,22 @@ class Mnist(LockstepTest):
         self.train("mnist_fc.yaml", 0.9, "model.features=[128, 10]", "run.epochs=3", ranks=2, limit=60)
 
 
+    def test_same_curve_in_16_bits(self):
+        """After 200 steps, by the mean over the last 50 of them."""
+        curves = {}
+        for compute in ("fp32", "bf16", "fp16"):
+            self.lockstep("train", SOURCE / "inputs/mnist_fc.yaml", f"run.output_dir={compute}", f"precision.compute={compute}", "run.steps=200",
+                          "run.log_every=1", "model.features=[256, 10]", limit=120)
+            losses = [float(row["loss"]) for row in metrics(self.folder / compute) if row["split"] == "train"]
+            curves[compute] = sum(losses[-50:]) / 50
+        for compute in ("bf16", "fp16"):
+            self.assertAlmostEqual(curves[compute] / curves["fp32"], 1, delta=0.02, msg=str(curves))
+
+
 class MnistAccuracy(Mnist):
     """What the decks promise; a minute or more each."""
 
-    test_short = None
+    test_short = test_same_curve_in_16_bits = None
 
     def test_fc(self):
         self.train("mnist_fc.yaml", 0.95, ranks=1, limit=300)
@@ -42,6 +54,10 @@ class MnistAccuracy(Mnist):
 
     def test_simple_cnn_on_2_ranks(self):
         self.train("mnist_simple_cnn.yaml", 0.98, ranks=2, limit=600)
+
+    def test_resnet8(self):
+        for compute in ("fp32", "bf16"):
+            self.train("mnist_resnet8.yaml", 0.987, f"precision.compute={compute}", "run.overwrite=true", "run.resume=never", ranks=1, limit=600)
 
 
 if __name__ == "__main__":

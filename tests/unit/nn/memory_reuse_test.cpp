@@ -127,14 +127,49 @@ TEST(MemoryReuse, RandomNetworksInEvaluation) {
 /// Batches so large that they are cut into chunks; those must not show.
 TEST(MemoryReuse, RandomNetworksInChunks) {
   int cut = 0;
+  const std::int64_t n = 130 * ExecSpace().concurrency();  // every thread has a cache
   for (std::uint64_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
     const std::string layers = RandomNetwork(seed).list();
     const Shape input{15, 16, 2};
-    const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, 130, Purpose::training);
-    for (const Segment& segment : plan.forward) cut += segment.chunk < 130;
-    expect_same(layers, input, Purpose::training, 130);
+    const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training);
+    for (const Segment& segment : plan.forward) cut += segment.chunk < n;
+    expect_same(layers, input, Purpose::training, n);
   }
   EXPECT_GE(cut, 30);
+}
+
+/// What is computed again is bit for bit what was thrown away.
+void expect_same_with_blocks(const std::string& layers, const Shape& input, std::int64_t n) {
+  SCOPED_TRACE(layers);
+  const auto items = test::parse_layers(layers);
+  std::vector<std::vector<std::vector<double>>> gradients;
+  for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::blocks}) {
+    Model model(Graph(items, input), {.dtype = DType::f64, .providers = test::using_provider(ProviderKind::portable), .max_batch = n, .checkpointing = checkpointing});
+    StepContext context{.seed = 3, .step = 4};
+    model.parameters().initialize(context.space, 8);
+    const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), 50);
+    for (int round = 0; round < 2; ++round) {  // the second one in an arena full of other numbers
+      const Tensor y = model.forward(context, x.get());
+      test::set_values(model.output_gradient(), test::filling(60, y.count()));
+      model.backward(context, x.get(), [](ParameterRange) {});
+    }
+    context.space.fence();
+    gradients.push_back(gradients_of(model.parameters()));
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
+TEST(MemoryReuse, BlocksComputedAgain) {
+  for (std::uint64_t seed = 0; seed < 100 && !testing::Test::HasFailure(); ++seed) expect_same_with_blocks(RandomNetwork(seed).list(), {5, 4, 2}, 3);
+  for (std::uint64_t seed = 0; seed < 20 && !testing::Test::HasFailure(); ++seed) expect_same_with_blocks(RandomNetwork(seed).list(), {15, 16, 2}, 130);
+}
+
+TEST(MemoryReuse, BlocksNeedLessMemory) {
+  std::string list = "[{linear: {features: 100}}";
+  for (int i = 0; i < 35; ++i) list += ", {linear: {features: 100}}, relu";
+  const Graph graph(test::parse_layers(list + "]"), {100});
+  const std::size_t all = plan_step(graph, DType::f64, 8, Purpose::training).bytes;
+  EXPECT_LE(plan_step(graph, DType::f64, 8, Purpose::training, Checkpointing::blocks).bytes, all * 14 / 36);  // 2·√36 and a little
 }
 
 TEST(MemoryReuse, LayersThatReadTheData) {

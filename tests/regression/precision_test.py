@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""fp16 and bf16: what happens when gradients overflow, and that 16 bits learn what 32 learn."""
+import unittest
+
+import program
+from program import LockstepTest, metrics, summary
+
+DECK = {
+    "run": {"steps": 12, "log_every": 1, "output_dir": "run"},
+    "data": {"synthetic": {"kind": "glyphs", "train": 256, "validation": 64}},
+    "model": {"preset": "simple_cnn", "filters1": 4, "filters2": 8, "hidden": 16},
+    "optimizer": {"type": "sgd", "learning_rate": 0.02, "momentum": 0.9},
+    "schedule": {"warmup_steps": 10},
+    "batch": {"global": 32},
+}
+
+
+class Precision(LockstepTest):
+    def train(self, *overrides, ranks=1, status=0):
+        self.deck("deck.yaml", **DECK)
+        return self.lockstep("train", "deck.yaml", *overrides, ranks=ranks, status=status)
+
+    def rows(self, folder="run"):
+        return [row for row in metrics(self.folder / folder) if row["split"] == "train"]
+
+    def test_overflow_at_every_scale_ends_the_run(self):
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                result = self.train("precision={compute: fp16, loss_scale: {initial: 1e30, floor: 1e28}}", f"run.output_dir=run{ranks}",
+                                    ranks=ranks, status=70)
+                self.assertEqual(result.err.count("error:"), 1, result.err)
+                self.assertIn("overflow at the smallest loss scale, 1e+28", result.err)
+                self.assertEqual(result.out.count("left out: "), 8)  # seven halvings, and the one that is too many
+                self.assertRegex(result.out, r"% of the gradient of layer '\w+' are not finite on rank 0")
+                self.assertEqual([f.name for f in (self.folder / f"run{ranks}/checkpoints").iterdir()], ["step-00000008.h5"])
+
+    def test_scale_settles_and_skipped_steps_do_not_count(self):
+        scale = "precision={compute: fp16, loss_scale: {initial: 1e7, interval: 4}}"
+        for ranks in (1, 3):
+            self.train(scale, f"run.output_dir=run{ranks}", ranks=ranks)
+        rows = self.rows("run1")
+        scales = [float(row["loss_scale"]) for row in rows]
+        skipped = sum(1 for before, after in zip([1e7] + scales, scales) if after < before)
+        self.assertGreater(skipped, 2)
+        self.assertLess(skipped, 12)
+        self.assertAlmostEqual(float(rows[-1]["learning_rate"]), 0.02 * min(1, (12 - skipped) / 10))
+        self.assertEqual(scales, [float(row["loss_scale"]) for row in self.rows("run3")], "ranks agree on what is left out")
+
+    def test_resumed_among_skipped_steps_is_the_same(self):
+        scale = "precision={compute: fp16, loss_scale: {initial: 1e7, interval: 4}}"
+        self.train(scale, "run.output_dir=whole")
+        for steps in (5, 12):
+            self.train(scale, "run.output_dir=parts", f"run.steps={steps}", "schedule.type=constant")
+        wanted = (self.folder / "whole/metrics.csv").read_text().splitlines()[1:]
+        got = (self.folder / "parts/metrics.csv").read_text().splitlines()[1:]
+        columns = lambda lines: [line.split(",")[:8] for line in lines if ",train," in line]  # noqa: E731  all but the times
+        self.assertEqual(columns(wanted), columns(got))
+
+    def test_no_scale_where_none_is_wanted(self):
+        self.train("precision.compute=bf16")
+        self.assertEqual({row["loss_scale"] for row in self.rows()}, {""})
+
+    def test_same_curve_in_16_bits(self):
+        curves = {}
+        for compute in ("fp32", "bf16", "fp16"):
+            self.train(f"precision.compute={compute}", f"run.output_dir={compute}", "run.steps=60", "data.synthetic.train=2048")
+            curves[compute] = summary(self.folder / compute)["validation"]["loss"]
+        for compute in ("bf16", "fp16"):
+            self.assertNotEqual(curves[compute], curves["fp32"])
+            self.assertAlmostEqual(curves[compute] / curves["fp32"], 1, delta=0.02)
+
+
+if __name__ == "__main__":
+    program.main()

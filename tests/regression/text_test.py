@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Real text: the transformer and the LSTM learn to continue Shakespeare. Arguments: the tests to run."""
+import unittest
+
+import program
+from program import SOURCE, LockstepTest, data_dir, summary
+
+TEXT = data_dir() and data_dir() / "text/tinyshakespeare.txt"
+
+
+@unittest.skipUnless(TEXT and TEXT.exists(), "no text: neither LOCKSTEP_DATA_DIR nor ../shared/data has text/tinyshakespeare.txt")
+class Text(LockstepTest):
+    """Of the decks' 2,000 steps the first 150: well below the 3.3 nats of letter frequencies alone."""
+
+    def train(self, deck, target, *overrides, limit):
+        self.lockstep("import", "text", "--file", TEXT, "--validation", 0.1, "--output", "text.h5")
+        self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", *overrides, limit=limit)
+        self.assertLessEqual(summary(self.folder / "run")["validation"]["loss"], target)
+
+    def test_transformer(self):
+        self.train("text_transformer.yaml", 2.6, "run.steps=150", limit=200)
+
+    def test_lstm(self):
+        self.train("text_lstm.yaml", 2.5, "run.steps=150", limit=200)
+
+
+class TextLoss(Text):
+    """What the decks promise, in both precisions; 4 to 6 minutes each, so by hand: ctest does not run it."""
+
+    def test_transformer(self):
+        for compute in ("fp32", "bf16"):
+            self.train("text_transformer.yaml", 1.75, f"precision.compute={compute}", "run.overwrite=true", "run.resume=never", limit=1200)
+
+    def test_lstm(self):
+        for compute in ("fp32", "bf16"):
+            self.train("text_lstm.yaml", 1.68, f"precision.compute={compute}", "run.overwrite=true", "run.resume=never", limit=1200)
+
+
+if __name__ == "__main__":
+    program.main()
