@@ -58,8 +58,8 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
     scale_ = constants(master_dtype(compute), scale, "lockstep::upload::scale");
     shift_ = constants(master_dtype(compute), shift, "lockstep::upload::shift");
   }
-  if (!format.has_classes() && format.target_dtype != compute)
-    targets_ = OwnedTensor("lockstep::upload::targets", compute, targets);
+  if (!format.has_classes() && format.target_dtype != master_dtype(compute))
+    targets_ = OwnedTensor("lockstep::upload::targets", master_dtype(compute), targets);
 }
 
 /// The raw numbers where kernels can read them.
@@ -93,7 +93,7 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
     result.inputs = inputs;
   }
   if (targets_.get()) {
-    const Tensor targets{targets_.get().data, compute_, target_shape};
+    const Tensor targets{targets_.get().data, master_dtype(compute_), target_shape};
     if (count > 0) convert(space, result.targets, targets);
     result.targets = targets;
   }

@@ -12,7 +12,7 @@ namespace lockstep {
 /// A batch, or a piece of one, as the model reads it.
 struct DeviceBatch {
   Tensor inputs;   // [n, input_shape…] compute type, or tokens [n, T] i32
-  Tensor targets;  // [n] or [n, T] i32, or [n, K] compute type
+  Tensor targets;  // [n] or [n, T] i32, or [n, K] of its master_dtype
   std::int64_t n = 0;
 };
 
@@ -40,7 +40,7 @@ class BatchUploader {
   DType compute_;
   bool identity_ = false;                // inputs are wanted as they are
   OwnedTensor raw_inputs_, raw_targets_; // on devices only
-  OwnedTensor inputs_, targets_;         // compute type
+  OwnedTensor inputs_, targets_;         // as in DeviceBatch
   OwnedTensor scale_, shift_;            // [C] or [1]
 };
 

@@ -56,6 +56,8 @@ void Graph::add_node(const ListItem& item) {
     validate(node.inputs.size() <= node.layer->max_inputs(), ExitStatus::bad_deck,
              "{} reads at most {} inputs, but {} are named; name fewer", item.type, node.layer->max_inputs(),
              node.inputs.size());
+    validate(node.layer->vocabulary() == 0 || node.inputs == std::vector<int>{GraphNode::data}, ExitStatus::bad_deck,
+             "{} reads tokens, but its input is another layer's output (numbers); let it read the data", item.type);
     node.shape = node.layer->output_shape(node.input_shapes);
     node.parameters = node.layer->parameters(node.input_shapes);
     for (const auto& parameter : node.parameters) {

@@ -13,7 +13,7 @@ namespace lockstep {
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// Whether targets are classes (i32 [n], or [n, T] of sequences) or values ([n, K] in the compute type).
+  /// Whether targets are classes (i32 [n], or [n, T] of sequences) or values ([n, K] of master_dtype).
   virtual bool wants_classes() const = 0;
   /// Adds to sums (f64 [2]: loss, correct) and, when doutputs is not empty, stores the gradient of
   /// the sum times `gradient_scale` (which keeps gradients of 16 bits from vanishing).

@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 // Of a chunk's inputs and outputs: so that they stay in a core's level-2 cache (512 KB and more on
-// today's servers) beside weights. The same on every machine, so that sums are the same, too.
+// today's servers) beside weights. The same on every machine, so that sums depend on the number of threads alone.
 constexpr double cache_bytes = 384 * 1024;
 
 class Scheduler {

@@ -120,7 +120,7 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scal
 
 template <class T>
 void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int64_t n, std::int64_t outputs, const T* y,
-                        const T* t, T* dy, double* per_example) {
+                        const Compute<T>* t, T* dy, double* per_example) {
   using C = Compute<T>;
   const C scale = static_cast<C>(gradient_scale) * C(2) / static_cast<C>(outputs);
   Kokkos::parallel_for("lockstep::mean_squared_error::example", Range(space, 0, n),
@@ -182,7 +182,7 @@ void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Ten
                         const Tensor& doutputs, const Tensor& per_example, const Tensor& sums, double gradient_scale) {
   const std::int64_t n = outputs.shape[0];
   dispatch_float(outputs.dtype, [&]<class T>(T) {
-    mean_squared_error<T>(space, gradient_scale, n, outputs.shape[1], outputs.as<T>(), targets.as<T>(),
+    mean_squared_error<T>(space, gradient_scale, n, outputs.shape[1], outputs.as<T>(), targets.as<Compute<T>>(),
                           doutputs ? doutputs.as<T>() : nullptr, per_example.as<double>());
   });
   add_up(space, n, 1, per_example.as<double>(), sums.as<double>());

@@ -23,7 +23,7 @@ void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const
                            const Tensor& sums, double gradient_scale = 1);
 
 /// Mean over the K outputs, summed over examples: Σ_n 1/K Σ_k (y − t)²; gradient of it 2 (y − t) / K,
-/// times `gradient_scale`. outputs, targets, doutputs [n, K].
+/// times `gradient_scale`. outputs, doutputs [n, K], targets [n, K] of master_dtype.
 void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets,
                         const Tensor& doutputs, const Tensor& per_example, const Tensor& sums, double gradient_scale = 1);
 

@@ -35,4 +35,10 @@ void LossScaler::update(bool overflow) {
   if (std::isfinite(grown)) state_.scale = grown;
 }
 
+void LossScaler::restore(const State& state) {
+  state_ = state;
+  state_.scale = std::max(state.scale, static_cast<float>(config_.floor));
+  state_.hysteresis_left = std::clamp<std::int64_t>(state.hysteresis_left, 1, config_.hysteresis);
+}
+
 }  // namespace lockstep

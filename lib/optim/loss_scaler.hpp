@@ -37,12 +37,13 @@ class LossScaler {
 
   double scale() const { return state_.scale; }
   /// Whether an overflow now means that the run cannot go on: the scale would have to go below the floor.
-  bool at_floor() const { return state_.scale <= static_cast<float>(config_.floor); }
+  bool at_floor() const { return state_.scale <= static_cast<float>(config_.floor) && state_.hysteresis_left <= 1; }
   /// To be called after every step. `overflow`: its gradients were not finite, so that it was left out.
   void update(bool overflow);
 
   const State& state() const { return state_; }
-  void restore(const State& state) { state_ = state; }
+  /// Within the limits of this deck, which may be others.
+  void restore(const State& state);
 
  private:
   LossScaleConfig config_;

@@ -11,7 +11,11 @@ namespace lockstep {
 
 OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& graph) {
   for (std::size_t node = graph.nodes().size(); node-- > 0;)
-    if (const ParameterRange range = parameters.range_of(node); range.count > 0) layers_.push_back({graph.nodes()[node].name, range});
+    if (const ParameterRange range = parameters.range_of(node); range.count > 0) layers_.push_back({graph.nodes()[node].name, range, 0});
+  for (const Parameter& parameter : parameters.parameters())
+    for (Layer& layer : layers_)
+      if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained) layer.numbers += parameter.range.count;
+  total_ = OwnedTensor("lockstep::overflow_total", DType::f64, {1});
   counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {static_cast<std::int64_t>(layers_.size())});
 }
 
@@ -25,7 +29,14 @@ void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& paramete
   count_nonfinite(space, part, {counts_.get().as<double>() + (found - layers_.begin()), DType::f64, {1}});
 }
 
-std::optional<std::string> OverflowWatch::verdict(const ExecSpace& space, const Communicator& comm) const {
+bool OverflowWatch::found(const ExecSpace& space, const ParameterBuffer& parameters) const {
+  count_nonfinite(space, parameters.trained_gradients(), total_.get());
+  double total = 0;
+  copy_to_host(space, total_.get(), &total);
+  return total > 0;
+}
+
+std::string OverflowWatch::verdict(const ExecSpace& space, const Communicator& comm) const {
   std::vector<double> counts(layers_.size());
   copy_to_host(space, counts_.get(), counts.data());
   const auto first = std::find_if(counts.begin(), counts.end(), [](double count) { return count > 0; });
@@ -39,10 +50,10 @@ std::optional<std::string> OverflowWatch::verdict(const ExecSpace& space, const 
   for (std::size_t rank = 0; rank < ranks.size() / 2; ++rank) {
     if (ranks[2 * rank] == 0) continue;
     const Layer& layer = layers_[static_cast<std::size_t>(ranks[2 * rank]) - 1];
-    return fmt::format("{:.2g} % of the gradient of layer '{}' are not finite on rank {}",
-                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.range.count), layer.name, rank);
+    return fmt::format("{:.2g} % of the gradient of layer '{}' is not finite on rank {}",
+                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.numbers), layer.name, rank);
   }
-  return std::nullopt;
+  return "the sum of the gradients over the ranks is not finite";
 }
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,17 +18,20 @@ class OverflowWatch {
   void begin(const ExecSpace& space);
   /// A stretch of this rank's gradients is final.
   void look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
-  /// After the backward pass: what overflowed first and on which rank, the same text on all ranks; none when
-  /// all is finite. Collective; waits for the device.
-  std::optional<std::string> verdict(const ExecSpace& space, const Communicator& comm) const;
+  /// Whether the gradients summed over all ranks are not finite: the same on all ranks. Waits for the device.
+  bool found(const ExecSpace& space, const ParameterBuffer& parameters) const;
+  /// What overflowed first and on which rank, the same text on all ranks. Collective.
+  std::string verdict(const ExecSpace& space, const Communicator& comm) const;
 
  private:
   struct Layer {
     std::string name;
     ParameterRange range;
+    std::int64_t numbers;  ///< in it, without gaps
   };
   std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
   OwnedTensor counts_;         // f64 [layers]
+  OwnedTensor total_;          // f64 [1]
 };
 
 }  // namespace lockstep

@@ -76,6 +76,7 @@ RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
   if (config.run.has_target)
     state.target = fmt::format("{} {}", config.run.target_metric == RunOptions::Metric::validation_loss ? "validation_loss" : "validation_accuracy",
                                config.run.target_value);
+  state.scales_loss = config.precision.scales_loss();
   state.loss_scaler = LossScaler(config.precision.loss_scale).state();
   state.seed = config.run.seed;
   state.global_batch = config.batch.global;
@@ -99,6 +100,7 @@ Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const 
                      {"metrics_rows", state.metrics_rows},
                      {"target_reached", state.target_reached},
                      {"target", state.target},
+                     {"scales_loss", state.scales_loss},
                      {"loss_scale",
                       {{"scale", state.loss_scaler.scale},
                        {"good_steps", state.loss_scaler.good_steps},
@@ -124,6 +126,7 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
     state.target_reached = json.at("target_reached");
     state.target = json.at("target");
     state.skipped_steps = json.at("skipped_steps");
+    state.scales_loss = json.at("scales_loss");
     const Json& scaler = json.at("loss_scale");
     state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
     state.seed = json.at("seed");

@@ -22,6 +22,7 @@ struct RunState {
   std::int64_t metrics_rows = 0;
   bool target_reached = false;
   std::string target;  ///< that it was: "validation_accuracy 0.98"
+  bool scales_loss = false;  ///< loss_scaler is in use
   LossScaler::State loss_scaler;
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
 

@@ -71,14 +71,14 @@ void Trainer::update_parameters(double examples_in_step) {
 
 /// Whether the gradients of this step are not finite anywhere: then it is left out, on all ranks alike.
 bool Trainer::overflowed() {
-  const std::optional<std::string> verdict = overflow_->verdict(space_, comm_);
-  stuck_ = verdict && scaler_->at_floor();
+  skipped_ = overflow_->found(space_, model_->parameters());
+  stuck_ = skipped_ && scaler_->at_floor();
   const double scale = scaler_->scale();
-  scaler_->update(verdict.has_value());
+  scaler_->update(skipped_);
   state_.loss_scaler = scaler_->state();
-  if (!verdict) return false;
+  if (!skipped_) return false;
   ++state_.skipped_steps;
-  log("step {:>7}  left out: {}; loss scale {:g} → {:g}", state_.step + 1, *verdict, scale, scaler_->scale());
+  log("step {:>7}  left out: {}; loss scale {:g} → {:g}", state_.step + 1, overflow_->verdict(space_, comm_), scale, scaler_->scale());
   return true;
 }
 
@@ -199,8 +199,11 @@ void Trainer::resume(const Checkpoint& checkpoint) {
   with_positions(config_.source, [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
   restore_parameters(space_, checkpoint.arrays, file, parameters);
   restore_optimizer(space_, checkpoint.arrays, file, parameters, *optimizer_);
+  const RunState fresh = state_;
   const std::string target = state_.target;
   state_ = state_of(checkpoint, file);
+  if (!state_.scales_loss) state_.loss_scaler = fresh.loss_scaler;
+  state_.scales_loss = fresh.scales_loss;
   state_.target_reached = state_.target_reached && state_.target == target;  // another target is not reached yet
   state_.target = target;
   checkpointed_step_ = state_.step;
@@ -250,8 +253,8 @@ void Trainer::run() {
     const Timer timer;
     train_step();
     space_.fence("lockstep::step");
-    after_step(timer.seconds());
     if (stuck_) give_up();
+    after_step(timer.seconds());
   }
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
@@ -263,10 +266,12 @@ void Trainer::run() {
 
 /// No loss scale is small enough. The parameters are those of the last step that was taken.
 void Trainer::give_up() {
-  if (checkpointed_step_ != state_.step) write_checkpoint();
-  throw Error(ExitStatus::internal,
-              fmt::format("step {}: the gradients overflow at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
-                          "checkpoint of this step with a smaller learning rate, or with precision.compute bf16", state_.step, scaler_->scale()));
+  comm_.together([&] {
+    if (checkpointed_step_ != state_.step) write_checkpoint();
+    throw Error(ExitStatus::internal,
+                fmt::format("step {}: the gradients overflow at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
+                            "checkpoint of this step with a smaller learning rate, or with precision.compute bf16", state_.step, scaler_->scale()));
+  });
 }
 
 void Trainer::after_step(double seconds) {
@@ -285,7 +290,7 @@ void Trainer::log_step() {
   const double weights = sum_of_squares(space_, model_->parameters().trained_values(), norm_scratch_.get());
   const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) * gradient_factor_;
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
-  if (!std::isfinite(train_metrics_->loss) || (!std::isfinite(norm) && !scaler_) || !std::isfinite(weights))
+  if ((!skipped_ && (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm))) || !std::isfinite(weights))
     warn("step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller learning rate", state_.step);
   const double seconds = step_times_.total() - logged_seconds_;
   const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
@@ -299,7 +304,7 @@ void Trainer::log_step() {
   if (metrics_file_)
     metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "train", .loss = train_metrics_->loss,
                           .accuracy = train_metrics_->accuracy, .learning_rate = learning_rate, .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
-                          .grad_norm = norm, .examples_per_s = rate,
+                          .grad_norm = skipped_ ? std::nullopt : std::optional(norm), .examples_per_s = rate,
                           .step_ms = 1e3 * step_times_.quantile(0.5, steps)});
   log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step, epoch,
       train_metrics_->loss, train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "",

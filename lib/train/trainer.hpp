@@ -54,7 +54,7 @@ class Trainer {
 
   void update_parameters(double examples_in_step);
   bool overflowed();
-  [[noreturn]] void give_up();
+  void give_up();
   bool finished() const;
   std::int64_t total_steps() const;
   double learning_rate(std::int64_t step) const;
@@ -89,6 +89,7 @@ class Trainer {
   std::optional<MetricsFile> metrics_file_;  ///< rank 0
 
   RunState state_;
+  bool skipped_ = false;         ///< the last step was left out
   bool stuck_ = false;           ///< overflow at the smallest loss scale
   double gradient_factor_ = 1;   ///< times the summed gradients of the last step is the gradient of the mean loss
   bool complete_ = false;  ///< nothing is left to do, as an earlier process has found

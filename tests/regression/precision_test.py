@@ -31,7 +31,7 @@ class Precision(LockstepTest):
                 self.assertEqual(result.err.count("error:"), 1, result.err)
                 self.assertIn("overflow at the smallest loss scale, 1e+28", result.err)
                 self.assertEqual(result.out.count("left out: "), 8)  # seven halvings, and the one that is too many
-                self.assertRegex(result.out, r"% of the gradient of layer '\w+' are not finite on rank 0")
+                self.assertRegex(result.out, r"% of the gradient of layer '\w+' is not finite on rank 0")
                 self.assertEqual([f.name for f in (self.folder / f"run{ranks}/checkpoints").iterdir()], ["step-00000008.h5"])
 
     def test_scale_settles_and_skipped_steps_do_not_count(self):

@@ -13,7 +13,7 @@ class Text(LockstepTest):
     """Of the decks' 2,000 steps the first 150: well below the 3.3 nats of letter frequencies alone."""
 
     def train(self, deck, target, *overrides, limit):
-        self.lockstep("import", "text", "--file", TEXT, "--validation", 0.1, "--output", "text.h5")
+        self.lockstep("import", "text", "--file", TEXT, "--validation", 0.1, "--output", "text.h5", "--overwrite")
         self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", *overrides, limit=limit)
         self.assertLessEqual(summary(self.folder / "run")["validation"]["loss"], target)
 

@@ -32,6 +32,7 @@ class BatchNorm final : public Layer {
   bool backward_reads_output() const override { return output_.relu && output_.addition; }
   bool is_cheap() const override { return !output_.addition; }
   bool passes_gradient(std::size_t k) const override { return k == 1; }
+  bool overwrites_gradient() const override { return output_.relu; }
   bool observes() const override { return true; }
   void plan(const LayerPlan& plan) override;
   std::size_t prepare(std::int64_t n) override;

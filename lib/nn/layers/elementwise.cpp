@@ -79,7 +79,7 @@ void Add::forward(const StepContext& context, const LayerTensors& t) {
 
 void Add::backward(const StepContext& context, const LayerTensors& t) {
   for (const auto& dx : t.dx)
-    if (dx) copy(context.space, t.dy, dx);
+    if (dx && dx.data != t.dy.data) copy(context.space, t.dy, dx);
 }
 
 }  // namespace lockstep

@@ -100,6 +100,8 @@ class Add final : public Layer {
   std::string_view type() const override { return "add"; }
   std::size_t max_inputs() const override { return max_layer_inputs; }
   bool is_sum() const override { return true; }
+  bool passes_gradient(std::size_t) const override { return true; }
+  bool overwrites_gradient() const override { return false; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;

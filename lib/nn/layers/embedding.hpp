@@ -50,6 +50,7 @@ class PositionEmbedding final : public Layer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   bool passes_gradient(std::size_t) const override { return true; }
+  bool overwrites_gradient() const override { return false; }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 

@@ -16,7 +16,6 @@ std::vector<ParameterSpec> LayerNorm::parameters(std::span<const Shape> inputs) 
   return {{"weight", {c}, Initializer::constant(1)}, {"bias", {c}, Initializer::constant(0)}};
 }
 
-// The type of activations is not known here yet: the largest that there is.
 std::size_t LayerNorm::saved_bytes(std::int64_t n, const Shape& output) const {
   return static_cast<std::size_t>(2 * n * (output.count() / output[-1])) * size_of(plan_.master());
 }

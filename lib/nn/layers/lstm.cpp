@@ -83,8 +83,7 @@ InnerProductShape Lstm::history_shape(std::int64_t n) const {
 
 std::size_t Lstm::saved_bytes(std::int64_t n, const Shape& output) const {
   Divider memory;
-  // Before it is planned, a layer does not know its type: then enough for any.
-  const Kept kept(memory, n, output[0], output[1], plan_.inputs.empty() ? DType::f64 : plan_.dtype);
+  const Kept kept(memory, n, output[0], output[1], plan_.dtype);
   return memory.used();
 }
 

@@ -34,6 +34,11 @@ const dnnl::engine& onednn_engine() {
 OnednnCall::OnednnCall(const dnnl::primitive_desc_base& description, const dnnl::primitive& primitive,
                        std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
     : primitive_(primitive) {
+  // Its plain loops are a hundred times slower than fp32 between conversions.
+  const std::string way = description.impl_info_str();
+  for (const auto& [id, layout] : arguments)
+    if (way.starts_with("ref") && layout.get_data_type() != dnnl::memory::data_type::f32)
+      throw dnnl::error(dnnl_unimplemented, "only the reference loops of oneDNN do this type");
   for (const auto& [id, layout] : arguments) arguments_.emplace(id, dnnl::memory(layout, onednn_engine(), nullptr));
   const dnnl::memory::desc scratchpad = description.scratchpad_desc();
   scratchpad_bytes_ = scratchpad.get_size();
@@ -55,7 +60,14 @@ void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, cons
 }
 
 bool onednn_uses_avx2() {
-  return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx2 || dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx2_vnni;
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+    case dnnl::cpu_isa::avx:
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx2_vnni:
+    case dnnl::cpu_isa::avx2_vnni_2: return true;
+    default: return false;
+  }
 }
 
 dnnl::memory::data_type onednn_type(DType dtype) {

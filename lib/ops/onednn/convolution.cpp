@@ -114,11 +114,12 @@ class OnednnConvolution final : public Convolution {
   /// kernels add up over channels, and with next to none of them the direct ones are 1.5 times as fast;
   /// so are those for strides in the gradient of the data, and by 5 % those of 1×1 kernels.
   std::string_view forward_way() const {
-    if (shape_.c / shape_.groups < 4) return "jit:avx2";
+    if (!onednn_uses_avx2() || shape_.groups > 1) return "";
+    if (shape_.c < 4) return "jit:avx2";
     return shape_.kernel_h == 1 && shape_.kernel_w == 1 ? "jit_1x1:avx2" : "";
   }
   std::string_view backward_data_way() const {
-    if (shape_.stride == 1) return "";
+    if (!onednn_uses_avx2() || shape_.stride == 1) return "";
     return shape_.kernel_h == 1 && shape_.kernel_w == 1 ? "jit_1x1:avx2" : "jit:avx2";
   }
 

@@ -79,9 +79,10 @@ class OnednnInnerProduct final : public InnerProduct {
       static const PortableGemm gemm;
       by_product_ = inner_product_from(gemm, shape);
     }
-    backward_weight_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, plain); });
-    backward_weight_add_ =
-        matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
+    if (!by_product_) {
+      backward_weight_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, plain); });
+      backward_weight_add_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
+    }
     if (weight_) return;
     const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS), backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
     weight_ = std::make_shared<SharedWeight>(SharedWeight{forward_inner, backward_inner, {weight_transposed, forward_inner}, {weight, backward_inner}});
@@ -96,7 +97,8 @@ class OnednnInnerProduct final : public InnerProduct {
 
   std::size_t workspace_bytes() const override {
     return std::max({forward_.scratchpad_bytes(), backward_data_.scratchpad_bytes(),
-                     backward_weight_.scratchpad_bytes(), backward_weight_add_.scratchpad_bytes()});
+                     backward_weight_.scratchpad_bytes(), backward_weight_add_.scratchpad_bytes(),
+                     by_product_ ? by_product_->workspace_bytes() : 0});
   }
 
   void set_weight(const Tensor& weight) override {

@@ -70,6 +70,27 @@ TEST(Graph, ReluIsFusedOnlyWhereNobodySeesWhatIsBefore) {
   EXPECT_FALSE(graph_of("[{conv2d: {filters: 1, kernel: 1}}, flatten, relu]", {4, 4, 1}).nodes()[2].view);
 }
 
+TEST(Graph, AdditionsAndActivationsJoinABatchNorm) {
+  const Graph graph = graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {linear: {features: 3}, name: c, from: a},"
+                               " {add: {}, name: s, from: [b, c]}, {relu: {}, name: r}, {linear: {features: 2}, name: last}]", {4});
+  std::vector<std::string> order;
+  for (const auto& node : graph.nodes()) order.push_back(node.name);
+  EXPECT_EQ(order, (std::vector<std::string>{"a", "c", "b", "s", "r", "last"})) << "the norm waits for what it adds";
+  EXPECT_EQ(graph.nodes()[2].inputs, (std::vector<int>{0, 1}));
+  EXPECT_TRUE(graph.nodes()[3].view);
+  EXPECT_TRUE(graph.nodes()[4].view);
+  EXPECT_EQ(graph.nodes()[2].number, 1u) << "its place in the deck";
+}
+
+TEST(Graph, AdditionsStayWhereSomebodySeesWhatIsBefore) {
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, a], name: s}, {add: {}, from: [s, b]}]", {4}).nodes()[2].view);
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, b]}]", {4}).nodes()[2].view);
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {add: {}, from: [a, b]}]", {4}).nodes()[2].view);
+  EXPECT_TRUE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [a, b]}]", {4}).nodes()[2].view) << "the last layer";
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [a, b], name: s}, {relu: {}, name: r}, {add: {}, from: [r, s]}]", {4}).nodes()[3].view)
+      << "the sum has another reader";
+}
+
 TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}}]", {4, 4, 1}), HasSubstr("put a flatten before it"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
@@ -94,6 +115,7 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{attention: {heads: 3}}]", {4, 8}), HasSubstr("8 features cannot be divided among 3 heads"));
   EXPECT_THAT(complaint("[{lstm: {units: 3}}]", {4, 8, 1}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{relu: {}, name: a/b}]", {4}), HasSubstr("cannot be a layer's name"));
+  EXPECT_THAT(complaint("[{linear: {features: 4}}, {embedding: {vocabulary: 10, features: 2}}]", {4}), HasSubstr("embedding reads tokens"));
 }
 
 TEST(Graph, MoreInputsThanAnyLayerTakes) {

@@ -18,14 +18,16 @@ class RandomNetwork {
     add("{conv2d: {filters: 3, kernel: 3, padding: same}}", {});
     static const char* const image_layers[] = {"{conv2d: {filters: 3, kernel: 3, padding: same}}", "{relu: {}}",
                                                "{dropout: {rate: 0.3}}", "{max_pool: {kernel: 3, stride: 1, padding: 1}}",
-                                               "{avg_pool: {kernel: 3, stride: 1, padding: 1}}", "{relu: {}}"};
+                                               "{avg_pool: {kernel: 3, stride: 1, padding: 1}}", "{relu: {}}",
+                                               "{batch_norm: {}}", "{batch_norm: {}}", "{layer_norm: {}}", "{gelu: {}}"};
     stage(image_layers);
     add("{flatten: {}}", {last()});
     begin_ = names_.size() - 1;
     add("{linear: {features: 4}}", {last()});
     begin_ = names_.size() - 1;
     static const char* const vector_layers[] = {"{linear: {features: 4}}", "{relu: {}}", "{dropout: {rate: 0.3}}",
-                                                "{flatten: {}}", "{relu: {}}", "{linear: {features: 4, bias: false}}"};
+                                                "{flatten: {}}", "{relu: {}}", "{linear: {features: 4, bias: false}}",
+                                                "{batch_norm: {}}", "{gelu: {}}", "{tanh: {}}"};
     stage(vector_layers);
   }
 
@@ -96,7 +98,10 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
     model.parameters().initialize(context.space, 8);
     const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), static_cast<std::uint64_t>(50 + context.step));
     const Tensor y = model.forward(context, x.get());
-    ASSERT_EQ(test::values_of(y), test::values_of(plain.forward(context, x.get())));
+    // Bit for bit, but that norms join the statistics of chunks.
+    const auto outputs = test::values_of(y), wanted = test::values_of(plain.forward(context, x.get()));
+    if (max_batch <= 3) ASSERT_EQ(outputs, wanted);
+    else ASSERT_LT(test::largest_difference(outputs, wanted), 1e-11);
     if (purpose == Purpose::inference) continue;
     const auto dy = test::filling(60, y.count());
     test::set_values(model.output_gradient(), dy);
@@ -110,8 +115,17 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
     plain.backward(context, x.get(), dy);
     // Not bit for bit: gradients that meet in one layer through views are added in another order.
     const auto got = gradients_of(model.parameters()), expected = gradients_of(plain.parameters());
-    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LT(test::largest_difference(got[i], expected[i]), 1e-12);
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LT(test::largest_difference(got[i], expected[i]), 1e-10);
   }
+}
+
+/// Tasks of the plan that compute something again.
+int computed_again(const std::string& layers, const Shape& input, std::int64_t n, Checkpointing checkpointing) {
+  const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training, checkpointing);
+  int tasks = 0;
+  for (const Segment& segment : plan.backward)
+    for (const Task& task : segment.tasks) tasks += task.kind == Task::Kind::forward_again;
+  return tasks;
 }
 
 TEST(MemoryReuse, RandomNetworks) {
@@ -126,16 +140,18 @@ TEST(MemoryReuse, RandomNetworksInEvaluation) {
 
 /// Batches so large that they are cut into chunks; those must not show.
 TEST(MemoryReuse, RandomNetworksInChunks) {
-  int cut = 0;
+  int cut = 0, again = 0;
   const std::int64_t n = 130 * ExecSpace().concurrency();  // every thread has a cache
   for (std::uint64_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
     const std::string layers = RandomNetwork(seed).list();
     const Shape input{15, 16, 2};
     const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training);
     for (const Segment& segment : plan.forward) cut += segment.chunk < n;
+    again += computed_again(layers, input, n, Checkpointing::none);
     expect_same(layers, input, Purpose::training, n);
   }
   EXPECT_GE(cut, 30);
+  EXPECT_GE(again, 3);
 }
 
 /// What is computed again is bit for bit what was thrown away.
@@ -160,7 +176,12 @@ void expect_same_with_blocks(const std::string& layers, const Shape& input, std:
 }
 
 TEST(MemoryReuse, BlocksComputedAgain) {
-  for (std::uint64_t seed = 0; seed < 100 && !testing::Test::HasFailure(); ++seed) expect_same_with_blocks(RandomNetwork(seed).list(), {5, 4, 2}, 3);
+  int again = 0;
+  for (std::uint64_t seed = 0; seed < 100 && !testing::Test::HasFailure(); ++seed) {
+    again += computed_again(RandomNetwork(seed).list(), {5, 4, 2}, 3, Checkpointing::blocks) > 0;
+    expect_same_with_blocks(RandomNetwork(seed).list(), {5, 4, 2}, 3);
+  }
+  EXPECT_GT(again, 20);
   for (std::uint64_t seed = 0; seed < 20 && !testing::Test::HasFailure(); ++seed) expect_same_with_blocks(RandomNetwork(seed).list(), {15, 16, 2}, 130);
 }
 
