@@ -56,8 +56,8 @@ class MnistAccuracy(Mnist):
         self.train("mnist_simple_cnn.yaml", 0.98, ranks=2, limit=600)
 
     def test_resnet8(self):
-        for compute in ("fp32", "bf16"):
-            self.train("mnist_resnet8.yaml", 0.987, f"precision.compute={compute}", "run.overwrite=true", "run.resume=never", ranks=1, limit=600)
+        for compute, ranks in (("fp32", 1), ("bf16", 2)):
+            self.train("mnist_resnet8.yaml", 0.987, f"precision.compute={compute}", "run.overwrite=true", "run.resume=never", ranks=ranks, limit=600)
 
 
 if __name__ == "__main__":
