@@ -371,7 +371,7 @@ def make_curves():
     for name, (model, shape, function, parameters) in CURVES.items():
         cases.append({"name": name, "model": model, "input": shape, "losses": train(Network(parameters, function), shape)})
     for name, (model, shape, make) in PRESETS.items():
-        rate = {"resnet50": 0.0001, "resnet18_cifar": 0.00005}.get(name, 0.01)
+        rate = {"resnet50": 0.0001, "resnet18_cifar": 0.001}.get(name, 0.01)
         curves = []
         for dtype in (torch.float64, torch.float32):
             network = make().double()
