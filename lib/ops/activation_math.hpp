@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <Kokkos_Core.hpp>
-
 #include <type_traits>
 
 #include "ops/activation.hpp"
+#include "ops/fast_math.hpp"
 
 // Activations as kernels compute them; C is the type of the arithmetic.
 namespace lockstep {
@@ -14,17 +13,26 @@ namespace lockstep {
 template <Activation activation, class C>
 KOKKOS_INLINE_FUNCTION C activated(C value) {
   if constexpr (activation == Activation::relu) return value < C(0) ? C(0) : value;
-  else if constexpr (activation == Activation::tanh) return Kokkos::tanh(value);
-  else if constexpr (activation == Activation::sigmoid) return C(1) / (C(1) + Kokkos::exp(-value));
+  else if constexpr (activation == Activation::tanh) return fast_tanh(value);
+  else if constexpr (activation == Activation::sigmoid) return fast_sigmoid(value);
+  else if constexpr (activation == Activation::gelu) return value * fast_normal(value).probability;
   else return value;
 }
 
-/// dy times the activation's derivative, by the activation's result.
+/// The derivative at `value`, for an activation that keeps it. gelu's is Φ(x) + x·φ(x).
 template <Activation activation, class C>
-KOKKOS_INLINE_FUNCTION C activation_gradient(C result, C dy) {
-  if constexpr (activation == Activation::relu) return result > C(0) ? dy : C(0);
-  else if constexpr (activation == Activation::tanh) return dy * (C(1) - result * result);
-  else if constexpr (activation == Activation::sigmoid) return dy * (result * (C(1) - result));
+KOKKOS_INLINE_FUNCTION C activation_derivative(C value) {
+  static_assert(activation == Activation::gelu);
+  return fast_normal(value).probability + value * fast_normal(value).density;
+}
+
+/// dy times the activation's derivative, by what is kept: that derivative, or the activation's result.
+template <Activation activation, class C>
+KOKKOS_INLINE_FUNCTION C activation_gradient(C kept, C dy) {
+  if constexpr (keeps_derivative(activation)) return dy * kept;
+  else if constexpr (activation == Activation::relu) return kept > C(0) ? dy : C(0);
+  else if constexpr (activation == Activation::tanh) return dy * (C(1) - kept * kept);
+  else if constexpr (activation == Activation::sigmoid) return dy * (kept * (C(1) - kept));
   else return dy;
 }
 
@@ -36,6 +44,7 @@ void dispatch_activation(Activation activation, F f) {
     case Activation::relu: return f(std::integral_constant<Activation, Activation::relu>());
     case Activation::tanh: return f(std::integral_constant<Activation, Activation::tanh>());
     case Activation::sigmoid: return f(std::integral_constant<Activation, Activation::sigmoid>());
+    case Activation::gelu: return f(std::integral_constant<Activation, Activation::gelu>());
   }
 }
 

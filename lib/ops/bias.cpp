@@ -13,42 +13,39 @@ using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
 constexpr int tile = column_tile;
 
-template <Activation activation, class T, class C>
-void forward(const ExecSpace& space, const C* bias, T* y, std::int64_t rows, std::int64_t c) {
-  const std::int64_t tiles = tiles_of(c);
-  const std::int64_t rows_each = kernels_run_on_host ? 16 : 1;
-  const std::int64_t groups = (rows + rows_each - 1) / rows_each;
+template <Activation activation, bool keeps, class T, class C>
+void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t rows, std::int64_t c) {
+  // A thread of a CPU takes whole rows, one of a GPU an element.
+  const std::int64_t rows_each = kernels_run_on_host ? 16 : 1, width = kernels_run_on_host ? c : 1;
+  const std::int64_t pieces = c / width, groups = (rows + rows_each - 1) / rows_each;
   Kokkos::parallel_for(
-      "lockstep::bias::forward", Range(space, 0, groups * tiles),
+      "lockstep::bias::forward", Range(space, 0, groups * pieces),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t group = index / tiles;
-        const std::int64_t first = (index - group * tiles) * tile;
-        const int width = static_cast<int>(c - first < tile ? c - first : tile);
+        const std::int64_t group = index / pieces;
+        const std::int64_t first = (index - group * pieces) * width;
         const std::int64_t end = (group + 1) * rows_each < rows ? (group + 1) * rows_each : rows;
-        for (std::int64_t row = group * rows_each; row < end; ++row) {
-          T* line = y + row * c + first;
-          if (width == tile) {
-            for (int j = 0; j < tile; ++j)
-              line[j] = T(activated<activation, C>(bias != nullptr ? C(line[j]) + bias[first + j] : C(line[j])));
-          } else {
-            for (int j = 0; j < width; ++j)
-              line[j] = T(activated<activation, C>(bias != nullptr ? C(line[j]) + bias[first + j] : C(line[j])));
+        T* slopes = derivative;  // nvcc forbids first captures in `if constexpr`
+        for (std::int64_t row = group * rows_each; row < end; ++row)
+          for (std::int64_t j = first; j < first + width; ++j) {
+            const std::int64_t i = row * c + j;
+            const C value = bias != nullptr ? C(y[i]) + bias[j] : C(y[i]);
+            y[i] = T(activated<activation, C>(value));
+            if constexpr (keeps) slopes[i] = T(activation_derivative<activation, C>(value));
           }
-        }
       });
 }
 
 /// Rows [begin, end) of `width` columns; adds up what it leaves in dy.
 template <Activation activation, bool sums, class T, class C>
-KOKKOS_INLINE_FUNCTION void backward_rows(const T* y, T* dy, std::int64_t c, std::int64_t begin, std::int64_t end,
+KOKKOS_INLINE_FUNCTION void backward_rows(const T* kept, T* dy, std::int64_t c, std::int64_t begin, std::int64_t end,
                                           int width, C* sum) {
   for (std::int64_t row = begin; row < end; ++row) {
-    const T* result = y + row * c;
+    const T* known = kept + row * c;
     T* gradient = dy + row * c;
     for (int j = 0; j < width; ++j) {
       C value = gradient[j];
       if constexpr (activation != Activation::none) {
-        value = activation_gradient<activation, C>(result[j], value);
+        value = activation_gradient<activation, C>(known[j], value);
         gradient[j] = T(value);
       }
       if constexpr (sums) sum[j] += value;
@@ -58,7 +55,7 @@ KOKKOS_INLINE_FUNCTION void backward_rows(const T* y, T* dy, std::int64_t c, std
 
 /// partial[part, c] = the column sums of that part of the rows, or (+)= when it is the only part.
 template <Activation activation, bool sums, class T, class C>
-void backward(const ExecSpace& space, const T* y, T* dy, C* partial, bool add, std::int64_t rows, std::int64_t c,
+void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add, std::int64_t rows, std::int64_t c,
               std::int64_t parts) {
   const std::int64_t tiles = tiles_of(c);
   Kokkos::parallel_for(
@@ -73,13 +70,13 @@ void backward(const ExecSpace& space, const T* y, T* dy, C* partial, bool add, s
           const std::int64_t stop = begin + block_rows < end ? begin + block_rows : end;
           C sum[tile] = {};
           if (width == tile) {
-            backward_rows<activation, sums>(y + first, dy + first, c, begin, stop, tile, sum);
+            backward_rows<activation, sums>(kept + first, dy + first, c, begin, stop, tile, sum);
           } else {
-            backward_rows<activation, sums>(y + first, dy + first, c, begin, stop, width, sum);
+            backward_rows<activation, sums>(kept + first, dy + first, c, begin, stop, width, sum);
           }
           for (int j = 0; j < tile; ++j) total[j] += sum[j];
         }
-        if (sums) {  // not `if constexpr`: nvcc forbids first captures in there
+        if (sums) {  // not `if constexpr`, as above
           C* out = partial + part * c + first;
           for (int j = 0; j < width; ++j) out[j] = add ? out[j] + total[j] : total[j];
         }
@@ -97,15 +94,15 @@ void sum_parts(const ExecSpace& space, const C* partial, C* dbias, bool add, std
 }
 
 template <Activation activation, class T>
-void run_backward(const ExecSpace& space, const Tensor& y, const Tensor& dy, const Tensor& dbias, Store store,
+void run_backward(const ExecSpace& space, const Tensor& kept, const Tensor& dy, const Tensor& dbias, Store store,
                   const Tensor& workspace) {
   using C = Compute<T>;
   const auto [rows, c] = rows_of(dy);
-  const T* result = activation == Activation::none ? dy.as<const T>() : y.as<const T>();
+  const T* known = activation == Activation::none ? dy.as<const T>() : kept.as<const T>();
   T* gradient = dy.as<T>();
   if (!dbias) {
     if (activation != Activation::none)
-      backward<activation, false, T, C>(space, result, gradient, nullptr, false, rows, c, parts_of(space, rows));
+      backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(space, rows));
     return;
   }
   const std::int64_t parts = parts_of(space, rows);
@@ -113,30 +110,35 @@ void run_backward(const ExecSpace& space, const Tensor& y, const Tensor& dy, con
   const bool alone = parts == 1;
   assert(alone || workspace.bytes() >= bias_workspace_bytes(space, dy.dtype, rows, c));
   C* partial = alone ? dbias.as<C>() : static_cast<C*>(workspace.data);
-  backward<activation, true, T, C>(space, result, gradient, partial, alone && add, rows, c, parts);
+  backward<activation, true, T, C>(space, known, gradient, partial, alone && add, rows, c, parts);
   if (!alone) sum_parts<C>(space, partial, dbias.as<C>(), add, c, parts);
 }
 
 template <Activation activation, class T>
-void run_forward(const ExecSpace& space, const Tensor& bias, const Tensor& y) {
+void run_forward(const ExecSpace& space, const Tensor& bias, const Tensor& y, const Tensor& derivative) {
+  using C = Compute<T>;
   const auto [rows, c] = rows_of(y);
-  forward<activation, T, Compute<T>>(space, bias ? bias.as<const Compute<T>>() : nullptr, y.as<T>(), rows, c);
+  const C* added = bias ? bias.as<const C>() : nullptr;
+  if constexpr (keeps_derivative(activation))
+    if (derivative) return forward<activation, true, T, C>(space, added, y.as<T>(), derivative.as<T>(), rows, c);
+  forward<activation, false, T, C>(space, added, y.as<T>(), nullptr, rows, c);
 }
 
 }  // namespace
 
-void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y) {
+void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y,
+                             const Tensor& derivative) {
   if (!bias && activation == Activation::none) return;
   dispatch_float(y.dtype, [&]<class T>(T) {
-    dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) { run_forward<a, T>(space, bias, y); });
+    dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) { run_forward<a, T>(space, bias, y, derivative); });
   });
 }
 
-void bias_activation_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy,
+void bias_activation_backward(const ExecSpace& space, Activation activation, const Tensor& kept, const Tensor& dy,
                               const Tensor& dbias, Store store, const Tensor& workspace) {
   dispatch_float(dy.dtype, [&]<class T>(T) {
     dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
-      run_backward<a, T>(space, y, dy, dbias, store, workspace);
+      run_backward<a, T>(space, kept, dy, dbias, store, workspace);
     });
   });
 }

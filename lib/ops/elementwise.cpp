@@ -3,44 +3,26 @@
 
 #include "core/random.hpp"
 #include "ops/activation_math.hpp"
-#include "ops/fast_math.hpp"
 
 namespace lockstep {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
-template <Activation activation, class T>
-void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
+template <Activation activation, bool keeps, class T>
+void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y, T* derivative) {
   Kokkos::parallel_for("lockstep::activation::forward", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    y[i] = T(activated<activation, Compute<T>>(x[i]));
+    T* slopes = derivative;  // nvcc forbids first captures in `if constexpr`
+    const Compute<T> value = x[i];
+    y[i] = T(activated<activation, Compute<T>>(value));
+    if constexpr (keeps) slopes[i] = T(activation_derivative<activation, Compute<T>>(value));
   });
 }
 
 template <Activation activation, class T>
-void activation_backward(const ExecSpace& space, std::int64_t count, const T* y, const T* dy, T* dx) {
+void activation_backward(const ExecSpace& space, std::int64_t count, const T* kept, const T* dy, T* dx) {
   Kokkos::parallel_for("lockstep::activation::backward", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    dx[i] = T(activation_gradient<activation, Compute<T>>(y[i], dy[i]));
-  });
-}
-
-template <class T>
-void gelu_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
-  using C = Compute<T>;
-  Kokkos::parallel_for("lockstep::gelu::forward", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    const C value = x[i];
-    y[i] = T(value * normal_probability(value));
-  });
-}
-
-/// The derivative is Φ(x) + x·φ(x), φ the normal distribution's density.
-template <class T>
-void gelu_backward(const ExecSpace& space, std::int64_t count, const T* x, const T* dy, T* dx) {
-  using C = Compute<T>;
-  Kokkos::parallel_for("lockstep::gelu::backward", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    const C value = x[i], gradient = dy[i];
-    const C density = static_cast<C>(0.39894228040143267794) * fast_exp(C(-0.5) * value * value);  // 1/√(2π)
-    dx[i] = T(gradient * (normal_probability(value) + value * density));
+    dx[i] = T(activation_gradient<activation, Compute<T>>(kept[i], dy[i]));
   });
 }
 
@@ -75,28 +57,23 @@ void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count
 
 }  // namespace
 
-void activation_forward(const ExecSpace& space, Activation activation, const Tensor& x, const Tensor& y) {
+void activation_forward(const ExecSpace& space, Activation activation, const Tensor& x, const Tensor& y,
+                        const Tensor& derivative) {
   dispatch_float(x.dtype, [&]<class T>(T) {
     dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
-      activation_forward<a, T>(space, x.count(), x.as<T>(), y.as<T>());
+      if constexpr (keeps_derivative(a))
+        if (derivative) return activation_forward<a, true, T>(space, x.count(), x.as<T>(), y.as<T>(), derivative.as<T>());
+      activation_forward<a, false, T>(space, x.count(), x.as<T>(), y.as<T>(), nullptr);
     });
   });
 }
 
-void activation_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy, const Tensor& dx) {
-  dispatch_float(y.dtype, [&]<class T>(T) {
+void activation_backward(const ExecSpace& space, Activation activation, const Tensor& kept, const Tensor& dy, const Tensor& dx) {
+  dispatch_float(dy.dtype, [&]<class T>(T) {
     dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
-      activation_backward<a, T>(space, y.count(), y.as<T>(), dy.as<T>(), dx.as<T>());
+      activation_backward<a, T>(space, dy.count(), kept.as<T>(), dy.as<T>(), dx.as<T>());
     });
   });
-}
-
-void gelu_forward(const ExecSpace& space, const Tensor& x, const Tensor& y) {
-  dispatch_float(x.dtype, [&]<class T>(T) { gelu_forward<T>(space, x.count(), x.as<T>(), y.as<T>()); });
-}
-
-void gelu_backward(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dx) {
-  dispatch_float(x.dtype, [&]<class T>(T) { gelu_backward<T>(space, x.count(), x.as<T>(), dy.as<T>(), dx.as<T>()); });
 }
 
 void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y) {

@@ -6,15 +6,12 @@
 
 namespace lockstep {
 
-/// y = activation(x).
-void activation_forward(const ExecSpace& space, Activation activation, const Tensor& x, const Tensor& y);
-/// dx = dy · activation′, by the activation's result y; relu has no gradient at 0. dx may be dy.
-void activation_backward(const ExecSpace& space, Activation activation, const Tensor& y, const Tensor& dy, const Tensor& dx);
-
-/// y = x·Φ(x), Φ(x) = (1 + erf(x/√2))/2 the normal distribution's probability (Hendrycks and Gimpel 2016); x and dx
-/// may be one memory with y and dy.
-void gelu_forward(const ExecSpace& space, const Tensor& x, const Tensor& y);
-void gelu_backward(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dx);
+/// y = activation(x); x may be y. `derivative`, like y: see bias_activation_forward.
+void activation_forward(const ExecSpace& space, Activation activation, const Tensor& x, const Tensor& y,
+                        const Tensor& derivative = {});
+/// dx = dy · activation′, by what forward has kept (see bias_activation_backward); relu has no gradient at 0.
+/// dx may be dy.
+void activation_backward(const ExecSpace& space, Activation activation, const Tensor& kept, const Tensor& dy, const Tensor& dx);
 
 /// y = a + b.
 void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y);

@@ -68,32 +68,33 @@ KOKKOS_INLINE_FUNCTION float fast_tanh(float x) {
 }
 KOKKOS_INLINE_FUNCTION double fast_tanh(double x) { return Kokkos::tanh(x); }
 
-/// The error function to 1e-7: a polynomial near 0, and 1 − e^polynomial elsewhere. Coefficients: N. Juffa,
-/// "erff() with maximum error below 1 ulp", 2016.
-KOKKOS_INLINE_FUNCTION float fast_erf(float x) {
-  const float magnitude = x < 0.0f ? -x : x;
-  const float t = magnitude > 4.0f ? 4.0f : magnitude;  // where it is 1; NaN stays NaN
-  const float s = t * t;
-  float exponent = (-1.72853470e-5f * t + 3.83197126e-4f) * s + (-3.88396438e-3f * t + 2.42546219e-2f);
-  exponent = exponent * t - 1.06777877e-1f;
-  exponent = exponent * t - 6.34846687e-1f;
-  exponent = exponent * t - 1.28717512e-1f;
-  const float tail = 1.0f - fast_exp(exponent * t - t);
-  float p = -5.96761703e-4f;
-  p = p * s + 4.99119423e-3f;
-  p = p * s - 2.67681349e-2f;
-  p = p * s + 1.12819925e-1f;
-  p = p * s - 3.76125336e-1f;
-  p = p * s + 1.28379166e-1f;
-  const float result = t > 0.921875f ? tail : p * t + t;
-  return x < 0.0f ? -result : result;
-}
-KOKKOS_INLINE_FUNCTION double fast_erf(double x) { return Kokkos::erf(x); }
-
-/// Φ(x) of the normal distribution.
+/// The normal distribution at x: Φ(x) = (1 + erf(x/√2))/2, and its density φ(x) = e^(−x²/2)/√(2π).
 template <class C>
-KOKKOS_INLINE_FUNCTION C normal_probability(C x) {
-  return C(0.5) * (C(1) + fast_erf(x * static_cast<C>(0.70710678118654752440)));
+struct Normal {
+  C probability, density;
+};
+
+/// Φ(−|x|) = φ(x)·√(2π)·t·P(t), t = 1/(1 + |x|/√8), is close to 0 without cancellation. The polynomial was fitted to
+/// e^(x²/2)·Φ(−x)/t for 0 ≤ x ≤ 13.4 with a relative error of 4e-8; Φ is good to 2e-7, tails to 2e-6 of themselves.
+KOKKOS_INLINE_FUNCTION Normal<float> fast_normal(float x) {
+  const float magnitude = fast::number(fast::bits(x) & ~fast::sign);
+  const float t = 1.0f / (1.0f + 0.35355339f * magnitude);
+  float p = -0.0294454569f;
+  p = p * t + 0.141851298f;
+  p = p * t - 0.242692455f;
+  p = p * t + 0.1379897f;
+  p = p * t - 0.0125892213f;
+  p = p * t + 0.101035055f;
+  p = p * t + 0.121630475f;
+  p = p * t + 0.141176745f;
+  p = p * t + 0.141043838f;
+  const float power = fast_exp(-0.5f * x * x);
+  const float tail = power * t * p;
+  const std::int32_t negative = fast::bits(x) >> 31;  // all ones, or all zeros
+  return {fast::number((fast::bits(tail) & negative) | (fast::bits(1.0f - tail) & ~negative)), 0.39894228f * power};
+}
+KOKKOS_INLINE_FUNCTION Normal<double> fast_normal(double x) {
+  return {0.5 * Kokkos::erfc(-0.70710678118654752440 * x), 0.39894228040143267794 * Kokkos::exp(-0.5 * x * x)};
 }
 
 }  // namespace lockstep

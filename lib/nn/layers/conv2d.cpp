@@ -55,6 +55,7 @@ std::vector<ParameterSpec> Conv2d::parameters(std::span<const Shape> inputs) con
 }
 
 bool Conv2d::fuse(Activation activation) {
+  if (keeps_derivative(activation)) return false;
   activation_ = activation;
   return true;
 }

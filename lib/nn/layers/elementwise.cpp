@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/elementwise.hpp"
 
+#include "nn/layers/kept_derivative.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lockstep {
@@ -12,8 +13,8 @@ std::unique_ptr<Layer> ActivationConfig<activation>::make_layer() const {
 template struct ActivationConfig<Activation::relu>;
 template struct ActivationConfig<Activation::tanh>;
 template struct ActivationConfig<Activation::sigmoid>;
+template struct ActivationConfig<Activation::gelu>;
 
-std::unique_ptr<Layer> GeluConfig::make_layer() const { return std::make_unique<Gelu>(); }
 std::unique_ptr<Layer> FlattenConfig::make_layer() const { return std::make_unique<Flatten>(); }
 std::unique_ptr<Layer> DropoutConfig::make_layer() const { return std::make_unique<Dropout>(rate); }
 std::unique_ptr<Layer> AddConfig::make_layer() const { return std::make_unique<Add>(); }
@@ -23,23 +24,22 @@ std::string_view ActivationLayer::type() const {
     case Activation::relu: return "relu";
     case Activation::tanh: return "tanh";
     case Activation::sigmoid: return "sigmoid";
+    case Activation::gelu: return "gelu";
     case Activation::none: break;
   }
   return "none";
 }
 
+std::size_t ActivationLayer::saved_bytes(std::int64_t n, const Shape& output) const {
+  return derivative_bytes(activation_, plan_.dtype, n, output);
+}
+
 void ActivationLayer::forward(const StepContext& context, const LayerTensors& t) {
-  activation_forward(context.space, activation_, t.x[0], t.y);
+  activation_forward(context.space, activation_, t.x[0], t.y, derivative_in(t.saved, t.y));
 }
 
 void ActivationLayer::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.dx[0]) activation_backward(context.space, activation_, t.y, t.dy, t.dx[0]);
-}
-
-void Gelu::forward(const StepContext& context, const LayerTensors& t) { gelu_forward(context.space, t.x[0], t.y); }
-
-void Gelu::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.dx[0]) gelu_backward(context.space, t.x[0], t.dy, t.dx[0]);
+  if (t.dx[0]) activation_backward(context.space, activation_, kept_of(activation_, t.saved, t.y, t.dy), t.dy, t.dx[0]);
 }
 
 void DropoutConfig::describe(Fields& fields) {

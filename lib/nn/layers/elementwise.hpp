@@ -18,8 +18,9 @@ struct ActivationConfig : LayerConfig {
 using ReluConfig = ActivationConfig<Activation::relu>;
 using TanhConfig = ActivationConfig<Activation::tanh>;
 using SigmoidConfig = ActivationConfig<Activation::sigmoid>;
+using GeluConfig = ActivationConfig<Activation::gelu>;
 
-/// y = max(x, 0), tanh(x) or 1/(1 + e^−x), where the layer before it does not compute that.
+/// y = max(x, 0), tanh(x), 1/(1 + e^−x) or x·Φ(x), where the layer before it does not compute that.
 class ActivationLayer final : public Layer {
  public:
   explicit ActivationLayer(Activation activation) : activation_(activation) {}
@@ -27,28 +28,13 @@ class ActivationLayer final : public Layer {
   std::string_view type() const override;
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   Activation as_activation() const override { return activation_; }
-  bool backward_reads_output() const override { return true; }
+  bool backward_reads_output() const override { return !keeps_derivative(activation_); }
+  std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
   Activation activation_;
-};
-
-struct GeluConfig : LayerConfig {
-  void describe(Fields&) override {}
-  std::unique_ptr<Layer> make_layer() const override;
-};
-
-/// y = x·Φ(x), exact. Its derivative does not follow from its result: no Activation.
-class Gelu final : public Layer {
- public:
-  std::string_view type() const override { return "gelu"; }
-  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  bool backward_reads_input(std::size_t) const override { return true; }
-  bool is_cheap() const override { return true; }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
 };
 
 struct FlattenConfig : LayerConfig {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nn/layers/kept_derivative.hpp"
 #include "ops/bias.hpp"
 
 namespace lockstep {
@@ -35,7 +36,13 @@ bool Linear::fuse(Activation activation) {
 }
 
 InnerProductShape Linear::shape_for(std::int64_t rows) const {
-  return {rows, plan_.inputs[0][-1], features_, plan_.dtype, bias_, activation_};
+  InnerProductShape shape{rows, plan_.inputs[0][-1], features_, plan_.dtype, bias_, activation_};
+  if (keeps_derivative(activation_)) shape.bias = false, shape.activation = Activation::none;  // one pass behind the product
+  return shape;
+}
+
+std::size_t Linear::saved_bytes(std::int64_t n, const Shape& output) const {
+  return derivative_bytes(activation_, plan_.dtype, n, output);
 }
 
 std::size_t Linear::prepare(std::int64_t n) {
@@ -45,13 +52,16 @@ std::size_t Linear::prepare(std::int64_t n) {
 }
 
 void Linear::forward(const StepContext& context, const LayerTensors& t) {
-  products_.at(rows(t.y.shape[0]))
-      .forward(context.space, t.x[0], bias_ ? t.parameters[1] : Tensor{}, t.y, t.workspace);
+  const Tensor bias = bias_ ? t.parameters[1] : Tensor{};
+  const bool later = keeps_derivative(activation_);
+  products_.at(rows(t.y.shape[0])).forward(context.space, t.x[0], later ? Tensor{} : bias, t.y, t.workspace);
+  if (later)
+    bias_activation_forward(context.space, bias, activation_, t.y, derivative_in(t.saved, t.y));
 }
 
 void Linear::backward(const StepContext& context, const LayerTensors& t) {
   InnerProduct& product = products_.at(rows(t.dy.shape[0]));
-  bias_activation_backward(context.space, activation_, t.y, t.dy, bias_ ? t.gradients[1] : Tensor{},
+  bias_activation_backward(context.space, activation_, kept_of(activation_, t.saved, t.y, t.dy), t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
   product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
   if (t.dx[0]) product.backward_data(context.space, t.dy, t.dx[0], t.workspace);

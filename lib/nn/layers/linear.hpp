@@ -27,7 +27,8 @@ class Linear final : public Layer {
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   bool fuse(Activation activation) override;
   bool backward_reads_input(std::size_t) const override { return true; }
-  bool backward_reads_output() const override { return activation_ != Activation::none; }
+  bool backward_reads_output() const override { return activation_ != Activation::none && !keeps_derivative(activation_); }
+  std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return shape_for(rows(n)).flops(); }
   void set_weights(std::span<const Tensor> weights) override { products_.set_weight(weights[0]); }

@@ -16,6 +16,7 @@ dnnl::algorithm eltwise_of(Activation activation) {
     case Activation::relu: return dnnl::algorithm::eltwise_relu;
     case Activation::tanh: return dnnl::algorithm::eltwise_tanh;
     case Activation::sigmoid: return dnnl::algorithm::eltwise_logistic;
+    case Activation::gelu: return dnnl::algorithm::eltwise_gelu_erf;
     case Activation::none: break;
   }
   return dnnl::algorithm::undef;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "core/execution.hpp"
 #include "ops/portable/micro_product.hpp"
@@ -10,22 +11,32 @@
 namespace lockstep {
 
 /// The product on CPUs, blocked as Goto & van de Geijn, "Anatomy of high-performance matrix
-/// multiplication" (2008): a thread copies a block of A to its level-2 cache, then panel after panel
-/// of B to its level-1 cache, and multiplies the two. Each tile of C is one thread's.
+/// multiplication" (2008): a thread copies block after block of A to its level-2 cache, and multiplies each
+/// with the panels of a slice of B as wide as its tile of C. The panels are copied when the first block
+/// needs them; each stays in the level-1 cache while it is multiplied, and the slice in the level-3 cache.
 template <class T>
 struct CpuGemm {
-  static constexpr int depth = 256;  // terms at a time
-  static constexpr int block_m = 192 * 4 / static_cast<int>(sizeof(T));
-  static constexpr int scratch_elements = (block_m + Micro<T>::n) * depth;
+  static constexpr int size = static_cast<int>(sizeof(T));
+  static constexpr int depth = 24 * 1024 / (Micro<T>::n * size);  // terms at a time
+  static constexpr int block_m = 144 * 1024 / (depth * size) / Micro<T>::m * Micro<T>::m;
+  static constexpr std::int64_t widest = 1024;  // columns of a tile
 
   static std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-  /// Columns of C that a thread takes: all, unless that leaves threads without work.
-  static std::int64_t tile_columns(int threads, std::int64_t m, std::int64_t n) {
-    const std::int64_t tiles_m = (m + block_m - 1) / block_m;
-    const std::int64_t wanted = threads == 1 ? 1 : (3 * threads + tiles_m - 1) / tiles_m;
-    return std::max<std::int64_t>(Micro<T>::n, round_up((n + wanted - 1) / wanted, Micro<T>::n));
+  /// Rows and columns of a thread's tiles of C: large, so that little is copied twice, but enough of them
+  /// to keep all threads at work.
+  static std::pair<std::int64_t, std::int64_t> tile_of(int threads, std::int64_t m, std::int64_t n) {
+    std::int64_t rows = round_up(m, Micro<T>::m), columns = std::min(widest, round_up(n, Micro<T>::n));
+    const std::int64_t wanted = threads == 1 ? 1 : 3 * threads;
+    const auto tiles = [&] { return (m + rows - 1) / rows * ((n + columns - 1) / columns); };
+    while (tiles() < wanted && (rows > Micro<T>::m || columns > Micro<T>::n)) {
+      if (rows > columns || columns == Micro<T>::n) rows = round_up(rows / 2, Micro<T>::m);
+      else columns = round_up(columns / 2, Micro<T>::n);
+    }
+    return {rows, columns};
   }
+
+  static std::size_t scratch_bytes(std::int64_t tile_columns) { return static_cast<std::size_t>((block_m + tile_columns) * depth * size); }
 
   /// Panels [panel][k][width] of `count` lines. Where a line's neighbours lie far apart, squares are
   /// turned at a time, so that every cache line is read once.
@@ -49,16 +60,20 @@ struct CpuGemm {
   static void tile(const Strided<T>& a, const Strided<T>& b, T* c, std::int64_t c_stride, std::int64_t rows,
                    std::int64_t columns, std::int64_t k, bool add, T* scratch) {
     constexpr int m = Micro<T>::m, n = Micro<T>::n;
-    T* panel_b = scratch;
-    T* block_a = scratch + n * depth;
+    T* block_a = scratch;
+    T* slice_b = scratch + block_m * depth;
     for (std::int64_t p = 0; p < k; p += depth) {
       const int terms = static_cast<int>(std::min<std::int64_t>(depth, k - p));
-      pack<m>(a.data + p * a.column, a.row, a.column, rows, terms, block_a);
-      for (std::int64_t j = 0; j < columns; j += n) {
-        pack<n>(b.data + p * b.row + j * b.column, b.column, b.row, std::min<std::int64_t>(n, columns - j), terms, panel_b);
-        for (std::int64_t i = 0; i < rows; i += m)
-          micro_product<T>(terms, block_a + i * terms, panel_b, c + i * c_stride + j, c_stride, rows - i, columns - j,
-                           add || p > 0);
+      for (std::int64_t first = 0; first < rows; first += block_m) {
+        const std::int64_t count = std::min<std::int64_t>(block_m, rows - first);
+        pack<m>(a.data + first * a.row + p * a.column, a.row, a.column, count, terms, block_a);
+        for (std::int64_t j = 0; j < columns; j += n) {
+          T* panel_b = slice_b + j * terms;
+          if (first == 0) pack<n>(b.data + p * b.row + j * b.column, b.column, b.row, std::min<std::int64_t>(n, columns - j), terms, panel_b);
+          for (std::int64_t i = 0; i < count; i += m)
+            micro_product<T>(terms, block_a + i * terms, panel_b, c + (first + i) * c_stride + j, c_stride, count - i,
+                             columns - j, add || p > 0);
+        }
       }
     }
   }
@@ -69,20 +84,20 @@ void multiply_on_cpu(const ExecSpace& space, std::int64_t m, std::int64_t n, std
                      const Strided<T>& b, T* c, std::int64_t c_stride, bool add) {
   using Gemm = CpuGemm<T>;
   using Policy = Kokkos::TeamPolicy<ExecSpace>;
-  constexpr std::size_t bytes = Gemm::scratch_elements * sizeof(T);
-  const std::int64_t tile_n = Gemm::tile_columns(space.concurrency(), m, n);
+  const auto tile = Gemm::tile_of(space.concurrency(), m, n);
+  const std::int64_t tile_m = tile.first, tile_n = tile.second;
+  const std::size_t bytes = Gemm::scratch_bytes(tile_n);
   const std::int64_t tiles_n = (n + tile_n - 1) / tile_n;
-  const std::int64_t tiles = (m + Gemm::block_m - 1) / Gemm::block_m * tiles_n;
+  const std::int64_t tiles = (m + tile_m - 1) / tile_m * tiles_n;
   const auto policy =
       Policy(space, static_cast<int>(tiles), 1).set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(bytes + 64)));
   Kokkos::parallel_for(
       "lockstep::gemm::tiles", policy, [=](const typename Policy::member_type& team) {
         T* scratch = static_cast<T*>(team.team_scratch(1).get_shmem_aligned(bytes, 64));
-        const std::int64_t i = team.league_rank() / tiles_n * Gemm::block_m;
+        const std::int64_t i = team.league_rank() / tiles_n * tile_m;
         const std::int64_t j = team.league_rank() % tiles_n * tile_n;
         Gemm::tile({a.data + i * a.row, a.row, a.column}, {b.data + j * b.column, b.row, b.column},
-                   c + i * c_stride + j, c_stride, std::min<std::int64_t>(Gemm::block_m, m - i),
-                   std::min(tile_n, n - j), k, add, scratch);
+                   c + i * c_stride + j, c_stride, std::min(tile_m, m - i), std::min(tile_n, n - j), k, add, scratch);
       });
 }
 

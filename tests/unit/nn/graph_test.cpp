@@ -56,9 +56,10 @@ TEST(Graph, RunningNumbersCountTypes) {
 }
 
 TEST(Graph, AnyActivationIsFused) {
-  for (const char* activation : {"relu", "tanh", "sigmoid"})
+  for (const char* activation : {"relu", "tanh", "sigmoid", "gelu"})
     EXPECT_TRUE(graph_of(fmt::format("[{{linear: {{features: 3}}}}, {}]", activation), {2}).nodes()[1].view) << activation;
-  EXPECT_FALSE(graph_of("[{linear: {features: 3}}, gelu]", {2}).nodes()[1].view) << "its derivative needs its input";
+  EXPECT_TRUE(graph_of("[{conv2d: {filters: 3, kernel: 1}}, tanh]", {2, 2, 1}).nodes()[1].view);
+  EXPECT_FALSE(graph_of("[{conv2d: {filters: 3, kernel: 1}}, gelu]", {2, 2, 1}).nodes()[1].view) << "a convolution keeps nothing";
   EXPECT_TRUE(graph_of("[batch_norm, relu]", {2}).nodes()[1].view);
   EXPECT_FALSE(graph_of("[batch_norm, tanh]", {2}).nodes()[1].view);
 }

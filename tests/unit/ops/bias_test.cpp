@@ -21,12 +21,15 @@ class BiasTest : public testing::TestWithParam<Parameters> {
       case Activation::relu: return std::max(value, 0.0);
       case Activation::tanh: return std::tanh(value);
       case Activation::sigmoid: return 1 / (1 + std::exp(-value));
+      case Activation::gelu: return value * probability(value);
       default: return value;
     }
   }
-  /// dy times the activation's derivative where its result is y.
+  static double probability(double value) { return 0.5 * std::erfc(-value / std::sqrt(2.0)); }
+  /// dy times the activation's derivative where its result, or for gelu that derivative, is y.
   double gradient(double y, double dy) const {
     switch (activation_) {
+      case Activation::gelu: return dy * y;
       case Activation::relu: return y > 0 ? dy : 0.0;
       case Activation::tanh: return dy * (1 - y * y);
       case Activation::sigmoid: return dy * y * (1 - y);
@@ -40,13 +43,20 @@ TEST_P(BiasTest, forward) {
   for (const bool with_bias : {true, false}) {
     const OwnedTensor y = upload(dtype_, shape_, before);
     const OwnedTensor b = with_bias ? upload(dtype_, {c_}, bias) : OwnedTensor();
-    bias_activation_forward(space_, b.get(), activation_, y.get());
-    Values expected = before;
+    const OwnedTensor derivative = keeps_derivative(activation_) ? not_a_number(dtype_, shape_) : OwnedTensor();
+    bias_activation_forward(space_, b.get(), activation_, y.get(), derivative.get());
+    Values expected = before, slopes = before;
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (with_bias) expected[i] += bias[i % bias.size()];
-      expected[i] = activated(expected[i]);
+      const double value = before[i] + (with_bias ? bias[i % bias.size()] : 0);
+      expected[i] = activated(value);
+      slopes[i] = probability(value) + value * std::exp(-0.5 * value * value) / std::sqrt(2 * M_PI);
     }
     expect_near(download(y.get()), expected, tolerance(dtype_, 1));
+    if (!keeps_derivative(activation_)) continue;
+    expect_near(download(derivative.get()), slopes, tolerance(dtype_, 1));
+    const OwnedTensor alone = upload(dtype_, shape_, before);
+    bias_activation_forward(space_, b.get(), activation_, alone.get());
+    EXPECT_EQ(download(alone.get()), download(y.get())) << "nothing kept";
   }
 }
 
@@ -91,13 +101,13 @@ TEST_P(BiasTest, same_sums_every_time) {
 }
 
 std::string label(Activation activation) {
-  constexpr const char* names[] = {"_none_", "_relu_", "_tanh_", "_sigmoid_"};
+  constexpr const char* names[] = {"_none_", "_relu_", "_tanh_", "_sigmoid_", "_gelu_"};
   return names[static_cast<std::size_t>(activation)];
 }
 
 INSTANTIATE_TEST_SUITE_P(
     sizes, BiasTest,
-    testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid),
+    testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::gelu),
                      testing::Values(std::tuple(1, 1), std::tuple(1, 77), std::tuple(300, 1), std::tuple(131, 10),
                                      std::tuple(257, 32), std::tuple(64, 33), std::tuple(1001, 67))),
     [](const testing::TestParamInfo<Parameters>& info) {
