@@ -45,8 +45,10 @@ struct StepContext {
 /// them of its master_dtype.
 struct LayerTensors {
   std::span<const Tensor> x;
+  Tensor sum;  ///< for a layer that takes_sum: where x[0] + x[1] goes, which is what the layer reads; mostly empty
   Tensor y;
   std::span<const Tensor> dx;  ///< an empty one is not wanted
+  Store input_gradient = Store::replace;  ///< how dx[0] is written, for a layer that adds_gradient
   Tensor dy;
   std::span<const Tensor> parameters;
   std::span<const Tensor> gradients;
@@ -97,6 +99,8 @@ class Layer {
   virtual bool is_sum() const { return false; }
   /// Takes over the addition of a second input to its output, before any activation; false when it cannot.
   virtual bool fuse_addition() { return false; }
+  /// Whether forward can compute the sum of two that it reads in the same pass.
+  virtual bool takes_sum() const { return false; }
   virtual bool backward_reads_input(std::size_t /*k*/) const { return false; }
   virtual bool backward_reads_output() const { return false; }
   /// Whether forward is cheap enough to be run again rather than to keep its output for backward.
@@ -106,6 +110,8 @@ class Layer {
   virtual bool passes_gradient(std::size_t /*k*/) const { return false; }
   /// Whether backward may leave something else in dy than it found.
   virtual bool overwrites_gradient() const { return true; }
+  /// Whether backward can add to what stands in dx[0].
+  virtual bool adds_gradient() const { return false; }
   virtual bool observes() const { return false; }
   /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked after `plan`.
   virtual std::size_t saved_bytes(std::int64_t /*n*/, const Shape& /*output*/) const { return 0; }

@@ -104,11 +104,13 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
 void Model::run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
   const auto i = static_cast<std::size_t>(task.node);
   const GraphNode& node = graph_.nodes()[i];
+  const std::vector<int>& inputs = task.sum < 0 ? node.inputs : graph_.nodes()[static_cast<std::size_t>(task.sum)].inputs;
   const bool backward = task.kind == Task::Kind::forward_again;
   Inputs x;
-  for (std::size_t k = 0; k < node.inputs.size(); ++k) x[k] = output_of(node.inputs[k], chunk, input, backward);
+  for (std::size_t k = 0; k < inputs.size(); ++k) x[k] = output_of(inputs[k], chunk, input, backward);
   const Tensor y = task.kind == Task::Kind::observe ? Tensor{} : output_of(task.node, chunk, input, backward);
-  const LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, y, chunk, backward);
+  LayerTensors tensors = tensors_of(i, {x.data(), inputs.size()}, y, chunk, backward);
+  if (task.sum >= 0) tensors.sum = output_of(task.sum, chunk, input, backward);
   StepContext part = context;
   part.first_example += chunk.first;
   if (task.kind == Task::Kind::observe) node.layer->observe(part, tensors, chunk.first == 0);
@@ -156,6 +158,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   }
   LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk, true);
   tensors.dx = {dx.data(), node.inputs.size()};
+  tensors.input_gradient = plan_.adds_gradient[i] ? Store::add : Store::replace;
   tensors.dy = at(plan_.gradient[i], node.shape, chunk);
   tensors.gradients = parameters_.gradients_of(i);
   StepContext part = context;

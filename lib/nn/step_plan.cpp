@@ -81,6 +81,8 @@ class Planner {
       if (stride_ > 0) compute_blocks_again();
       else choose_what_is_computed_again();
     }
+    join_sums(plan_.forward);
+    join_sums(plan_.backward);
     output_ = again_ = gradient_ = saved_ = saved_again_ = std::vector<int>(nodes_.size(), -1);
     use_outputs();
     if (training()) use_gradients();
@@ -100,12 +102,18 @@ class Planner {
     for (int i = 0; i < count_; ++i) plan_.owner.push_back(node(i).view ? owner(node(i).inputs[0]) : i);
   }
 
+  /// Calls f with the owner of every output that a forward task reads.
+  template <class F>
+  void for_inputs(const Task& task, F f) const {
+    for (const int input : node(task.sum >= 0 ? task.sum : task.node).inputs) f(owner(input));
+  }
+
   /// Calls f with the owner of every output that a task of the backward pass reads.
   template <class F>
   void for_reads(const Task& task, F f) const {
     const Layer& layer = *node(task.node).layer;
     if (task.kind == Task::Kind::forward_again) {
-      for (const int input : node(task.node).inputs) f(owner(input));
+      for_inputs(task, f);
       return;
     }
     if (layer.backward_reads_output()) f(task.node);
@@ -191,6 +199,36 @@ class Planner {
     plan_.backward = std::move(backward);
   }
 
+  /// An addition of two that runs just before a layer which reads it, and can compute it itself, becomes part of
+  /// that layer's task.
+  void join_sums(std::vector<Segment>& segments) const {
+    const auto joins = [&](const Task& sum, const Task& task) {
+      const Layer& layer = *node(task.node).layer;
+      const bool forward = task.kind == Task::Kind::forward || task.kind == Task::Kind::forward_again;
+      return forward && sum.kind == task.kind && layer.takes_sum() && owner(node(task.node).inputs[0]) == sum.node &&
+             node(sum.node).layer->is_sum() && node(sum.node).inputs.size() == 2;
+    };
+    std::vector<Segment> joined;
+    for (const Segment& segment : segments) {
+      const bool follows = !joined.empty() && joined.back().chunk >= batch_ && segment.chunk >= batch_;
+      if (follows && joins(joined.back().tasks.back(), segment.tasks.front())) {
+        Segment last = std::move(joined.back());
+        joined.pop_back();
+        last.tasks.insert(last.tasks.end(), segment.tasks.begin(), segment.tasks.end());
+        joined.push_back(std::move(last));
+      } else {
+        joined.push_back(segment);
+      }
+      auto& tasks = joined.back().tasks;
+      for (Index i = 1; i < tasks.size(); ++i)
+        if (joins(tasks[i - 1], tasks[i])) {
+          tasks[i].sum = tasks[i - 1].node;
+          tasks.erase(tasks.begin() + static_cast<std::ptrdiff_t>(--i));
+        }
+    }
+    segments = std::move(joined);
+  }
+
   void use_output(int i, int time) {
     if (i == GraphNode::data) return;
     const bool backward = time > loss_time_ && loss_time_ >= 0;
@@ -203,11 +241,15 @@ class Planner {
     computed_again_.assign(nodes_.size(), false);
     for (const Segment& segment : plan_.backward)
       for (const Task& task : segment.tasks)
-        if (task.kind == Task::Kind::forward_again) computed_again_[at(task.node)] = true;
+        if (task.kind == Task::Kind::forward_again) {
+          computed_again_[at(task.node)] = true;
+          if (task.sum >= 0) computed_again_[at(task.sum)] = true;
+        }
     for (const Segment& segment : plan_.forward) {
       int time = uses_.add_segment(segment.tasks.size(), segment.chunk);
       for (const Task& task : segment.tasks) {
-        for (const int input : node(task.node).inputs) use_output(owner(input), time);
+        for_inputs(task, [&](int read) { use_output(read, time); });
+        if (task.sum >= 0) use_output(task.sum, time);
         if (task.kind == Task::Kind::forward) {
           use_output(task.node, time);
           use_saved(task.node, time);
@@ -221,6 +263,7 @@ class Planner {
       int time = uses_.add_segment(segment.tasks.size(), segment.chunk);
       for (const Task& task : segment.tasks) {
         for_reads(task, [&](int read) { use_output(read, time); });
+        if (task.sum >= 0) use_output(task.sum, time);
         if (task.kind == Task::Kind::forward_again) use_output(task.node, time);
         use_saved(task.node, time);
         ++time;
@@ -245,6 +288,7 @@ class Planner {
     std::vector<std::vector<Contribution>> contributions(nodes_.size());
     std::vector<std::array<int, 2>> own(nodes_.size(), {std::numeric_limits<int>::max(), -1});  // first and last own task
     for (const auto& n : nodes_) plan_.detour.emplace_back(n.inputs.size());
+    plan_.adds_gradient.assign(nodes_.size(), false);
     int time = loss_time_;
     for (const Segment& segment : plan_.backward)
       for (const Task& task : segment.tasks) {
@@ -277,6 +321,8 @@ class Planner {
         const Contribution& part = contributions[at(i)][c];
         if (c == 0 && !from_loss) {
           gradient_[at(i)] = may_share(part, contributions[at(i)], own, own[at(i)][0]) ? gradient_[at(part.node)] : uses_.add_tensor(bytes_of(i));
+        } else if (part.input == 0 && node(part.node).layer->adds_gradient()) {
+          plan_.adds_gradient[at(part.node)] = true;
         } else {
           const int tensor = uses_.add_tensor(bytes_of(i));
           uses_.use(tensor, part.time);

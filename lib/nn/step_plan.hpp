@@ -20,6 +20,7 @@ struct Task {
   };
   Kind kind;
   int node;
+  int sum = -1;  ///< the node of an addition that a forward task computes in the same pass, since the layer reads it
 };
 
 /// Tasks that run one after the other for `chunk` examples, then for the next ones: what one layer
@@ -49,6 +50,7 @@ struct StepPlan {
   /// Where input k of node i puts its gradient when another layer has put one there before: it goes
   /// to this place, and is then added. None: straight to the owner's gradient.
   std::vector<std::vector<Place>> detour;
+  std::vector<bool> adds_gradient;  ///< whether node i adds to its first input's gradient itself
   std::size_t bytes = 0;
 
   /// Bytes from one example's part of `saved` to the next one's.

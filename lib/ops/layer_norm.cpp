@@ -12,14 +12,16 @@ namespace {
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 constexpr int tile = column_tile;
 
-template <class T, class C>
-void forward(const ExecSpace& space, C epsilon, const T* x, const C* weight, const C* bias, T* y, C* moments, std::int64_t rows,
-             std::int64_t c) {
+/// With `adds`, x is first made of a + b.
+template <bool adds, class T, class C>
+void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, const C* weight, const C* bias, T* y, C* moments,
+             std::int64_t rows, std::int64_t c) {
   const C share = C(1) / static_cast<C>(c);
   Kokkos::parallel_for("lockstep::layer_norm::forward", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
     for_rows(team, rows, [&](const std::int64_t row) {
-      const T* const in = x + row * c;
+      T* const in = x + row * c;
       T* const out = y + row * c;
+      if (adds) for_columns(team, c, [&](const std::int64_t j) { in[j] = a[row * c + j] + b[row * c + j]; });
       const C mean = row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share;
       const C variance = share * row_sum<C>(team, c, [&](const std::int64_t j) {
         const C distance = C(in[j]) - mean;
@@ -37,8 +39,8 @@ void forward(const ExecSpace& space, C epsilon, const T* x, const C* weight, con
 }
 
 template <class T, class C>
-void backward_data(const ExecSpace& space, const T* x, const C* weight, const C* moments, const T* dy, T* dx, std::int64_t rows,
-                   std::int64_t c) {
+void backward_data(const ExecSpace& space, const T* x, const C* weight, const C* moments, const T* dy, T* dx, bool add,
+                   std::int64_t rows, std::int64_t c) {
   const C share = C(1) / static_cast<C>(c);
   Kokkos::parallel_for("lockstep::layer_norm::backward_data", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
     for_rows(team, rows, [&](const std::int64_t row) {
@@ -49,7 +51,8 @@ void backward_data(const ExecSpace& space, const T* x, const C* weight, const C*
       const C slope = share * inv_std * inv_std *
                       row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j] * (C(in[j]) - mean); });
       for_columns(team, c, [&](const std::int64_t j) {
-        out[j] = T(inv_std * (C(gradient[j]) * weight[j] - level - (C(in[j]) - mean) * slope));
+        const C value = inv_std * (C(gradient[j]) * weight[j] - level - (C(in[j]) - mean) * slope);
+        out[j] = T(add ? C(out[j]) + value : value);
       });
     });
   });
@@ -105,21 +108,31 @@ void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C
 
 void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const Tensor& y, const Tensor& moments) {
-  const Rows size = rows_of(x);
-  dispatch_float(x.dtype, [&]<class T>(T) {
+  const Rows size = rows_of(y);
+  dispatch_float(y.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    forward<T, C>(space, static_cast<C>(epsilon), x.as<const T>(), weight.as<const C>(), bias.as<const C>(), y.as<T>(),
-                  moments ? moments.as<C>() : nullptr, size.rows, size.c);
+    forward<false, T, C>(space, static_cast<C>(epsilon), nullptr, nullptr, x.as<T>(), weight.as<const C>(), bias.as<const C>(),
+                         y.as<T>(), moments ? moments.as<C>() : nullptr, size.rows, size.c);
+  });
+}
+
+void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
+                            const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments) {
+  const Rows size = rows_of(y);
+  dispatch_float(y.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    forward<true, T, C>(space, static_cast<C>(epsilon), a.as<const T>(), b.as<const T>(), x.as<T>(), weight.as<const C>(),
+                        bias.as<const C>(), y.as<T>(), moments ? moments.as<C>() : nullptr, size.rows, size.c);
   });
 }
 
 void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& moments,
-                              const Tensor& dy, const Tensor& dx) {
+                              const Tensor& dy, const Tensor& dx, Store store) {
   const Rows size = rows_of(x);
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     backward_data<T, C>(space, x.as<const T>(), weight.as<const C>(), moments.as<const C>(), dy.as<const T>(), dx.as<T>(),
-                        size.rows, size.c);
+                        store == Store::add, size.rows, size.c);
   });
 }
 

@@ -12,10 +12,13 @@ namespace lockstep {
 /// moments [rows, 2], which receives mean and inv_std of each row, are of master_dtype. `moments` may be empty.
 void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const Tensor& y, const Tensor& moments);
+/// The same of x = a + b, which is written in the same pass.
+void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
+                            const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments);
 
-/// dx = inv_std·(g − mean(g) − x̂·mean(g·x̂)), g = dy·weight, x̂ = (x − mean)·inv_std; dx may be dy.
+/// dx (+)= inv_std·(g − mean(g) − x̂·mean(g·x̂)), g = dy·weight, x̂ = (x − mean)·inv_std; dx may be dy.
 void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& moments,
-                              const Tensor& dy, const Tensor& dx);
+                              const Tensor& dy, const Tensor& dx, Store store);
 
 /// dweight (+)= Σ dy·x̂ and dbias (+)= Σ dy over the rows, in an order that depends only on sizes and the number of threads.
 void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& moments, const Tensor& dy,

@@ -28,14 +28,15 @@ std::size_t LayerNorm::prepare(std::int64_t n) {
 Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const { return {saved.data, plan_.master(), {rows, 2}}; }
 
 void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
-  const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.x[0].count() / t.x[0].shape[-1]) : Tensor{};
+  const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.count() / t.y.shape[-1]) : Tensor{};
+  if (t.sum) return add_layer_norm_forward(context.space, epsilon_, t.x[0], t.x[1], t.sum, t.parameters[0], t.parameters[1], t.y, moments);
   layer_norm_forward(context.space, epsilon_, t.x[0], t.parameters[0], t.parameters[1], t.y, moments);
 }
 
 void LayerNorm::backward(const StepContext& context, const LayerTensors& t) {
   const Tensor moments = moments_in(t.saved, t.x[0].count() / t.x[0].shape[-1]);
   layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0], t.gradients[1], context.gradients, t.workspace);
-  if (t.dx[0]) layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0]);
+  if (t.dx[0]) layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0], t.input_gradient);
 }
 
 }  // namespace lockstep

@@ -12,7 +12,8 @@ struct LayerNormConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Normalizes along the last extent. Keeps mean and 1/σ of each row from forward to backward.
+/// Normalizes along the last extent, in one pass with a residual sum that it reads, and backward with the sum of the
+/// gradients behind that. Keeps mean and 1/σ of each row from forward to backward.
 class LayerNorm final : public Layer {
  public:
   explicit LayerNorm(const LayerNormConfig& config) : epsilon_(config.epsilon) {}
@@ -20,7 +21,9 @@ class LayerNorm final : public Layer {
   std::string_view type() const override { return "layer_norm"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  bool takes_sum() const override { return true; }
   bool backward_reads_input(std::size_t) const override { return true; }
+  bool adds_gradient() const override { return true; }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;

@@ -154,6 +154,31 @@ TEST(MemoryReuse, RandomNetworksInChunks) {
   EXPECT_GE(again, 2);
 }
 
+/// A residual sum is part of the norm behind it, and the norm adds to the sum's gradient, in chunks and without.
+TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
+  const std::string layers =
+      "[{linear: {features: 64}, name: a}, {layer_norm: {}}, {linear: {features: 64}, name: b}, {add: {}, from: [a, b], name: s},"
+      " {layer_norm: {}, name: n}, {linear: {features: 64}, name: c}, {add: {}, from: [s, c], name: u}, {layer_norm: {}, name: m}]";
+  for (const std::int64_t n : {4, 4000}) {
+    const Graph graph(test::parse_layers(layers), {64});
+    const StepPlan plan = plan_step(graph, DType::f32, n, Purpose::training);
+    std::vector<int> sums;
+    for (const Segment& segment : plan.forward)
+      for (const Task& task : segment.tasks) {
+        EXPECT_NE(graph.nodes()[static_cast<std::size_t>(task.node)].name, "s") << "has no task of its own";
+        if (task.sum < 0) continue;
+        sums.push_back(task.sum);
+        EXPECT_EQ(task.node, task.sum + 1);
+      }
+    EXPECT_EQ(sums, (std::vector<int>{3, 6}));
+    EXPECT_TRUE(plan.adds_gradient[4]) << "behind the sum's other reader";
+    EXPECT_FALSE(plan.adds_gradient[7]) << "it alone reads its sum";
+    for (const auto& detours : plan.detour)
+      for (const Place& detour : detours) EXPECT_FALSE(detour);
+    expect_same(layers, {64}, Purpose::training, n);
+  }
+}
+
 /// What is computed again is bit for bit what was thrown away.
 void expect_same_with_blocks(const std::string& layers, const Shape& input, std::int64_t n) {
   SCOPED_TRACE(layers);
