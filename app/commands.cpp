@@ -184,7 +184,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
   for (CLI::App* products : {declare("gemm", "Inner products of the presets", [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
                              declare("conv", "Convolutions of the presets", [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })}) {
     products->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
-        ->transform(CLI::CheckedTransformer(type_names))->default_str("");
+        ->transform(CLI::CheckedTransformer(type_names))->option_text("TYPE ...");
     products->add_option("--batch", options->batch, "examples of the small networks' products")->check(CLI::PositiveNumber)->capture_default_str();
   }
 }

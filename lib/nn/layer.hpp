@@ -38,6 +38,7 @@ struct StepContext {
   std::int64_t step = 0;
   std::int64_t first_example = 0;  ///< position of example 0 in the global batch
   Store gradients = Store::replace;
+  bool same_parameters = false;  ///< as in the call before
 };
 
 /// The tensors of one layer for some examples of a step; all have these as their first dimension but

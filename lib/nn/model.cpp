@@ -90,8 +90,7 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
   batch_ = input.shape[0];
   prepare(batch_);
   auto& nodes = graph_.nodes();
-  const bool later_piece = context.training && context.gradients == Store::add;  // of a step: the parameters are the same
-  for (std::size_t i = 0; i < nodes.size() && !later_piece; ++i)
+  for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
   for (const Segment& segment : plan_.forward) {
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) { run(context, task, chunk, input); });

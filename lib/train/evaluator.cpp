@@ -21,12 +21,13 @@ Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model,
   const Sampler sampler({.dataset_size = dataset.size(), .global_batch = max_batch * comm.size(), .shuffle = false,
                          .epochs = 1, .rank = comm.rank(), .ranks = comm.size()});
   DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
-  const StepContext context{.space = space, .training = false};
+  StepContext context{.space = space, .training = false};
   sums.clear(space);
   while (const HostBatch* batch = loader.next()) {
     if (batch->size() == 0) continue;
     const DeviceBatch examples = uploader.upload(space, *batch, 0, batch->size());
     sums.add(space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
+    context.same_parameters = true;
   }
   return sums.reduce(space, comm, loss, dataset.size());
 }

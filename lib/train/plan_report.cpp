@@ -21,7 +21,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string layer_table(const Graph& graph) {
-  std::string text = fmt::format("{:<20} {:<10} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters", "names in files");
+  std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters", "names in files");
   for (const auto& node : graph.nodes()) {
     std::int64_t count = 0;
     std::string names;
@@ -32,7 +32,7 @@ std::string layer_table(const Graph& graph) {
     // Columns are counted in characters; × is one, of two bytes.
     const std::string shape = to_string(node.shape);
     const int extra = std::max(0, node.shape.rank() - 1);
-    text += fmt::format("{:<20} {:<10} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
+    text += fmt::format("{:<20} {:<18} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
                         count > 0 ? std::to_string(count) : "", names);
   }
   return text;

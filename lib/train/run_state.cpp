@@ -86,13 +86,7 @@ RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
   return state;
 }
 
-Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
-                           const ParameterBuffer& parameters, const Optimizer& optimizer) {
-  Checkpoint checkpoint;
-  append_arrays(space, "/model", parameters.parameters(), parameters.values(), checkpoint.arrays);
-  const auto trained = trained_ones(parameters.parameters());
-  for (const auto& optimizer_state : optimizer.states())
-    append_arrays(space, "/optimizer/" + optimizer_state.name, trained, optimizer_state.values, checkpoint.arrays);
+std::string state_text(const RunState& state) {
   const Json json = {{"step", state.step},
                      {"epoch", state.position.epoch},
                      {"next_example", state.position.next},
@@ -111,30 +105,44 @@ Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const 
                      {"dataset_size", state.dataset_size},
                      {"shuffle", state.shuffle},
                      {"drop_last", state.drop_last}};
-  checkpoint.texts = {{"state", json.dump()}, {"deck", deck}, {"build", build_info_json()}};
+  return json.dump();
+}
+
+RunState parse_state(const std::string& text) {
+  const Json json = Json::parse(text);
+  RunState state;
+  state.step = json.at("step");
+  state.position = {json.at("epoch"), json.at("next_example")};
+  state.evaluated_step = json.at("evaluated_step");
+  state.metrics_rows = json.at("metrics_rows");
+  state.target_reached = json.at("target_reached");
+  state.target = json.at("target");
+  state.skipped_steps = json.at("skipped_steps");
+  state.scales_loss = json.at("scales_loss");
+  const Json& scaler = json.at("loss_scale");
+  state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
+  state.seed = json.at("seed");
+  state.global_batch = json.at("global_batch");
+  state.dataset_size = json.at("dataset_size");
+  state.shuffle = json.at("shuffle");
+  state.drop_last = json.at("drop_last");
+  return state;
+}
+
+Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
+                           const ParameterBuffer& parameters, const Optimizer& optimizer) {
+  Checkpoint checkpoint;
+  append_arrays(space, "/model", parameters.parameters(), parameters.values(), checkpoint.arrays);
+  const auto trained = trained_ones(parameters.parameters());
+  for (const auto& optimizer_state : optimizer.states())
+    append_arrays(space, "/optimizer/" + optimizer_state.name, trained, optimizer_state.values, checkpoint.arrays);
+  checkpoint.texts = {{"state", state_text(state)}, {"deck", deck}, {"build", build_info_json()}};
   return checkpoint;
 }
 
 RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
   try {
-    const Json json = Json::parse(checkpoint.texts.at("state"));
-    RunState state;
-    state.step = json.at("step");
-    state.position = {json.at("epoch"), json.at("next_example")};
-    state.evaluated_step = json.at("evaluated_step");
-    state.metrics_rows = json.at("metrics_rows");
-    state.target_reached = json.at("target_reached");
-    state.target = json.at("target");
-    state.skipped_steps = json.at("skipped_steps");
-    state.scales_loss = json.at("scales_loss");
-    const Json& scaler = json.at("loss_scale");
-    state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
-    state.seed = json.at("seed");
-    state.global_batch = json.at("global_batch");
-    state.dataset_size = json.at("dataset_size");
-    state.shuffle = json.at("shuffle");
-    state.drop_last = json.at("drop_last");
-    return state;
+    return parse_state(checkpoint.texts.at("state"));
   } catch (const std::exception& error) {
     throw Error(ExitStatus::bad_data, fmt::format("{}: holds no state of a run ({}); use a checkpoint that Lockstep wrote "
                                                   "(for parameters alone: model.weights)", file, error.what()));

@@ -37,6 +37,10 @@ struct RunState {
 /// The state of a run of this deck before its first step.
 RunState first_state(const RunConfig& config, std::int64_t dataset_size);
 
+/// JSON, and back; the latter throws std::exception when anything is missing.
+std::string state_text(const RunState& state);
+RunState parse_state(const std::string& text);
+
 /// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); texts "state", "deck", "build".
 /// On hosts it looks at the live numbers: it is to be written before the next step.
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,

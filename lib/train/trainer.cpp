@@ -54,6 +54,7 @@ void Trainer::train_step() {
     gradient_factor_ = 1 / (examples_in_step * loss_scale);
     if (!scaler_ || !overflowed()) update_parameters(examples_in_step);
   }
+  if (stuck_) return;  // this step is not done: a run that goes on does it again
   examples_in_step_ = batch->plan.global_examples;
   examples_done_ += examples_in_step_;
   ++state_.step;
@@ -73,6 +74,7 @@ void Trainer::update_parameters(double examples_in_step) {
 bool Trainer::overflowed() {
   skipped_ = overflow_->found(space_, model_->parameters());
   stuck_ = skipped_ && scaler_->at_floor();
+  if (stuck_) return true;
   const double scale = scaler_->scale();
   scaler_->update(skipped_);
   state_.loss_scaler = scaler_->state();
@@ -88,7 +90,8 @@ StepContext Trainer::context(std::int64_t first_example, bool first_piece) const
           .seed = static_cast<std::uint64_t>(config_.run.seed),
           .step = state_.step,
           .first_example = first_example,
-          .gradients = first_piece ? Store::replace : Store::add};
+          .gradients = first_piece ? Store::replace : Store::add,
+          .same_parameters = !first_piece};
 }
 
 Trainer::Trainer(const RunConfig& config, const Communicator& comm)
@@ -156,20 +159,10 @@ void Trainer::start(Graph graph) {
   comm_.together([&] {
     if (comm_.is_root()) open_folder();
   });
-  double resumed[10] = {static_cast<double>(state_.step), static_cast<double>(state_.position.epoch),
-                       static_cast<double>(state_.position.next), static_cast<double>(state_.evaluated_step),
-                       state_.target_reached ? 1.0 : 0.0, complete_ ? 1.0 : 0.0, state_.loss_scaler.scale,
-                       static_cast<double>(state_.loss_scaler.good_steps), static_cast<double>(state_.loss_scaler.hysteresis_left),
-                       static_cast<double>(state_.skipped_steps)};
-  if (!comm_.is_root()) std::fill(std::begin(resumed), std::end(resumed), 0.0);
-  comm_.sum(resumed);
-  state_.step = static_cast<std::int64_t>(resumed[0]);
-  state_.position = {static_cast<std::int64_t>(resumed[1]), static_cast<std::int64_t>(resumed[2])};
-  state_.evaluated_step = static_cast<std::int64_t>(resumed[3]);
-  state_.target_reached = resumed[4] != 0;
-  complete_ = resumed[5] != 0;
-  state_.loss_scaler = {static_cast<float>(resumed[6]), static_cast<std::int64_t>(resumed[7]), static_cast<std::int64_t>(resumed[8])};
-  state_.skipped_steps = static_cast<std::int64_t>(resumed[9]);
+  std::string text = state_text(state_);
+  comm_.broadcast(text);
+  state_ = parse_state(text);
+  complete_ = comm_.max(comm_.is_root() && complete_) != 0;
   if (scaler_) scaler_->restore(state_.loss_scaler);
   comm_.broadcast(space_, model_->parameters().values());
   model_->parameters().round(space_);
@@ -264,13 +257,15 @@ void Trainer::run() {
   write_summary();
 }
 
-/// No loss scale is small enough. The parameters are those of the last step that was taken.
+/// No loss scale is small enough for the next step.
 void Trainer::give_up() {
+  const std::string verdict = overflow_->verdict(space_, comm_);
   comm_.together([&] {
     if (checkpointed_step_ != state_.step) write_checkpoint();
     throw Error(ExitStatus::internal,
-                fmt::format("step {}: the gradients overflow at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
-                            "checkpoint of this step with a smaller learning rate, or with precision.compute bf16", state_.step, scaler_->scale()));
+                fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of the "
+                            "step before, with a smaller learning rate or with precision.compute bf16",
+                            state_.step + 1, verdict, scaler_->scale()));
   });
 }
 

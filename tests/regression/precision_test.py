@@ -29,10 +29,18 @@ class Precision(LockstepTest):
                 result = self.train("precision={compute: fp16, loss_scale: {initial: 1e30, floor: 1e28}}", f"run.output_dir=run{ranks}",
                                     ranks=ranks, status=70)
                 self.assertEqual(result.err.count("error:"), 1, result.err)
-                self.assertIn("overflow at the smallest loss scale, 1e+28", result.err)
-                self.assertEqual(result.out.count("left out: "), 8)  # seven halvings, and the one that is too many
+                self.assertRegex(result.err, r"step 8: .* % of the gradient of layer '\w+' is not finite on rank 0 at the smallest loss scale, 1e\+28")
+                self.assertEqual(result.out.count("left out: "), 7)  # halvings; the next step is not done
                 self.assertRegex(result.out, r"% of the gradient of layer '\w+' is not finite on rank 0")
-                self.assertEqual([f.name for f in (self.folder / f"run{ranks}/checkpoints").iterdir()], ["step-00000008.h5"])
+                self.assertEqual([f.name for f in (self.folder / f"run{ranks}/checkpoints").iterdir()], ["step-00000007.h5"])
+
+    def test_a_run_that_gave_up_in_its_last_step_is_not_finished(self):
+        scale = "precision={compute: fp16, loss_scale: {initial: 1e30, floor: 1e28}}"
+        self.train(scale, "run.steps=8", status=70)
+        self.assertFalse((self.folder / "run/summary.json").exists())
+        self.train("precision.compute=bf16", "run.steps=8")
+        rows = self.rows()
+        self.assertEqual([int(row["step"]) for row in rows], list(range(1, 9)))
 
     def test_scale_settles_and_skipped_steps_do_not_count(self):
         scale = "precision={compute: fp16, loss_scale: {initial: 1e7, interval: 4}}"
