@@ -90,37 +90,51 @@ void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, 
       });
 }
 
-/// Adds to each pixel of dx what the windows over it send it: of max, the gradient where the pixel
-/// won; of average, an equal part.
-template <class T>
-void backward(const ExecSpace& space, PoolingKind kind, const PoolingShape& s, const std::uint8_t* winner,
-              const T* dy, T* dx) {
+/// The windows over position i of an axis with `count` windows: [begin, end).
+struct Windows {
+  std::int64_t begin, end;
+};
+KOKKOS_INLINE_FUNCTION Windows windows_over(std::int64_t i, std::int64_t count, const PoolingShape& s) {
+  const std::int64_t reach = i + s.padding - s.kernel + 1, last = (i + s.padding) / s.stride + 1;
+  return {reach <= 0 ? 0 : (reach + s.stride - 1) / s.stride, last < count ? last : count};
+}
+
+/// Gives each pixel of dx what the windows over it send: of max, the gradient where the pixel won; of
+/// average, an equal part.
+template <bool is_max, class T>
+void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
-  const bool is_max = kind == PoolingKind::max;
   const C scale = C(1) / static_cast<C>(s.kernel * s.kernel);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
       Team(space, static_cast<int>(s.n * s.h), Kokkos::AUTO), KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / s.h, iy = team.league_rank() % s.h;
-        const auto first_window = [&](std::int64_t i) {
-          const std::int64_t reach = i + s.padding - s.kernel + 1;
-          return reach <= 0 ? std::int64_t{0} : (reach + s.stride - 1) / s.stride;
-        };
+        const Windows rows = windows_over(iy, out_h, s);
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.w), [&](const std::int64_t ix) {
-          sum_channels(team, s.c, dx + (team.league_rank() * s.w + ix) * s.c, [&](C* sum, std::int64_t c, int width) {
-            for (std::int64_t oy = first_window(iy); oy < out_h && oy * s.stride - s.padding <= iy; ++oy)
-              for (std::int64_t ox = first_window(ix); ox < out_w && ox * s.stride - s.padding <= ix; ++ox) {
-                const std::int64_t at = ((image * out_h + oy) * out_w + ox) * s.c + c;
-                const T* const gradient = dy + at;
-                if (is_max) {
-                  const std::uint8_t* const place = winner + at;
-                  const auto number = static_cast<std::uint8_t>((iy - (oy * s.stride - s.padding)) * s.kernel +
-                                                                (ix - (ox * s.stride - s.padding)));
-                  for (int j = 0; j < width; ++j) sum[j] += place[j] == number ? C(gradient[j]) : C(0);
-                } else {
-                  for (int j = 0; j < width; ++j) sum[j] += C(gradient[j]) * scale;
-                }
+          const Windows columns = windows_over(ix, out_w, s);
+          const auto window = [&](std::int64_t oy, std::int64_t ox) { return ((image * out_h + oy) * out_w + ox) * s.c; };
+          const auto number = [&](std::int64_t oy, std::int64_t ox) {
+            return static_cast<std::uint8_t>((iy - (oy * s.stride - s.padding)) * s.kernel + (ix - (ox * s.stride - s.padding)));
+          };
+          const auto share = [=](std::uint8_t place, std::uint8_t own, C gradient) {
+            return is_max ? (place == own ? gradient : C(0)) : gradient * scale;
+          };
+          T* const to = dx + (team.league_rank() * s.w + ix) * s.c;
+          if (rows.end - rows.begin == 1 && columns.end - columns.begin == 1) {  // mostly: windows side by side
+            const std::int64_t at = window(rows.begin, columns.begin);
+            const std::uint8_t own = number(rows.begin, columns.begin);
+            Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, s.c), [&](const std::int64_t c) {
+              to[c] = T(share(is_max ? winner[at + c] : own, own, C(dy[at + c])));
+            });
+            return;
+          }
+          sum_channels(team, s.c, to, [&](C* sum, std::int64_t c, int width) {
+            for (std::int64_t oy = rows.begin; oy < rows.end; ++oy)
+              for (std::int64_t ox = columns.begin; ox < columns.end; ++ox) {
+                const std::int64_t at = window(oy, ox) + c;
+                const std::uint8_t own = number(oy, ox);
+                for (int j = 0; j < width; ++j) sum[j] += share(is_max ? winner[at + j] : own, own, C(dy[at + j]));
               }
           });
         });
@@ -142,7 +156,8 @@ void pooling_forward(const ExecSpace& space, PoolingKind kind, const PoolingShap
 void pooling_backward(const ExecSpace& space, PoolingKind kind, const PoolingShape& shape, const Tensor& winner,
                       const Tensor& dy, const Tensor& dx) {
   dispatch_float(dy.dtype, [&]<class T>(T) {
-    backward<T>(space, kind, shape, winner ? winner.as<std::uint8_t>() : nullptr, dy.as<T>(), dx.as<T>());
+    if (kind == PoolingKind::max) backward<true, T>(space, shape, winner.as<std::uint8_t>(), dy.as<T>(), dx.as<T>());
+    else backward<false, T>(space, shape, nullptr, dy.as<T>(), dx.as<T>());
   });
 }
 

@@ -4,12 +4,14 @@
 
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
 scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
+threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
 """
 import argparse
 import concurrent.futures
 import csv
 import json
+import os
 import pathlib
 import platform
 import statistics
@@ -28,13 +30,14 @@ def machine():
     return platform.processor()
 
 
-def train(program, deck, ranks, folder, overrides=()):
+def train(program, deck, ranks, folder, overrides=(), threads=None):
     """Runs a deck and returns its summary."""
     output = pathlib.Path(folder) / "run"
     command = [str(program), "train", str(deck), f"run.output_dir={output}", *overrides]
     if ranks > 1:
         command = ["mpirun", "-n", str(ranks), "--bind-to", "core", *command]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    openmp = {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "spread" if threads > 1 else "false"} if threads else {}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, **openmp))
     return json.loads((output / "summary.json").read_text())
 
 
@@ -59,25 +62,50 @@ def step_times(folder):
     return [float(row["step_ms"]) for row in rows if row["split"] == "train"]
 
 
+def slower_of_two(program, deck, folder, overrides, threads=None):
+    """Two programs that know nothing of each other: the median of the slower of their n-th steps, in milliseconds.
+    Ranks or threads that wait for each other run at the speed of the slower one: where neighbours disturb the
+    cores, not even free waiting gives twice the speed."""
+    folders = [pathlib.Path(folder) / name for name in ("a", "b")]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda where: train(program, deck, 1, where, overrides, threads), folders))
+    return statistics.median(max(pair) for pair in zip(*map(step_times, folders)))
+
+
 def scaling(build, folder):
-    """Ranks that wait for each other every step run at the speed of the slower one: where neighbours disturb the
-    cores, not even free communication gives twice the speed. `possible` is what two ranks that only waited would
-    reach: two programs that know nothing of each other, the slower of their n-th steps for every n."""
+    """`possible` is what two ranks that only waited for each other would reach."""
     print("| network, batch 128 a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio | possible | share of it |\n"
           "|---|--:|--:|--:|--:|--:|")
     for network in ("simple_cnn", "fc"):
         program, deck, every = build / "app/lockstep", HERE / f"{network}.yaml", ["run.log_every=1"]
-        folders = [pathlib.Path(folder) / name for name in ("a", "b")]
         rows = []
         for _ in range(ROUNDS):
             train(program, deck, 1, folder, every)
             one = statistics.median(step_times(pathlib.Path(folder)))
             train(program, deck, 2, folder, every + ["batch.global=256"])
             two = statistics.median(step_times(pathlib.Path(folder)))
-            with concurrent.futures.ThreadPoolExecutor() as pool:
-                list(pool.map(lambda where: train(program, deck, 1, where, every), folders))
-            waiting = statistics.median(max(pair) for pair in zip(*map(step_times, folders)))
+            waiting = slower_of_two(program, deck, folder, every)
             rows.append((128e3 / one, 256e3 / two, 2 * one / two, 2 * one / waiting, waiting / two))
+        one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
+        spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
+        print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
+
+
+def threads(build, folder):
+    """`possible` is what two threads would reach that had half of the batch each and waited once a step."""
+    print("| network, batch 128, fp32 | 1 thread, examples/s | 2 threads, examples/s | ratio | possible | share of it |\n"
+          "|---|--:|--:|--:|--:|--:|")
+    for network in ("resnet8", "simple_cnn"):
+        program, deck, every = build / "app/lockstep", HERE / f"{network}.yaml", ["run.log_every=1"]
+        rows = []
+        for _ in range(ROUNDS):
+            times = []
+            for count in (1, 2):
+                train(program, deck, 1, folder, every, count)
+                times.append(statistics.median(step_times(pathlib.Path(folder))))
+            waiting = slower_of_two(program, deck, folder, every + ["batch.global=64"], threads=1)
+            one, two = times
+            rows.append((128e3 / one, 128e3 / two, one / two, one / waiting, waiting / two))
         one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
         spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
         print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
@@ -104,12 +132,12 @@ def startup(build, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "scaling", "startup"])
+    parser.add_argument("what", choices=["step", "scaling", "threads", "startup"])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     options = parser.parse_args()
     print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
-        {"step": step, "scaling": scaling, "startup": startup}[options.what](options.build, folder)
+        {"step": step, "scaling": scaling, "threads": threads, "startup": startup}[options.what](options.build, folder)
 
 
 if __name__ == "__main__":

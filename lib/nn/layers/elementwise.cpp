@@ -35,11 +35,11 @@ std::size_t ActivationLayer::saved_bytes(std::int64_t n, const Shape& output) co
 }
 
 void ActivationLayer::forward(const StepContext& context, const LayerTensors& t) {
-  activation_forward(context.space, activation_, t.x[0], t.y, derivative_in(t.saved, t.y));
+  activation_forward(context.space, activation_, t.x[0], t.y, derivative_of(activation_, context, t));
 }
 
 void ActivationLayer::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.dx[0]) activation_backward(context.space, activation_, kept_of(activation_, t.saved, t.y, t.dy), t.dy, t.dx[0]);
+  if (t.dx[0]) activation_backward(context.space, activation_, kept_of(activation_, t), t.dy, t.dx[0]);
 }
 
 void DropoutConfig::describe(Fields& fields) {

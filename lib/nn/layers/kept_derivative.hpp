@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/tensor.hpp"
-#include "ops/activation.hpp"
+#include "nn/layer.hpp"
 
 // A layer that computes an activation keeps its derivative, where it needs to, in its saved memory.
 namespace lockstep {
@@ -11,14 +10,14 @@ inline std::size_t derivative_bytes(Activation activation, DType dtype, std::int
   return keeps_derivative(activation) ? static_cast<std::size_t>(n * output.count()) * size_of(dtype) : 0;
 }
 
-/// The derivative of an output like `y`; empty where nothing is saved.
-inline Tensor derivative_in(const Tensor& saved, const Tensor& y) {
-  return saved ? Tensor{saved.data, y.dtype, y.shape} : Tensor{};
+/// Where forward puts the derivative of its output; empty where no backward pass follows.
+inline Tensor derivative_of(Activation activation, const StepContext& context, const LayerTensors& t) {
+  return keeps_derivative(activation) && context.training && t.saved ? Tensor{t.saved.data, t.y.dtype, t.y.shape} : Tensor{};
 }
 
-/// What backward reads to know the derivative of an output whose gradient is dy.
-inline Tensor kept_of(Activation activation, const Tensor& saved, const Tensor& y, const Tensor& dy) {
-  return keeps_derivative(activation) ? derivative_in(saved, dy) : y;
+/// What backward reads to know the derivative: that, or the output.
+inline Tensor kept_of(Activation activation, const LayerTensors& t) {
+  return keeps_derivative(activation) ? Tensor{t.saved.data, t.dy.dtype, t.dy.shape} : t.y;
 }
 
 }  // namespace lockstep

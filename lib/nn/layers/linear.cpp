@@ -56,12 +56,12 @@ void Linear::forward(const StepContext& context, const LayerTensors& t) {
   const bool later = keeps_derivative(activation_);
   products_.at(rows(t.y.shape[0])).forward(context.space, t.x[0], later ? Tensor{} : bias, t.y, t.workspace);
   if (later)
-    bias_activation_forward(context.space, bias, activation_, t.y, derivative_in(t.saved, t.y));
+    bias_activation_forward(context.space, bias, activation_, t.y, derivative_of(activation_, context, t));
 }
 
 void Linear::backward(const StepContext& context, const LayerTensors& t) {
   InnerProduct& product = products_.at(rows(t.dy.shape[0]));
-  bias_activation_backward(context.space, activation_, kept_of(activation_, t.saved, t.y, t.dy), t.dy, bias_ ? t.gradients[1] : Tensor{},
+  bias_activation_backward(context.space, activation_, kept_of(activation_, t), t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
   product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
   if (t.dx[0]) product.backward_data(context.space, t.dy, t.dx[0], t.workspace);

@@ -61,6 +61,32 @@ TEST(FastMath, TanhAndSigmoid) {
   EXPECT_TRUE(std::isnan(fast_sigmoid(std::nanf(""))));
 }
 
+TEST(FastMath, Normal) {
+  const auto probability = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
+  const auto density = [](double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI); };
+  constexpr int steps = 200'000;
+  for (int i = 0; i <= steps; ++i) {
+    const float x = -13 + 26 * (static_cast<float>(i) / steps);
+    const auto [p, d] = fast_normal(x);
+    ASSERT_NEAR(p, probability(x), 2e-7) << x;
+    if (x > -12) {
+      ASSERT_NEAR(p / probability(x), 1, 6e-6) << "tails are small, and right; at " << x;
+    }
+    if (std::abs(x) < 12) {
+      ASSERT_NEAR(d / density(x), 1, 6e-6) << x;
+    }
+  }
+  EXPECT_EQ(fast_normal(infinity).probability, 1.0f);
+  EXPECT_EQ(fast_normal(-infinity).probability, 0.0f);
+  EXPECT_EQ(fast_normal(infinity).density, 0.0f);
+  EXPECT_TRUE(std::isnan(fast_normal(std::nanf("")).probability));
+  EXPECT_TRUE(std::isnan(fast_normal(std::nanf("")).density));
+  for (double x = -20; x < 20; x += 0.37) {
+    EXPECT_NEAR(fast_normal(x).probability, probability(x), 1e-13 * probability(x));
+    EXPECT_NEAR(fast_normal(x).density, density(x), 1e-13 * density(x));
+  }
+}
+
 TEST(FastMath, Doubles) {
   for (double x = -20; x < 20; x += 0.37) {
     EXPECT_EQ(fast_exp(x), std::exp(x));
