@@ -26,10 +26,14 @@ KOKKOS_INLINE_FUNCTION C activation_derivative(C value) {
   return fast_normal(value).probability + value * fast_normal(value).density;
 }
 
+/// keeps_derivative, as kernels can ask it.
+template <Activation activation>
+inline constexpr bool reads_derivative = keeps_derivative(activation);
+
 /// dy times the activation's derivative, by what is kept: that derivative, or the activation's result.
 template <Activation activation, class C>
 KOKKOS_INLINE_FUNCTION C activation_gradient(C kept, C dy) {
-  if constexpr (keeps_derivative(activation)) return dy * kept;
+  if constexpr (reads_derivative<activation>) return dy * kept;
   else if constexpr (activation == Activation::relu) return kept > C(0) ? dy : C(0);
   else if constexpr (activation == Activation::tanh) return dy * (C(1) - kept * kept);
   else if constexpr (activation == Activation::sigmoid) return dy * (kept * (C(1) - kept));

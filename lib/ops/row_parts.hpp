@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "core/tensor.hpp"
 
@@ -49,8 +48,12 @@ KOKKOS_INLINE_FUNCTION RowPiece row_piece(std::int64_t index, std::int64_t rows,
 }
 
 /// A tile's width that the compiler knows: its loops become straight vector code. Converts to int like one
-/// that it does not know.
-using FullTile = std::integral_constant<int, column_tile>;
-using HalfTile = std::integral_constant<int, column_tile / 2>;
+/// that it does not know. (std::integral_constant does so on hosts only.)
+template <int width>
+struct KnownWidth {
+  KOKKOS_INLINE_FUNCTION constexpr operator int() const { return width; }
+};
+using FullTile = KnownWidth<column_tile>;
+using HalfTile = KnownWidth<column_tile / 2>;
 
 }  // namespace lockstep
