@@ -72,6 +72,13 @@ def slower_of_two(program, deck, folder, overrides, threads=None):
     return statistics.median(max(pair) for pair in zip(*map(step_times, folders)))
 
 
+def print_speedup(network, rows):
+    """rows: examples/s of one and of two, their ratio, the possible one, and the share of it, of every round."""
+    one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
+    spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
+    print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
+
+
 def scaling(build, folder):
     """`possible` is what two ranks that only waited for each other would reach."""
     print("| network, batch 128 a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio | possible | share of it |\n"
@@ -86,9 +93,7 @@ def scaling(build, folder):
             two = statistics.median(step_times(pathlib.Path(folder)))
             waiting = slower_of_two(program, deck, folder, every)
             rows.append((128e3 / one, 256e3 / two, 2 * one / two, 2 * one / waiting, waiting / two))
-        one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
-        spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
-        print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
+        print_speedup(network, rows)
 
 
 def threads(build, folder):
@@ -106,9 +111,7 @@ def threads(build, folder):
             waiting = slower_of_two(program, deck, folder, every + ["batch.global=64"], threads=1)
             one, two = times
             rows.append((128e3 / one, 128e3 / two, one / two, one / waiting, waiting / two))
-        one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
-        spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
-        print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
+        print_speedup(network, rows)
 
 
 def startup(build, folder):

@@ -19,7 +19,8 @@ class RandomNetwork {
     static const char* const image_layers[] = {"{conv2d: {filters: 3, kernel: 3, padding: same}}", "{batch_norm: {}}",
                                                "{dropout: {rate: 0.3}}", "{max_pool: {kernel: 3, stride: 1, padding: 1}}",
                                                "{avg_pool: {kernel: 3, stride: 1, padding: 1}}", "{relu: {}}",
-                                               "{batch_norm: {}}", "{batch_norm: {}}", "{layer_norm: {}}", "{gelu: {}}"};
+                                               "{batch_norm: {}}", "{batch_norm: {}}", "{batch_norm: {}}", "{layer_norm: {}}",
+                                               "{gelu: {}}"};
     stage(image_layers);
     add("{flatten: {}}", {last()});
     begin_ = names_.size() - 1;
@@ -151,7 +152,7 @@ TEST(MemoryReuse, RandomNetworksInChunks) {
     expect_same(layers, input, Purpose::training, n);
   }
   EXPECT_GE(cut, 30);
-  EXPECT_GE(again, 2);
+  EXPECT_GE(again, 3);
 }
 
 /// A residual sum is part of the norm behind it, and the norm adds to the sum's gradient, in chunks and without.
@@ -206,7 +207,7 @@ TEST(MemoryReuse, BlocksComputedAgain) {
     again += computed_again(RandomNetwork(seed).list(), {5, 4, 2}, 3, Checkpointing::blocks) > 0;
     expect_same_with_blocks(RandomNetwork(seed).list(), {5, 4, 2}, 3);
   }
-  EXPECT_GE(again, 20);
+  EXPECT_GT(again, 20);
   for (std::uint64_t seed = 0; seed < 20 && !testing::Test::HasFailure(); ++seed) expect_same_with_blocks(RandomNetwork(seed).list(), {15, 16, 2}, 130);
 }
 
