@@ -129,7 +129,8 @@ class OnednnConvolution final : public Convolution {
     static const OnednnGemm small_result;
     static const PortableGemm large_result;
     if (shape_.dtype != DType::f32 || shape_.groups != 1) return nullptr;
-    // Several threads of oneDNN's 1×1 kernels add their parts in no fixed order: two runs would differ.
+    // Several threads of oneDNN's 1×1 kernels add their parts in no fixed order, also with the attribute
+    // `deterministic` (3.7): two runs would differ.
     const bool point = shape_.kernel_h == 1 && shape_.kernel_w == 1;
     if (point && ExecSpace().concurrency() > 1) return convolution_from(large_result, shape_);
     if (!onednn_uses_avx2() || shape_.c < 32) return nullptr;
