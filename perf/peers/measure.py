@@ -34,7 +34,8 @@ def pytorch(options, network, mode, precision, seconds):
         command = [options.python, HERE / "pytorch.py", network, "--batch", NETWORKS[network][0], "--mode", mode, "--precision", precision, "--seconds", seconds]
         return json.loads(pinned(command).splitlines()[-1])
     except subprocess.CalledProcessError as error:
-        print(f"{network}, {mode}, {precision}: {(error.stderr.strip().splitlines() or [f"status {error.returncode}"])[-1]}", file=sys.stderr)
+        reason = (error.stderr.strip().splitlines() or [f"status {error.returncode}"])[-1]
+        print(f"{network}, {mode}, {precision}: {reason}", file=sys.stderr)
         return None
 
 
