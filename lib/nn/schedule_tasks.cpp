@@ -13,6 +13,13 @@ namespace {
 // today's servers) beside weights. The same on every machine, so that sums depend on the number of threads alone.
 constexpr double cache_bytes = 384 * 1024;
 
+// Of a chunk's inputs and outputs. Several threads wait for the slowest at the end of every task, so theirs are
+// longer: four times as much a thread, which its share of the level-3 cache still holds.
+double chunk_bytes() {
+  const int threads = ExecSpace().concurrency();
+  return threads == 1 ? cache_bytes : 4 * cache_bytes * threads;
+}
+
 class Scheduler {
  public:
   Scheduler(const Graph& graph, const std::vector<int>& owner, DType dtype, std::int64_t max_batch, Purpose purpose)
@@ -89,7 +96,7 @@ class Scheduler {
     for (const auto& shape : node.input_shapes) data += static_cast<double>(shape.count());
     data *= element_ * static_cast<double>(batch_);
     const double weights = weight_bytes(node);
-    return {data / (cache_bytes * ExecSpace().concurrency()), weights > 0 ? data / (4 * weights) : std::numeric_limits<double>::infinity()};
+    return {data / chunk_bytes(), weights > 0 ? data / (4 * weights) : std::numeric_limits<double>::infinity()};
   }
 
   /// Layers with weights run together unless one of them would lose much of its own cutting by that; all
