@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "commands.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <fmt/format.h>
+#include <Kokkos_Core.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -52,7 +52,8 @@ struct DeckArguments {
 Kokkos::ScopeGuard start_kokkos(const Communicator& comm) {
   comm.together([] {
     validate(Kokkos::num_devices() != 0, ExitStatus::internal,
-             "this program computes on {}, and there is none here (a login node?); run it in a job that has one", ExecSpace::name());
+             "this program computes on {}, and there is none here (a login node?); run it in a job that has one",
+             ExecSpace::name());
   });
   return Kokkos::ScopeGuard();
 }
@@ -86,7 +87,8 @@ void declare_check(CLI::App& app, Command& chosen) {
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   const auto ranks = std::make_shared<int>(0);
-  command->add_option("--ranks", *ranks, "ranks to plan for (default: those it runs on)")->check(CLI::Range(1, 10000000));
+  command->add_option("--ranks", *ranks, "ranks to plan for (default: those it runs on)")
+      ->check(CLI::Range(1, 10000000));
   command->callback([&chosen, deck, ranks] {
     chosen = [deck, ranks](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
@@ -119,30 +121,39 @@ void declare_import(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("import", "Make an HDF5 dataset of other files");
   command->require_subcommand(1);
 
-  CLI::App* idx = command->add_subcommand("idx", "Images and labels in IDX files (MNIST and its like), plain or gzipped");
+  CLI::App* idx = command->add_subcommand("idx",
+                                          "Images and labels in IDX files (MNIST and its like), plain or gzipped");
   const auto idx_options = std::make_shared<ImportIdxOptions>();
   idx->add_option("--images", idx_options->images, "IDX file of images")->required();
   idx->add_option("--labels", idx_options->labels, "IDX file of labels")->required();
-  idx->add_option("--validation", idx_options->validation, "the last N examples become the validation split")->check(CLI::NonNegativeNumber);
+  idx->add_option("--validation", idx_options->validation, "the last N examples become the validation split")
+      ->check(CLI::NonNegativeNumber);
   idx->add_option("--output", idx_options->output, "HDF5 file to make")->required();
   idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
   idx->callback([&chosen, idx_options] {
-    chosen = [idx_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_idx(*idx_options) + "\n"); }); };
+    chosen = [idx_options](const Communicator& comm) {
+      on_root(comm, [&] { print(comm, import_idx(*idx_options) + "\n"); });
+    };
   });
 
   CLI::App* text = command->add_subcommand("text", "Characters of a text file as tokens");
   const auto text_options = std::make_shared<ImportTextOptions>();
   text->add_option("--file", text_options->file, "text file (UTF-8)")->required();
-  text->add_option("--validation", text_options->validation, "this fraction, from the end, becomes the validation split")->check(CLI::Range(0.0, 1.0));
+  text->add_option("--validation", text_options->validation,
+                   "this fraction, from the end, becomes the validation split")
+      ->check(CLI::Range(0.0, 1.0));
   text->add_option("--output", text_options->output, "HDF5 file to make")->required();
   text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
   text->callback([&chosen, text_options] {
-    chosen = [text_options](const Communicator& comm) { on_root(comm, [&] { print(comm, import_text(*text_options) + "\n"); }); };
+    chosen = [text_options](const Communicator& comm) {
+      on_root(comm, [&] { print(comm, import_text(*text_options) + "\n"); });
+    };
   });
 }
 
 void declare_inspect(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("inspect", "What is in a dataset or checkpoint, and whether its checksums hold");
+  CLI::App* command = app.add_subcommand("inspect",
+                                         "What is in a dataset or checkpoint, and whether its checksums hold");
   const auto file = std::make_shared<std::string>();
   command->add_option("FILE", *file, "HDF5 file")->required();
   command->callback([&chosen, file] {
@@ -157,15 +168,18 @@ void declare_inspect(CLI::App& app, Command& chosen) {
 }
 
 void declare_bench(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("bench", "Measure this machine, and the share of its limits that each provider reaches");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure this machine, and the share of its limits that each provider reaches");
   command->require_subcommand(1);
-  static const std::map<std::string, DType> type_names{{"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
+  static const std::map<std::string, DType> type_names{
+      {"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
   struct Options {
     std::vector<DType> types{DType::f32, DType::bf16};
     std::int64_t batch = 128;
   };
   const auto options = std::make_shared<Options>();
-  const auto declare = [&](const char* name, const char* help, std::function<void(const Options&, const Print&)> measure) {
+  const auto declare = [&](const char* name, const char* help,
+                           std::function<void(const Options&, const Print&)> measure) {
     CLI::App* bench = command->add_subcommand(name, help);
     bench->callback([&chosen, options, measure] {
       chosen = [options, measure](const Communicator& comm) {
@@ -180,12 +194,20 @@ void declare_bench(CLI::App& app, Command& chosen) {
     });
     return bench;
   };
-  declare("peak", "Multiply-adds of one core and its memory", [](const Options&, const Print& print) { bench_peak(print); });
-  for (CLI::App* products : {declare("gemm", "Inner products of the presets", [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
-                             declare("conv", "Convolutions of the presets", [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })}) {
-    products->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
-        ->transform(CLI::CheckedTransformer(type_names))->option_text("TYPE ...");
-    products->add_option("--batch", options->batch, "examples of the small networks' products")->check(CLI::PositiveNumber)->capture_default_str();
+  declare("peak", "Multiply-adds of one core and its memory",
+          [](const Options&, const Print& print) { bench_peak(print); });
+  for (CLI::App* products :
+       {declare("gemm", "Inner products of the presets",
+                [](const Options&o, const Print&print) { bench_inner_products(o.types, o.batch, print); }),
+        declare("conv", "Convolutions of the presets",
+                [](const Options&o, const Print&print) { bench_convolutions(o.types, o.batch, print); })}) {
+    products
+        ->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
+        ->transform(CLI::CheckedTransformer(type_names))
+        ->option_text("TYPE ...");
+    products->add_option("--batch", options->batch, "examples of the small networks' products")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
   }
 }
 

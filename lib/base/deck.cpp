@@ -29,8 +29,7 @@ std::string child_path(const std::string& parent, const std::string& key) {
 
 void repath(DeckNode& node, const std::string& path) {
   node.path = path;
-  for (std::size_t i = 0; i < node.items.size(); ++i)
-    repath(node.items[i], child_path(path, std::to_string(i)));
+  for (std::size_t i = 0; i < node.items.size(); ++i) repath(node.items[i], child_path(path, std::to_string(i)));
   for (auto& entry : node.entries) repath(entry.value, child_path(path, entry.key));
 }
 
@@ -44,11 +43,15 @@ class Converter {
     node.path = path;
     node.position = position_of(from.Mark(), file_);
     if (depth > max_depth)
-      throw DeckError(node.position, "", fmt::format("nested more than {} levels deep (no deck "
-                      "needs that); check the indentation", max_depth));
+      throw DeckError(node.position, "",
+                      fmt::format("nested more than {} levels deep (no deck "
+                                  "needs that); check the indentation",
+                                  max_depth));
     if (++nodes_ > max_nodes)
-      throw DeckError(node.position, "", fmt::format("more than {} values, aliases counted as "
-                      "often as they are used; write a smaller deck", max_nodes));
+      throw DeckError(node.position, "",
+                      fmt::format("more than {} values, aliases counted as "
+                                  "often as they are used; write a smaller deck",
+                                  max_nodes));
     switch (from.Type()) {
       case YAML::NodeType::Scalar:
         node.kind = DeckNode::Kind::scalar;
@@ -64,8 +67,7 @@ class Converter {
         node.kind = DeckNode::Kind::mapping;
         for (const auto& pair : from) add_entry(node, pair.first, pair.second, depth);
         break;
-      default:
-        break;
+      default: break;
     }
     return node;
   }
@@ -79,8 +81,10 @@ class Converter {
     const auto same = std::find_if(node.entries.begin(), node.entries.end(),
                                    [&](const auto& entry) { return entry.key == name; });
     if (same != node.entries.end())
-      throw DeckError(where, path, fmt::format("repeated key (first given at line {}, column {}); "
-                      "keep one of them", same->position.line, same->position.column));
+      throw DeckError(where, path,
+                      fmt::format("repeated key (first given at line {}, column {}); "
+                                  "keep one of them",
+                                  same->position.line, same->position.column));
     node.entries.push_back({name, where, convert(value, path, depth + 1)});
   }
 
@@ -95,8 +99,7 @@ void refuse_indenting_tabs(const std::string& text, const std::string& file) {
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     const auto first = line.find_first_not_of(' ');
-    if (first != std::string::npos && line[first] == '\t' &&
-        line.find_first_not_of(" \t\r") != std::string::npos)
+    if (first != std::string::npos && line[first] == '\t' && line.find_first_not_of(" \t\r") != std::string::npos)
       throw DeckError({file, number, static_cast<int>(first) + 1}, "",
                       "a tab is used for indentation (YAML allows only spaces); replace it by spaces");
   }
@@ -108,11 +111,9 @@ DeckNode parse_text(const std::string& text, const std::string& file) {
     if (documents.size() > 1)
       throw DeckError(position_of(documents[1].Mark(), file), "",
                       "a second YAML document begins (a deck is one document); remove the '---'");
-    return documents.empty() ? DeckNode{.position = {file, 1, 1}}
-                             : Converter(file).convert(documents[0], "", 0);
+    return documents.empty() ? DeckNode{.position = {file, 1, 1}} : Converter(file).convert(documents[0], "", 0);
   } catch (const YAML::Exception& error) {
-    throw DeckError(position_of(error.mark, file), "",
-                    fmt::format("not valid YAML ({}); mend the syntax", error.msg));
+    throw DeckError(position_of(error.mark, file), "", fmt::format("not valid YAML ({}); mend the syntax", error.msg));
   }
 }
 
@@ -121,9 +122,9 @@ DeckNode* find_or_make(DeckNode& node, const std::string& key, const DeckPositio
     const bool number = !key.empty() && key.size() < 6 &&
                         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!number || std::stoul(key) >= node.items.size())
-      throw DeckError(where, child_path(node.path, key),
-                      fmt::format("no such list entry (the list has {}, counted from 0); use one of these",
-                                  node.items.size()));
+      throw DeckError(
+          where, child_path(node.path, key),
+          fmt::format("no such list entry (the list has {}, counted from 0); use one of these", node.items.size()));
     return &node.items[std::stoul(key)];
   }
   if (node.kind == DeckNode::Kind::scalar)
@@ -149,8 +150,9 @@ const DeckNode* DeckNode::find(std::string_view key) const {
 
 DeckError::DeckError(const DeckPosition& where, std::string_view path, std::string_view problem)
     : Error(ExitStatus::bad_deck,
-            fmt::format("{}{}{}{}", where.file.empty() ? "" : fmt::format("{}:{}:{}: ", where.file, where.line, where.column),
-                        path, path.empty() ? "" : ": ", problem)) {}
+            fmt::format("{}{}{}{}",
+                        where.file.empty() ? "" : fmt::format("{}:{}:{}: ", where.file, where.line, where.column), path,
+                        path.empty() ? "" : ": ", problem)) {}
 
 DeckError located(const DeckNode& deck, const KeyError& error) {
   const DeckNode* node = &deck;
@@ -167,7 +169,8 @@ namespace {
 
 void refuse_large(std::uintmax_t bytes, const std::string& file) {
   if (bytes > max_bytes)
-    throw DeckError({file, 1, 1}, "", fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
+    throw DeckError({file, 1, 1}, "",
+                    fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
 }
 
 }  // namespace
@@ -186,7 +189,8 @@ DeckNode parse_deck(const std::string& text, const std::string& file) {
   refuse_indenting_tabs(text, file);
   DeckNode deck = parse_text(text, file);
   if (deck.kind != DeckNode::Kind::mapping)
-    throw DeckError(deck.position, "", "a deck is a mapping of sections (run, data, model, …); "
+    throw DeckError(deck.position, "",
+                    "a deck is a mapping of sections (run, data, model, …); "
                     "see docs/user/deck_reference.md");
   return deck;
 }

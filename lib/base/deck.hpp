@@ -28,7 +28,7 @@ struct DeckNode {
   std::vector<DeckNode> items;  ///< sequence
   std::vector<Entry> entries;   ///< mapping, in the deck's order
   DeckPosition position;
-  std::string path;             ///< "batch.global"; empty for the deck itself
+  std::string path;  ///< "batch.global"; empty for the deck itself
 
   const DeckNode* find(std::string_view key) const;
 };

@@ -26,8 +26,7 @@ enum class ExitStatus : int {
 /// A failure that a user can understand: "where: problem (why); what to do".
 class Error : public std::runtime_error {
  public:
-  Error(ExitStatus status, const std::string& message)
-      : std::runtime_error(message), status_(status) {}
+  Error(ExitStatus status, const std::string& message) : std::runtime_error(message), status_(status) {}
 
   ExitStatus status() const { return status_; }
 

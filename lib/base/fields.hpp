@@ -78,12 +78,11 @@ class Fields {
   virtual void integer(std::string_view key, std::optional<std::int64_t>& value, Range range,
                        std::string_view help) = 0;
   /// A whole number, or one word in its place (no value).
-  virtual void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word,
-                          Range range, std::string_view help) = 0;
+  virtual void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+                          std::string_view help) = 0;
   virtual void number(std::string_view key, double& value, Range range, std::string_view help,
                       Presence presence = Presence::optional) = 0;
-  virtual void numbers(std::string_view key, std::vector<double>& values, Range range,
-                       std::string_view help) = 0;
+  virtual void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view help) = 0;
   virtual void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
                         std::string_view help) = 0;
   virtual void text(std::string_view key, std::string& value, std::string_view help,
@@ -91,25 +90,24 @@ class Fields {
   /// One of several words; `index` counts in `names`. See the enum overload below.
   virtual void choice(std::string_view key, int& index, std::span<const std::string_view> names,
                       std::string_view help) = 0;
-  virtual void section(std::string_view key, const std::function<void(Fields&)>& describe,
-                       std::string_view help, Presence presence = Presence::optional) = 0;
+  virtual void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view help,
+                       Presence presence = Presence::optional) = 0;
   /// A section whose absence means something; `present` is false on entry.
-  virtual void optional_section(std::string_view key, bool& present,
-                                const std::function<void(Fields&)>& describe, std::string_view help) = 0;
+  virtual void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
+                                std::string_view help) = 0;
   /// `key` names one of `alternatives`, whose own keys stand beside it. `name` holds the default
   /// (empty: none is chosen unless the deck does), `config` receives what was chosen.
   virtual void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
                       std::span<const Alternative> alternatives, std::string_view help) = 0;
-  virtual void list_of(std::string_view key, std::vector<ListItem>& items,
-                       std::span<const Alternative> alternatives, std::string_view help) = 0;
+  virtual void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
+                       std::string_view help) = 0;
 
   /// A rule between keys. Only reading enforces it: throws a DeckError at `key` of this mapping.
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
   template <class Enum>
-    requires std::is_enum_v<Enum>
-  void choice(std::string_view key, Enum& value, std::span<const std::string_view> names,
-              std::string_view help) {
+  requires std::is_enum_v<Enum>
+  void choice(std::string_view key, Enum& value, std::span<const std::string_view> names, std::string_view help) {
     int index = static_cast<int>(value);
     choice(key, index, names, help);
     value = static_cast<Enum>(index);

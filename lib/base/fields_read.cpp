@@ -44,20 +44,17 @@ class Reader final : public Fields {
 
   void boolean(std::string_view key, bool& value, std::string_view) override {
     if (const DeckNode* node = take(key)) {
-      if (node->kind != DeckNode::Kind::scalar || node->quoted ||
-          (node->text != "true" && node->text != "false"))
+      if (node->kind != DeckNode::Kind::scalar || node->quoted || (node->text != "true" && node->text != "false"))
         wrong_type(*node, "true or false");
       value = node->text == "true";
     }
   }
 
-  void integer(std::string_view key, std::int64_t& value, Range range, std::string_view,
-               Presence presence) override {
+  void integer(std::string_view key, std::int64_t& value, Range range, std::string_view, Presence presence) override {
     if (const DeckNode* node = take(key, presence)) value = to_integer(*node, range);
   }
 
-  void integer(std::string_view key, std::optional<std::int64_t>& value, Range range,
-               std::string_view) override {
+  void integer(std::string_view key, std::optional<std::int64_t>& value, Range range, std::string_view) override {
     if (const DeckNode* node = take(key)) value = to_integer(*node, range);
   }
 
@@ -76,8 +73,7 @@ class Reader final : public Fields {
     value = number;
   }
 
-  void number(std::string_view key, double& value, Range range, std::string_view,
-              Presence presence) override {
+  void number(std::string_view key, double& value, Range range, std::string_view, Presence presence) override {
     if (const DeckNode* node = take(key, presence)) value = to_number(*node, range);
   }
 
@@ -89,8 +85,7 @@ class Reader final : public Fields {
     }
   }
 
-  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
-                std::string_view) override {
+  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view) override {
     if (const DeckNode* node = take(key)) {
       if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list of whole numbers, as [28, 28, 1]");
       values.clear();
@@ -105,8 +100,7 @@ class Reader final : public Fields {
     }
   }
 
-  void choice(std::string_view key, int& index, std::span<const std::string_view> names,
-              std::string_view) override {
+  void choice(std::string_view key, int& index, std::span<const std::string_view> names, std::string_view) override {
     const DeckNode* node = take(key);
     if (!node) return;
     if (node->kind != DeckNode::Kind::scalar) wrong_type(*node, one_of_words(names));
@@ -193,8 +187,7 @@ class Reader final : public Fields {
                       near.empty() ? "is missing (it has no default); give it"
                                    : fmt::format("is missing (it has no default); is '{}' meant to be it?", near));
     }
-    if (node)
-      throw DeckError(node->position, node->path, "has no value; give one, or remove the key for its default");
+    if (node) throw DeckError(node->position, node->path, "has no value; give one, or remove the key for its default");
     return nullptr;
   }
 
@@ -215,8 +208,7 @@ class Reader final : public Fields {
 
   static double to_number(const DeckNode& node, Range range) {
     double value = 0;
-    if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value) ||
-        !std::isfinite(value))
+    if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value) || !std::isfinite(value))
       wrong_type(node, "a finite number");
     require_range(node, value, range);
     return value;
@@ -226,8 +218,9 @@ class Reader final : public Fields {
     const bool low = range.above_min ? value <= range.min : value < range.min;
     const bool high = range.below_max ? value >= range.max : value > range.max;
     if (low || high)
-      throw DeckError(node.position, node.path, fmt::format("{} is out of range ({} is allowed); give a value in it",
-                                                            node.text, range_text(range)));
+      throw DeckError(
+          node.position, node.path,
+          fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
   }
 
   static std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
@@ -237,11 +230,11 @@ class Reader final : public Fields {
   }
 
   [[noreturn]] static void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
-    throw DeckError(node.position, node.path,
-                    fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
-                                nearest(node.text, words).empty()
-                                    ? "use one of these"
-                                    : fmt::format("did you mean '{}'?", nearest(node.text, words))));
+    throw DeckError(
+        node.position, node.path,
+        fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
+                    nearest(node.text, words).empty() ? "use one of these"
+                                                      : fmt::format("did you mean '{}'?", nearest(node.text, words))));
   }
 
   static std::vector<std::string> names_of(std::span<const Alternative> alternatives) {
@@ -271,8 +264,9 @@ class Reader final : public Fields {
           item.from = read_names(entry.value);
         } else if (find(alternatives, entry.key)) {
           if (options)
-            throw DeckError(entry.position, entry.value.path,
-                            fmt::format("a second type in one entry (it is already '{}'); begin a new '- ' entry", item.type));
+            throw DeckError(
+                entry.position, entry.value.path,
+                fmt::format("a second type in one entry (it is already '{}'); begin a new '- ' entry", item.type));
           item.type = entry.key;
           options = &entry.value;
         } else {

@@ -16,7 +16,8 @@ class ReferenceWriter final : public Fields {
   }
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view help,
                Presence presence) override {
-    row(key, limited("whole number", range), presence == Presence::required ? "**required**" : std::to_string(value), help);
+    row(key, limited("whole number", range), presence == Presence::required ? "**required**" : std::to_string(value),
+        help);
   }
   void integer(std::string_view key, std::optional<std::int64_t>&, Range range, std::string_view help) override {
     row(key, limited("whole number", range), "–", help);
@@ -26,15 +27,14 @@ class ReferenceWriter final : public Fields {
     row(key, fmt::format("{} or `{}`", limited("whole number", range), word),
         value ? std::to_string(*value) : std::string(word), help);
   }
-  void number(std::string_view key, double& value, Range range, std::string_view help,
-              Presence presence) override {
-    row(key, limited("number", range), presence == Presence::required ? "**required**" : fmt::format("{}", value), help);
+  void number(std::string_view key, double& value, Range range, std::string_view help, Presence presence) override {
+    row(key, limited("number", range), presence == Presence::required ? "**required**" : fmt::format("{}", value),
+        help);
   }
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view help) override {
     row(key, "list of numbers, each " + range_text(range), fmt::format("[{}]", fmt::join(values, ", ")), help);
   }
-  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
-                std::string_view help) override {
+  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view help) override {
     row(key, "list of whole numbers, each " + range_text(range), fmt::format("[{}]", fmt::join(values, ", ")), help);
   }
   void text(std::string_view key, std::string& value, std::string_view help, Presence presence) override {
@@ -78,7 +78,9 @@ class ReferenceWriter final : public Fields {
 
   std::string page() const {
     std::string text;
-    if (!title_.empty()) text += fmt::format("{} {}\n\n{}\n\n", std::string(static_cast<std::size_t>(level_), '#'), title_, sentence(intro_));
+    if (!title_.empty())
+      text += fmt::format("{} {}\n\n{}\n\n", std::string(static_cast<std::size_t>(level_), '#'), title_,
+                          sentence(intro_));
     if (!rows_.empty()) text += "| key | value | default | meaning |\n|---|---|---|---|\n" + rows_ + "\n";
     return text + nested_;
   }

@@ -31,8 +31,7 @@ class SchemaWriter final : public Fields {
     schema["default"] = value ? Json(*value) : Json(word);
     add(key, schema, help);
   }
-  void number(std::string_view key, double& value, Range range, std::string_view help,
-              Presence presence) override {
+  void number(std::string_view key, double& value, Range range, std::string_view help, Presence presence) override {
     Json schema = limited("number", range);
     if (presence == Presence::optional) schema["default"] = value;
     add(key, schema, help, presence);
@@ -40,8 +39,7 @@ class SchemaWriter final : public Fields {
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view help) override {
     add(key, {{"type", "array"}, {"items", limited("number", range)}, {"default", values}}, help);
   }
-  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
-                std::string_view help) override {
+  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view help) override {
     add(key, {{"type", "array"}, {"items", limited("integer", range)}, {"default", values}}, help);
   }
   void text(std::string_view key, std::string& value, std::string_view help, Presence presence) override {

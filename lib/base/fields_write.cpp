@@ -13,9 +13,7 @@ class Writer final : public Fields {
  public:
   explicit Writer(YAML::Emitter& out) : out_(out) {}
 
-  void boolean(std::string_view key, bool& value, std::string_view) override {
-    pair(key, value ? "true" : "false");
-  }
+  void boolean(std::string_view key, bool& value, std::string_view) override { pair(key, value ? "true" : "false"); }
   void integer(std::string_view key, std::int64_t& value, Range, std::string_view, Presence) override {
     pair(key, std::to_string(value));
   }
@@ -39,8 +37,7 @@ class Writer final : public Fields {
     if (value.empty()) return;
     out_ << YAML::Key << std::string(key) << YAML::Value << YAML::DoubleQuoted << value;
   }
-  void choice(std::string_view key, int& index, std::span<const std::string_view> names,
-              std::string_view) override {
+  void choice(std::string_view key, int& index, std::span<const std::string_view> names, std::string_view) override {
     pair(key, names[static_cast<std::size_t>(index)]);
   }
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
@@ -52,8 +49,8 @@ class Writer final : public Fields {
                         std::string_view help) override {
     if (present) section(key, describe, help, Presence::optional);
   }
-  void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
-              std::span<const Alternative>, std::string_view) override {
+  void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config, std::span<const Alternative>,
+              std::string_view) override {
     if (name.empty()) return;
     pair(key, name);
     config->describe(*this);

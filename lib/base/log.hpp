@@ -10,9 +10,9 @@ namespace lockstep {
 
 /// Terminal output. Only the rank that `enable_log` named speaks (rank 0), but errors always do.
 void enable_log(bool enabled);
-void log_line(std::string_view line);      ///< standard output
-void warn_line(std::string_view line);     ///< standard error, "warning: …"
-void error_line(std::string_view line);    ///< standard error, "error: …", whatever enable_log said
+void log_line(std::string_view line);    ///< standard output
+void warn_line(std::string_view line);   ///< standard error, "warning: …"
+void error_line(std::string_view line);  ///< standard error, "error: …", whatever enable_log said
 
 template <class... Args>
 void log(fmt::format_string<Args...> format, Args&&... args) {

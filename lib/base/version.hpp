@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-std::string_view version();    ///< "0.1.0"
-std::string_view git_hash();   ///< of the tree at configure time; "-dirty" when changed, "unknown" without git
-std::string_view compiler();   ///< "GNU 14.2.0"
+std::string_view version();   ///< "0.1.0"
+std::string_view git_hash();  ///< of the tree at configure time; "-dirty" when changed, "unknown" without git
+std::string_view compiler();  ///< "GNU 14.2.0"
 std::string_view build_type();
 
 }  // namespace lockstep

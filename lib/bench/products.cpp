@@ -43,7 +43,8 @@ double best_of(const std::function<void()>& call) {
 double peak_of(DType dtype) {
   static std::map<DType, double> peaks;
   const DType master = master_dtype(dtype);
-  if (!peaks.count(master)) peaks[master] = multiply_add_peak(master) * (kernels_run_on_host ? ExecSpace().concurrency() : 1);
+  if (!peaks.count(master))
+    peaks[master] = multiply_add_peak(master) * (kernels_run_on_host ? ExecSpace().concurrency() : 1);
   return peaks[master];
 }
 
@@ -60,22 +61,24 @@ void measure(const std::string& name, DType dtype, const Provider& provider, Pro
   const ExecSpace space;
   const DType master = master_dtype(dtype);
   const OwnedTensor x = sample(dtype, x_shape), weight = sample(dtype, weight_shape), y = sample(dtype, y_shape);
-  const OwnedTensor bias = sample(master, {y_shape[-1]}), dx = sample(dtype, x_shape), dweight = sample(master, weight_shape);
+  const OwnedTensor bias = sample(master, {y_shape[-1]}), dx = sample(dtype, x_shape),
+                    dweight = sample(master, weight_shape);
   const Buffer scratch("lockstep::bench::workspace", std::max<std::size_t>(8, product->workspace_bytes()));
   const Tensor workspace = scratch.tensor(0, DType::u8, {static_cast<std::int64_t>(scratch.size())});
   const auto row = [&](const char* direction, const std::function<void()>& call) {
     const double seconds = best_of(call);
-    print(fmt::format("| {} | {} | {} | {} | {:.3f} | {:.1f} | {:.0f} % |", name, name_of(dtype), provider.name(), direction,
-                      seconds * 1e3, flops / seconds / 1e9, 100 * flops / seconds / peak_of(dtype)));
+    print(fmt::format("| {} | {} | {} | {} | {:.3f} | {:.1f} | {:.0f} % |", name, name_of(dtype), provider.name(),
+                      direction, seconds * 1e3, flops / seconds / 1e9, 100 * flops / seconds / peak_of(dtype)));
   };
   product->set_weight(weight.get());
   row("forward", [&] { product->forward(space, x.get(), bias.get(), y.get(), workspace); });
   row("backward data", [&] { product->backward_data(space, y.get(), dx.get(), workspace); });
-  row("backward weight", [&] { product->backward_weight(space, x.get(), y.get(), dweight.get(), Store::replace, workspace); });
+  row("backward weight",
+      [&] { product->backward_weight(space, x.get(), y.get(), dweight.get(), Store::replace, workspace); });
 }
 
-ConvolutionShape convolution(std::int64_t n, std::int64_t edge, std::int64_t c, std::int64_t filters, std::int64_t kernel,
-                             std::int64_t stride, DType dtype) {
+ConvolutionShape convolution(std::int64_t n, std::int64_t edge, std::int64_t c, std::int64_t filters,
+                             std::int64_t kernel, std::int64_t stride, DType dtype) {
   ConvolutionShape s;
   s.n = n, s.h = s.w = edge, s.c = c, s.filters = filters, s.kernel_h = s.kernel_w = kernel, s.stride = stride;
   s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = kernel / 2;
@@ -88,20 +91,28 @@ ConvolutionShape convolution(std::int64_t n, std::int64_t edge, std::int64_t c, 
 void bench_peak(const Print& print) {
   print(fmt::format("f32 {:.1f} GFLOP/s a core, multiply-adds on registers", multiply_add_peak(DType::f32) * 1e-9));
   print(fmt::format("f64 {:.1f} GFLOP/s a core", multiply_add_peak(DType::f64) * 1e-9));
-  const OwnedTensor a("lockstep::bench::copy", DType::u8, {256 << 20}), b("lockstep::bench::copy", DType::u8, {256 << 20});
+  const OwnedTensor a("lockstep::bench::copy", DType::u8, {256 << 20}),
+      b("lockstep::bench::copy", DType::u8, {256 << 20});
   const double seconds = best_of([&] { copy(ExecSpace(), a.get(), b.get()); });
-  print(fmt::format("memory {:.1f} GB/s, read and written by a copy", 2.0 * static_cast<double>(a.get().bytes()) / seconds * 1e-9));
+  print(fmt::format("memory {:.1f} GB/s, read and written by a copy",
+                    2.0 * static_cast<double>(a.get().bytes()) / seconds * 1e-9));
 }
 
 void bench_inner_products(const std::vector<DType>& types, std::int64_t batch, const Print& print) {
   print_header(print);
   for (const DType dtype : types)
-    for (const auto& [rows, in, out] : {std::array<std::int64_t, 3>{batch, 784, 1024}, {batch, 1024, 1024}, {batch, 3136, 1024}, {batch, 1024, 10},
-                                        {1024, 1024, 1024}, {1024, 256, 1024}, {1024, 1024, 256}, {1024, 256, 4096}})
+    for (const auto& [rows, in, out] : {std::array<std::int64_t, 3>{batch, 784, 1024},
+                                        {batch, 1024, 1024},
+                                        {batch, 3136, 1024},
+                                        {batch, 1024, 10},
+                                        {1024, 1024, 1024},
+                                        {1024, 256, 1024},
+                                        {1024, 1024, 256},
+                                        {1024, 256, 4096}})
       for (const Provider* provider : providers()) {
         const InnerProductShape shape{rows, in, out, dtype, true, Activation::relu};
-        measure(fmt::format("{} × {}→{}", rows, in, out), dtype, *provider, provider->inner_product(shape).get(), {rows, in}, {out, in}, {rows, out},
-                shape.flops(), print);
+        measure(fmt::format("{} × {}→{}", rows, in, out), dtype, *provider, provider->inner_product(shape).get(),
+                {rows, in}, {out, in}, {rows, out}, shape.flops(), print);
       }
 }
 
@@ -109,14 +120,17 @@ void bench_convolutions(const std::vector<DType>& types, std::int64_t batch, con
   print_header(print);
   for (const DType dtype : types)
     for (const ConvolutionShape& s :
-         {convolution(batch, 28, 1, 32, 5, 1, dtype), convolution(batch, 14, 32, 64, 5, 1, dtype), convolution(batch, 32, 16, 16, 3, 1, dtype),
-          convolution(batch, 16, 32, 32, 3, 1, dtype), convolution(batch, 8, 64, 64, 3, 1, dtype), convolution(batch, 32, 16, 32, 3, 2, dtype),
-          convolution(8, 56, 64, 64, 3, 1, dtype), convolution(8, 56, 64, 256, 1, 1, dtype), convolution(8, 14, 1024, 256, 1, 1, dtype),
-          convolution(8, 224, 3, 64, 7, 2, dtype)})
+         {convolution(batch, 28, 1, 32, 5, 1, dtype), convolution(batch, 14, 32, 64, 5, 1, dtype),
+          convolution(batch, 32, 16, 16, 3, 1, dtype), convolution(batch, 16, 32, 32, 3, 1, dtype),
+          convolution(batch, 8, 64, 64, 3, 1, dtype), convolution(batch, 32, 16, 32, 3, 2, dtype),
+          convolution(8, 56, 64, 64, 3, 1, dtype), convolution(8, 56, 64, 256, 1, 1, dtype),
+          convolution(8, 14, 1024, 256, 1, 1, dtype), convolution(8, 224, 3, 64, 7, 2, dtype)})
       for (const Provider* provider : providers())
-        measure(fmt::format("{} × {}→{} at {}², {}×{}{}", s.n, s.c, s.filters, s.h, s.kernel_h, s.kernel_w, s.stride > 1 ? fmt::format(" / {}", s.stride) : ""),
-                dtype, *provider, provider->convolution(s).get(), {s.n, s.h, s.w, s.c}, {s.filters, s.c / s.groups, s.kernel_h, s.kernel_w},
-                {s.n, s.out_h(), s.out_w(), s.filters}, s.flops(), print);
+        measure(fmt::format("{} × {}→{} at {}², {}×{}{}", s.n, s.c, s.filters, s.h, s.kernel_h, s.kernel_w,
+                            s.stride > 1 ? fmt::format(" / {}", s.stride) : ""),
+                dtype, *provider, provider->convolution(s).get(), {s.n, s.h, s.w, s.c},
+                {s.filters, s.c / s.groups, s.kernel_h, s.kernel_w}, {s.n, s.out_h(), s.out_w(), s.filters}, s.flops(),
+                print);
 }
 
 }  // namespace lockstep

@@ -89,9 +89,8 @@ void Communicator::broadcast(std::string& text) const {
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
-    in_pieces(tensor, data, max_count, [&](std::byte* piece, int count) {
-      MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, MPI_COMM_WORLD);
-    });
+    in_pieces(tensor, data, max_count,
+              [&](std::byte* piece, int count) { MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, MPI_COMM_WORLD); });
   });
 }
 
@@ -122,7 +121,8 @@ void Communicator::together(const std::function<void()>& work) const {
   } catch (const std::bad_alloc&) {
     failure = Error(ExitStatus::internal, out_of_memory);
   } catch (const std::exception& error) {
-    failure = Error(ExitStatus::internal, fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
+    failure = Error(ExitStatus::internal,
+                    fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
   }
   std::int64_t first = failure ? rank_ : size_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);

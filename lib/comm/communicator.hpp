@@ -46,7 +46,8 @@ class Communicator {
   std::int64_t max(std::int64_t value) const;
 
   /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
-  /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left waiting.
+  /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left
+  /// waiting.
   void together(const std::function<void()>& work) const;
 
   /// Ends all ranks with this status, from any one of them. Does not return.

@@ -10,9 +10,12 @@ namespace lockstep {
 void ParallelConfig::describe(Fields& fields) {
   static constexpr std::string_view algorithms[] = {"auto", "mpi"};
   static constexpr std::string_view overlaps[] = {"auto", "none"};
-  fields.number("bucket_mb", bucket_mb, {0.001, 4096}, "gradients are summed over ranks in pieces of this many megabytes");
-  fields.choice("all_reduce", all_reduce, algorithms, "algorithm of the sum; mpi is the MPI library's own, the only one so far");
-  fields.choice("overlap", overlap, overlaps, "whether sums run beside the backward pass; none, the only way so far, reduces as buckets fill");
+  fields.number("bucket_mb", bucket_mb, {0.001, 4096},
+                "gradients are summed over ranks in pieces of this many megabytes");
+  fields.choice("all_reduce", all_reduce, algorithms,
+                "algorithm of the sum; mpi is the MPI library's own, the only one so far");
+  fields.choice("overlap", overlap, overlaps,
+                "whether sums run beside the backward pass; none, the only way so far, reduces as buckets fill");
 }
 
 GradientReducer::GradientReducer(const Communicator& comm, const ParallelConfig& config, const Tensor& gradients)
@@ -35,7 +38,8 @@ void GradientReducer::reduce_to(const ExecSpace& space, std::int64_t end) {
   const Timer timer;
   while (reduced_ < end) {
     const std::int64_t count = std::min(bucket_, end - reduced_);
-    std::byte* first = static_cast<std::byte*>(gradients_.data) + static_cast<std::size_t>(reduced_) * size_of(gradients_.dtype);
+    std::byte* first = static_cast<std::byte*>(gradients_.data) +
+                       static_cast<std::size_t>(reduced_) * size_of(gradients_.dtype);
     comm_.sum(space, {first, gradients_.dtype, {count}});
     reduced_ += count;
   }

@@ -38,7 +38,8 @@ struct half {
     const std::uint32_t magnitude = x & 0x7FFFFFFFu;
     const std::uint32_t special = magnitude > 0x7F800000u ? 0x7E00u : 0x7C00u;
     // Below 2^-14 an addition of 0.5 leaves the rounded fraction in the lowest bits.
-    const std::uint32_t small = Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude) + 0.5f) - 0x3F000000u;
+    const std::uint32_t small = Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude) + 0.5f) -
+                                0x3F000000u;
     const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
     const std::uint32_t finite = magnitude < (113u << 23) ? small : normal;
     bits = static_cast<std::uint16_t>((magnitude >= (143u << 23) ? special : finite) | ((x >> 16) & 0x8000u));
@@ -47,7 +48,8 @@ struct half {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7FFFu) << 13;
     // A product by 2^112 moves the exponent, and makes normal numbers of subnormal ones.
     const float finite = Kokkos::bit_cast<float>(magnitude) * Kokkos::bit_cast<float>((254u - 15u) << 23);
-    // Only whole numbers are chosen between: a product that runs in one case alone would keep loops from becoming vectors.
+    // Only whole numbers are chosen between: a product that runs in one case alone would keep loops from becoming
+    // vectors.
     const std::uint32_t special = magnitude >= (0x7C00u << 13) ? 0x7F800000u : 0u;
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     return Kokkos::bit_cast<float>(Kokkos::bit_cast<std::uint32_t>(finite) | special | sign);

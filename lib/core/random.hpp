@@ -56,7 +56,8 @@ class RandomStream {
       return static_cast<double>(mantissa + 1) * (1.0 / 9007199254740992.0);
     };
     constexpr double two_pi = 6.283185307179586477;
-    return Kokkos::sqrt(-2.0 * Kokkos::log(in_unit(b.word[0], b.word[1]))) * Kokkos::cos(two_pi * in_unit(b.word[2], b.word[3]));
+    return Kokkos::sqrt(-2.0 * Kokkos::log(in_unit(b.word[0], b.word[1]))) *
+           Kokkos::cos(two_pi * in_unit(b.word[2], b.word[3]));
   }
 
   /// A whole number in [0, n), n > 0. Its bias is below n / 2^64.

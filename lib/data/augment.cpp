@@ -9,7 +9,8 @@ namespace lockstep {
 
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {
   validate_key(!augment.does_something() || format.input_shape.rank() == 3, "data.augment",
-               "the inputs are {}{}, no images (H×W×C); remove it", to_string(format.input_shape), format.has_tokens() ? " tokens" : "");
+               "the inputs are {}{}, no images (H×W×C); remove it", to_string(format.input_shape),
+               format.has_tokens() ? " tokens" : "");
 }
 
 Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed)

@@ -24,12 +24,12 @@ struct NormalizeConfig : Config {
 
 /// data: what is learned from.
 struct DataConfig : Config {
-  std::string file;                   ///< empty: synthetic
+  std::string file;                             ///< empty: synthetic
   std::optional<std::int64_t> sequence_length;  ///< of files with tokens
   std::string synthetic_kind;
   std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file
   bool has_normalize = false;
-  NormalizeConfig normalize;          ///< empty unless has_normalize
+  NormalizeConfig normalize;  ///< empty unless has_normalize
   bool shuffle = true;
   AugmentConfig augment;
   bool drop_last = false;

@@ -42,12 +42,12 @@ class DataLoader {
   bool fill_slot(HostBatch& batch);
 
   const Dataset& dataset_;
-  Sampler sampler_;      // of the thread, like the augmenter
+  Sampler sampler_;  // of the thread, like the augmenter
   Augmenter augmenter_;
   std::int64_t max_batch_;
   std::vector<HostBatch> ring_;
 
-  std::mutex mutex_;     // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::uint64_t filled_ = 0;    ///< batches made so far; batch b is in slot b % ring size
   std::uint64_t returned_ = 0;  ///< batches that the step is done with

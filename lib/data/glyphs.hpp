@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-inline constexpr int glyph_size = 28;   ///< pixels on each side
+inline constexpr int glyph_size = 28;  ///< pixels on each side
 inline constexpr int glyph_classes = 10;
 
 /// Draws a digit as a hand might: its strokes under a random affine map (rotation, shear, scale,

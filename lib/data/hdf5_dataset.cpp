@@ -48,7 +48,8 @@ void check_inputs(const StoredArray& inputs, const std::string& where) {
   require(dtype == DType::u8 || dtype == DType::f32, where, "holds {} (u8 or f32 is expected); store it as f32",
           to_string(inputs.type));
   const auto rank = inputs.extents.size();
-  require(rank != 3, where, "has the shape {} (images have four dimensions); store it as N×H×W×C, C = 1 for grey images",
+  require(rank != 3, where,
+          "has the shape {} (images have four dimensions); store it as N×H×W×C, C = 1 for grey images",
           extents_text(inputs.extents));
   require(rank == 2 || rank == 4, where, "has the shape {} (N×features or N×H×W×C is expected); reshape it",
           extents_text(inputs.extents));
@@ -103,8 +104,8 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
   const std::string description = file->name() + ":" + group;
   const bool has_inputs = file->has(inputs_name), has_targets = file->has(targets_name);
   if (!has_inputs && !has_targets) return nullptr;
-  require(has_inputs && has_targets, file->name(), "has {} but no {}; give both", has_inputs ? inputs_name : targets_name,
-          has_inputs ? targets_name : inputs_name);
+  require(has_inputs && has_targets, file->name(), "has {} but no {}; give both",
+          has_inputs ? inputs_name : targets_name, has_inputs ? targets_name : inputs_name);
 
   const StoredArray inputs = file->info(inputs_name), targets = file->info(targets_name);
   check_inputs(inputs, description + "/inputs");

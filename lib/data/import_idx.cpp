@@ -32,7 +32,8 @@ class UnpackedFile {
     std::error_code code;
     const auto status = std::filesystem::status(name, code);
     validate(std::filesystem::exists(status), ExitStatus::missing_file, "{}: no such file; check the path", name);
-    validate(!std::filesystem::is_directory(status), ExitStatus::bad_data, "{}: is a folder; name the file in it", name);
+    validate(!std::filesystem::is_directory(status), ExitStatus::bad_data, "{}: is a folder; name the file in it",
+             name);
     errno = 0;
     file_.reset(gzopen(name.c_str(), "rb"));
     validate(file_ != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", name, std::strerror(errno));
@@ -44,8 +45,8 @@ class UnpackedFile {
     const int got = gzread(file_.get(), to, static_cast<unsigned>(bytes));
     int status = Z_OK;
     const char* why = gzerror(file_.get(), &status);
-    validate(status != Z_BUF_ERROR, ExitStatus::bad_data, "{}: is truncated (the gzip data end too early); copy it again",
-             name_);
+    validate(status != Z_BUF_ERROR, ExitStatus::bad_data,
+             "{}: is truncated (the gzip data end too early); copy it again", name_);
     validate(got >= 0 && (status == Z_OK || status == Z_STREAM_END), ExitStatus::bad_data,
              "{}: cannot be unpacked ({}); copy it again", name_, why);
     return static_cast<std::size_t>(got);
@@ -68,16 +69,17 @@ std::uint32_t read_number(UnpackedFile& file) {
 /// The values, in pieces: a header that promises more than there is must not make us allocate it.
 std::vector<std::uint8_t> read_values(UnpackedFile& file, double promised) {
   constexpr std::size_t piece = std::size_t{16} << 20;
-  validate(promised <= 1e12, ExitStatus::bad_data, "{}: its header promises {:g} bytes (more than any file has); copy it again",
-           file.name(), promised);
+  validate(promised <= 1e12, ExitStatus::bad_data,
+           "{}: its header promises {:g} bytes (more than any file has); copy it again", file.name(), promised);
   const auto wanted = static_cast<std::size_t>(promised);
   std::vector<std::uint8_t> values;
   while (values.size() < wanted) {
     const std::size_t begin = values.size(), size = std::min(piece, wanted - begin);
     values.resize(begin + size);
     const std::size_t got = file.read(values.data() + begin, size);
-    validate(got == size, ExitStatus::bad_data, "{}: is truncated ({} bytes of values, its header promises {}); copy it again",
-             file.name(), begin + got, wanted);
+    validate(got == size, ExitStatus::bad_data,
+             "{}: is truncated ({} bytes of values, its header promises {}); copy it again", file.name(), begin + got,
+             wanted);
   }
   std::uint8_t extra = 0;
   validate(file.read(&extra, 1) == 0, ExitStatus::bad_data,
@@ -85,7 +87,8 @@ std::vector<std::uint8_t> read_values(UnpackedFile& file, double promised) {
   return values;
 }
 
-IdxArray read_idx(const std::string& name, std::uint32_t least_rank, std::uint32_t most_rank, const std::string& wanted) {
+IdxArray read_idx(const std::string& name, std::uint32_t least_rank, std::uint32_t most_rank,
+                  const std::string& wanted) {
   UnpackedFile file(name);
   const std::uint32_t magic = read_number(file);
   const std::uint32_t rank = magic & 0xFFu;
@@ -109,7 +112,8 @@ void write_split(Hdf5File& file, const std::string& group, const IdxArray& image
   extents[0] = count;
   if (extents.size() == 3) extents.push_back(1);
   const std::size_t image_bytes = images.values.size() / static_cast<std::size_t>(images.examples());
-  write_checked(file, group + "/inputs", u8, extents, images.values.data() + static_cast<std::size_t>(first) * image_bytes);
+  write_checked(file, group + "/inputs", u8, extents,
+                images.values.data() + static_cast<std::size_t>(first) * image_bytes);
   write_checked(file, group + "/targets", u8, {count}, labels.values.data() + first);
 }
 
@@ -126,8 +130,8 @@ std::string import_idx(const ImportIdxOptions& options) {
   validate(!images.values.empty(), ExitStatus::bad_data, "{}: has no images ({}); give a file that has some",
            options.images, extents_text(images.extents));
   validate(options.validation >= 0 && options.validation < examples, ExitStatus::bad_usage,
-           "--validation {}: leaves nothing to train on (there are {} examples); give 0 to {}", options.validation, examples,
-           examples - 1);
+           "--validation {}: leaves nothing to train on (there are {} examples); give 0 to {}", options.validation,
+           examples, examples - 1);
 
   const std::int64_t train = examples - options.validation;
   write_output(options.output, [&](Hdf5File& file) {

@@ -33,12 +33,9 @@ void write_tokens_as(Hdf5File& file, const std::string& name, const StoredType& 
 
 void write_tokens(Hdf5File& file, const std::string& name, std::size_t vocabulary,
                   const std::vector<std::uint32_t>& tokens, std::size_t first, std::size_t count) {
-  if (vocabulary <= 256)
-    write_tokens_as<std::uint8_t>(file, name, StoredType::of(DType::u8), tokens, first, count);
-  else if (vocabulary <= 65536)
-    write_tokens_as<std::uint16_t>(file, name, StoredType::u16(), tokens, first, count);
-  else
-    write_tokens_as<std::int32_t>(file, name, StoredType::of(DType::i32), tokens, first, count);
+  if (vocabulary <= 256) write_tokens_as<std::uint8_t>(file, name, StoredType::of(DType::u8), tokens, first, count);
+  else if (vocabulary <= 65536) write_tokens_as<std::uint16_t>(file, name, StoredType::u16(), tokens, first, count);
+  else write_tokens_as<std::int32_t>(file, name, StoredType::of(DType::i32), tokens, first, count);
 }
 
 }  // namespace
@@ -58,7 +55,8 @@ std::vector<std::uint32_t> decode_utf8(std::string_view text, const std::string&
     // Forms that are longer than needed, halves of pairs, and what is beyond Unicode.
     ok = ok && !(length == 3 && point < 0x800) && !(length == 4 && (point < 0x10000 || point > 0x10FFFF)) &&
          !(point >= 0xD800 && point < 0xE000);
-    validate(ok, ExitStatus::bad_data, "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8", name, i, byte(i));
+    validate(ok, ExitStatus::bad_data, "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8", name, i,
+             byte(i));
     validate(point != 0, ExitStatus::bad_data, "{}: byte {} is 0 (no text has that); give a text file", name, i);
     points.push_back(point);
     i += length;
@@ -81,10 +79,11 @@ std::string encode_utf8(const std::vector<std::uint32_t>& code_points) {
 std::string import_text(const ImportTextOptions& options) {
   check_output(options.output, options.overwrite);
   validate(options.validation >= 0 && options.validation < 1, ExitStatus::bad_usage,
-           "--validation {}: is no fraction of the characters (at least 0, below 1); give 0.1, say", options.validation);
+           "--validation {}: is no fraction of the characters (at least 0, below 1); give 0.1, say",
+           options.validation);
   std::error_code code;
-  validate(!std::filesystem::is_directory(options.file, code), ExitStatus::bad_data, "{}: is a folder; name the file in it",
-           options.file);
+  validate(!std::filesystem::is_directory(options.file, code), ExitStatus::bad_data,
+           "{}: is a folder; name the file in it", options.file);
   validate(std::filesystem::file_size(options.file, code) > 0, ExitStatus::bad_data, "{}: is empty; give a text",
            options.file);
   std::vector<std::uint32_t> tokens = decode_utf8(read_text_file(options.file), options.file);
@@ -93,7 +92,8 @@ std::string import_text(const ImportTextOptions& options) {
   std::sort(vocabulary.begin(), vocabulary.end());
   vocabulary.erase(std::unique(vocabulary.begin(), vocabulary.end()), vocabulary.end());
   for (auto& token : tokens)
-    token = static_cast<std::uint32_t>(std::lower_bound(vocabulary.begin(), vocabulary.end(), token) - vocabulary.begin());
+    token = static_cast<std::uint32_t>(std::lower_bound(vocabulary.begin(), vocabulary.end(), token) -
+                                       vocabulary.begin());
 
   // The remainder is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
   const auto train = static_cast<std::size_t>((1 - options.validation) * static_cast<double>(tokens.size()) + 1e-6);

@@ -16,12 +16,12 @@ struct SamplerPosition {
 
 /// Which examples one rank computes in one step.
 struct BatchPlan {
-  std::int64_t epoch = 0;             ///< from 0
-  std::int64_t global_examples = 0;   ///< of all ranks together; the gradient sum is divided by it
-  std::int64_t first = 0;             ///< position of this rank's first example in the global batch
+  std::int64_t epoch = 0;            ///< from 0
+  std::int64_t global_examples = 0;  ///< of all ranks together; the gradient sum is divided by it
+  std::int64_t first = 0;            ///< position of this rank's first example in the global batch
   bool last_of_epoch = false;
-  SamplerPosition after;              ///< a sampler that starts here goes on with the next batch
-  std::vector<std::int64_t> examples; ///< of this rank, may be empty
+  SamplerPosition after;               ///< a sampler that starts here goes on with the next batch
+  std::vector<std::int64_t> examples;  ///< of this rank, may be empty
 };
 
 /// The share of `rank` in `total` things: shares are contiguous and differ by at most one.

@@ -48,8 +48,12 @@ class GlyphDataset final : public DatasetWithTargets {
   GlyphDataset(Split split, std::uint64_t seed, double noise, std::vector<std::int32_t> digits)
       : DatasetWithTargets(describe_split("glyphs", split), static_cast<std::int64_t>(digits.size()),
                            {{glyph_size, glyph_size, 1}, DType::u8, {}, DType::i32}, bytes_of(digits)),
-        split_(split), seed_(seed), noise_(noise), digits_(std::move(digits)),
-        drawn_(digits_.size()), pixels_(digits_.size() * bytes_each) {}
+        split_(split),
+        seed_(seed),
+        noise_(noise),
+        digits_(std::move(digits)),
+        drawn_(digits_.size()),
+        pixels_(digits_.size() * bytes_each) {}
 
  private:
   static constexpr std::size_t bytes_each = static_cast<std::size_t>(glyph_size) * glyph_size;
@@ -83,7 +87,9 @@ class RandomDataset final : public DatasetWithTargets {
   RandomDataset(Split split, std::uint64_t seed, const ExampleFormat& format, std::vector<std::int32_t> classes)
       : DatasetWithTargets(describe_split("random", split), static_cast<std::int64_t>(classes.size()), format,
                            bytes_of(classes)),
-        split_(split), seed_(seed), pool_(static_cast<std::size_t>(format.input_shape.count()) + places) {
+        split_(split),
+        seed_(seed),
+        pool_(static_cast<std::size_t>(format.input_shape.count()) + places) {
     const RandomStream random = stream_of(seed, split, Part::pool, 0);
     for (std::size_t i = 0; i < pool_.size(); i += 4) {
       const RandomBits bits = random.bits(i);
@@ -117,14 +123,17 @@ class RandomDataset final : public DatasetWithTargets {
 /// Tokens are computed as they are read.
 class RandomTokens final : public TokenDataset {
  public:
-  RandomTokens(Split split, std::uint64_t seed, std::int64_t examples, std::int64_t sequence_length, std::int64_t vocabulary)
+  RandomTokens(Split split, std::uint64_t seed, std::int64_t examples, std::int64_t sequence_length,
+               std::int64_t vocabulary)
       : TokenDataset(describe_split("random", split), examples * sequence_length + 1, sequence_length),
-        random_(stream_of(seed, split, Part::inputs, 0)), vocabulary_(vocabulary) {}
+        random_(stream_of(seed, split, Part::inputs, 0)),
+        vocabulary_(vocabulary) {}
 
  private:
   void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const override {
     for (std::int64_t i = 0; i < count; ++i)
-      tokens[i] = static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(vocabulary_), static_cast<std::uint64_t>(first + i)));
+      tokens[i] = static_cast<std::int64_t>(
+          random_.below(static_cast<std::uint64_t>(vocabulary_), static_cast<std::uint64_t>(first + i)));
   }
   bool all_below(std::int64_t limit) const override { return limit >= vocabulary_; }
 
@@ -178,9 +187,10 @@ std::unique_ptr<Dataset> LinearDataConfig::generate(Split split, std::uint64_t s
 
 std::unique_ptr<Dataset> RandomConfig::generate(Split split, std::uint64_t seed) const {
   if (vocabulary) return std::make_unique<RandomTokens>(split, seed, size(split), *sequence_length, *vocabulary);
-  const ExampleFormat format{Shape(std::span<const std::int64_t>(shape)), type == Type::u8 ? DType::u8 : DType::f32,
-                             {}, DType::i32};
-  return std::make_unique<RandomDataset>(split, seed, format, random_classes(size(split), classes.value_or(10), split, seed));
+  const ExampleFormat format{
+      Shape(std::span<const std::int64_t>(shape)), type == Type::u8 ? DType::u8 : DType::f32, {}, DType::i32};
+  return std::make_unique<RandomDataset>(split, seed, format,
+                                         random_classes(size(split), classes.value_or(10), split, seed));
 }
 
 }  // namespace lockstep

@@ -26,17 +26,22 @@ void LinearDataConfig::describe(Fields& fields) {
 void RandomConfig::describe(Fields& fields) {
   static constexpr std::string_view types[] = {"f32", "u8"};
   SyntheticConfig::describe(fields);
-  fields.integers("shape", shape, {1, 1e6}, "of an example: [features] or [height, width, channels] (this or vocabulary)");
+  fields.integers("shape", shape, {1, 1e6},
+                  "of an example: [features] or [height, width, channels] (this or vocabulary)");
   fields.integer("classes", classes, {1, 1e9}, "classes of the targets (10, when not given)");
   fields.choice("type", type, types, "of the inputs: f32 in [0, 1), or u8");
-  fields.integer("vocabulary", vocabulary, {1, 1e9}, "distinct tokens: the inputs are tokens, the targets those that follow");
+  fields.integer("vocabulary", vocabulary, {1, 1e9},
+                 "distinct tokens: the inputs are tokens, the targets those that follow");
   fields.integer("sequence_length", sequence_length, {1, 1e6}, "tokens of an example");
-  const char* const beside = "stands beside vocabulary (tokens need vocabulary and sequence_length alone); remove one of them";
+  const char* const beside =
+      "stands beside vocabulary (tokens need vocabulary and sequence_length alone); remove one of them";
   fields.check(!vocabulary || shape.empty(), "shape", beside);
   fields.check(!vocabulary || !classes, "classes", beside);
   fields.check(!vocabulary || type == Type::f32, "type", beside);
-  fields.check(!vocabulary || sequence_length, "sequence_length", "is missing (tokens stand in sequences); give their length");
-  fields.check(vocabulary || !sequence_length, "sequence_length", "is given without vocabulary (only tokens stand in sequences); give both, or remove it");
+  fields.check(!vocabulary || sequence_length, "sequence_length",
+               "is missing (tokens stand in sequences); give their length");
+  fields.check(vocabulary || !sequence_length, "sequence_length",
+               "is given without vocabulary (only tokens stand in sequences); give both, or remove it");
   if (vocabulary) return;
   fields.check(shape.size() == 1 || shape.size() == 3, "shape",
                "must have one entry (features) or three (height, width, channels); write [784] or [32, 32, 3]");
@@ -49,7 +54,8 @@ std::span<const Alternative> synthetic_kinds() {
   static const Alternative kinds[] = {
       {"glyphs", "drawn digits, images 28×28×1 (u8) of ten classes", make_config<GlyphsConfig>},
       {"linear", "targets that are a known linear function of the inputs, plus noise", make_config<LinearDataConfig>},
-      {"random", "random numbers of any shape in random classes, or random tokens; for benchmarks", make_config<RandomConfig>},
+      {"random", "random numbers of any shape in random classes, or random tokens; for benchmarks",
+       make_config<RandomConfig>},
   };
   return kinds;
 }

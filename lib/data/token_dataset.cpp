@@ -28,7 +28,8 @@ void for_each_chunk(std::int64_t count, Read&& read, F&& f) {
 class TokensInMemory final : public TokenDataset {
  public:
   TokensInMemory(std::string description, std::int64_t sequence_length, std::vector<std::int32_t> tokens)
-      : TokenDataset(std::move(description), static_cast<std::int64_t>(tokens.size()), sequence_length), tokens_(std::move(tokens)) {}
+      : TokenDataset(std::move(description), static_cast<std::int64_t>(tokens.size()), sequence_length),
+        tokens_(std::move(tokens)) {}
 
  private:
   void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const override {
@@ -66,9 +67,10 @@ std::vector<std::int32_t> read_all(const Hdf5File& file, const std::string& name
   for_each_chunk(array.count(), read, [&](std::int64_t first, const std::vector<std::int64_t>& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const std::int64_t position = first + static_cast<std::int64_t>(i);
-      validate(tokens[i] >= 0 && tokens[i] < std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
-               "{}:{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it",
-               file.name(), name, tokens[i], position);
+      validate(
+          tokens[i] >= 0 && tokens[i] < std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
+          "{}:{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it",
+          file.name(), name, tokens[i], position);
       narrow[static_cast<std::size_t>(position)] = static_cast<std::int32_t>(tokens[i]);
     }
   });
@@ -95,7 +97,8 @@ std::optional<TokenDataset::Found> TokenDataset::first_outside(std::int64_t limi
   const auto read = [&](std::int64_t first, std::int64_t count, std::int64_t* to) { read_tokens(first, count, to); };
   for_each_chunk(count_, read, [&](std::int64_t first, const std::vector<std::int64_t>& tokens) {
     if (found) return;
-    const auto outside = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t token) { return token < 0 || token >= limit; });
+    const auto outside = std::find_if(tokens.begin(), tokens.end(),
+                                      [&](std::int64_t token) { return token < 0 || token >= limit; });
     if (outside != tokens.end()) found = {first + (outside - tokens.begin()), *outside};
   });
   return found;
@@ -103,17 +106,22 @@ std::optional<TokenDataset::Found> TokenDataset::first_outside(std::int64_t limi
 
 void TokenDataset::check_classes(std::int64_t classes) const {
   if (const auto found = first_outside(classes))
-    throw Error(ExitStatus::bad_data,
-                fmt::format("{}: token {} at position {} is outside the model's {} outputs (0 to {}); correct the tokens, or give "
-                            "the model's last layer more features", description_, found->token, found->position, classes, classes - 1));
+    throw Error(
+        ExitStatus::bad_data,
+        fmt::format(
+            "{}: token {} at position {} is outside the model's {} outputs (0 to {}); correct the tokens, or give "
+            "the model's last layer more features",
+            description_, found->token, found->position, classes, classes - 1));
 }
 
 void TokenDataset::check_tokens(std::int64_t vocabulary) const {
   if (const auto found = first_outside(vocabulary))
-    throw Error(ExitStatus::bad_data,
-                fmt::format("{}: token {} at position {} is outside the model's vocabulary of {} words (0 to {}); correct the tokens, "
-                            "or give the model a larger vocabulary", description_, found->token, found->position, vocabulary,
-                            vocabulary - 1));
+    throw Error(
+        ExitStatus::bad_data,
+        fmt::format(
+            "{}: token {} at position {} is outside the model's vocabulary of {} words (0 to {}); correct the tokens, "
+            "or give the model a larger vocabulary",
+            description_, found->token, found->position, vocabulary, vocabulary - 1));
 }
 
 std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& split,
@@ -121,19 +129,24 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
   const std::string name = "/" + split + "/tokens", description = file->name() + ":" + name;
   if (!file->has(name)) return nullptr;
   for (const char* other : {"/inputs", "/targets"})
-    validate(!file->has("/" + split + other), ExitStatus::bad_data, "{}: stands beside /{}{} (a dataset is either of tokens or of these); remove one of them",
-             description, split, other);
+    validate(!file->has("/" + split + other), ExitStatus::bad_data,
+             "{}: stands beside /{}{} (a dataset is either of tokens or of these); remove one of them", description,
+             split, other);
   const StoredArray array = file->info(name);
   validate(array.type.kind == StoredType::Kind::integer, ExitStatus::bad_data,
            "{}: holds {} (tokens are integers); store it as one of these types", description, to_string(array.type));
   validate(array.extents.size() == 1, ExitStatus::bad_data,
-           "{}: has the shape {} (tokens have one dimension); store them as one long row", description, extents_text(array.extents));
+           "{}: has the shape {} (tokens have one dimension); store them as one long row", description,
+           extents_text(array.extents));
   validate(array.count() > sequence_length, ExitStatus::bad_data,
-           "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at least {}, "
-           "or a smaller data.sequence_length", description, array.count(), sequence_length, sequence_length + 1);
+           "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at "
+           "least {}, "
+           "or a smaller data.sequence_length",
+           description, array.count(), sequence_length, sequence_length + 1);
   if (static_cast<std::size_t>(array.count()) > memory_limit / sizeof(std::int32_t)) {
     Hdf5Rows rows = file->rows(name, StoredType::of(DType::i64));
-    return std::make_unique<TokensInFile>(description, array.count(), sequence_length, std::move(rows), std::move(file));
+    return std::make_unique<TokensInFile>(description, array.count(), sequence_length, std::move(rows),
+                                          std::move(file));
   }
   return std::make_unique<TokensInMemory>(description, sequence_length, read_all(*file, name, array));
 }

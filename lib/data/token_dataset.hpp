@@ -26,7 +26,9 @@ class TokenDataset : public Dataset {
  protected:
   /// `count` tokens, at least one window of them.
   TokenDataset(std::string description, std::int64_t count, std::int64_t sequence_length)
-      : description_(std::move(description)), count_(count), sequence_length_(sequence_length),
+      : description_(std::move(description)),
+        count_(count),
+        sequence_length_(sequence_length),
         format_{{sequence_length}, DType::i32, {sequence_length}, DType::i32} {}
 
   std::int64_t count() const { return count_; }
@@ -50,6 +52,7 @@ class TokenDataset : public Dataset {
 /// /train/tokens or /validation/tokens; null when the file has none. Tokens that take more than
 /// `memory_limit` stay in the file. Throws bad_data.
 std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& split,
-                                            std::int64_t sequence_length, std::size_t memory_limit = default_memory_limit);
+                                            std::int64_t sequence_length,
+                                            std::size_t memory_limit = default_memory_limit);
 
 }  // namespace lockstep

@@ -26,10 +26,12 @@ OwnedTensor constants(DType dtype, const std::vector<double>& values, const char
 
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
   const std::size_t entries = normalize.mean.size();
-  validate_key(entries == 0 || !format.has_tokens(), "data.normalize", "the inputs are tokens (numbers of words, no values); remove it");
+  validate_key(entries == 0 || !format.has_tokens(), "data.normalize",
+               "the inputs are tokens (numbers of words, no values); remove it");
   const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
   validate_key(entries <= 1 || entries == channels, "data.normalize.mean",
-               "has {} entries (the inputs have {} channels); give one for each channel, or one for all", entries, channels);
+               "has {} entries (the inputs have {} channels); give one for each channel, or one for all", entries,
+               channels);
 }
 
 BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
@@ -77,7 +79,8 @@ Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* host, con
 DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first,
                                   std::int64_t count) {
   assert(first >= 0 && first + count <= batch.size());
-  const Shape input_shape = format_.input_shape.with_batch(count), target_shape = format_.target_shape.with_batch(count);
+  const Shape input_shape = format_.input_shape.with_batch(count),
+              target_shape = format_.target_shape.with_batch(count);
   const auto offset = static_cast<std::size_t>(first);
   DeviceBatch result;
   result.n = count;

@@ -38,10 +38,10 @@ class BatchUploader {
 
   ExampleFormat format_;
   DType compute_;
-  bool identity_ = false;                // inputs are wanted as they are
-  OwnedTensor raw_inputs_, raw_targets_; // on devices only
-  OwnedTensor inputs_, targets_;         // as in DeviceBatch
-  OwnedTensor scale_, shift_;            // [C] or [1]
+  bool identity_ = false;                 // inputs are wanted as they are
+  OwnedTensor raw_inputs_, raw_targets_;  // on devices only
+  OwnedTensor inputs_, targets_;          // as in DeviceBatch
+  OwnedTensor scale_, shift_;             // [C] or [1]
 };
 
 }  // namespace lockstep

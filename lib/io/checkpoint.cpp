@@ -43,10 +43,12 @@ NamedArray read_array(const Hdf5File& file, const std::string& name, Checksum pr
   const StoredArray stored = file.info(name);
   std::optional<DType> dtype = stored.type.dtype();
   if (stored.type == StoredType{StoredType::Kind::real, 2, true}) dtype = DType::f32;
-  validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32, f64, u8, i32 or i64 is expected); store it as f32",
-           file.name(), name, to_string(stored.type));
+  validate(dtype.has_value(), ExitStatus::bad_data,
+           "{}:{}: holds {} (f32, f64, u8, i32 or i64 is expected); store it as f32", file.name(), name,
+           to_string(stored.type));
   validate(stored.extents.size() <= Shape::max_rank, ExitStatus::bad_data,
-           "{}:{}: has {} dimensions (at most {} are allowed)", file.name(), name, stored.extents.size(), Shape::max_rank);
+           "{}:{}: has {} dimensions (at most {} are allowed)", file.name(), name, stored.extents.size(),
+           Shape::max_rank);
   NamedArray array{name, *dtype, Shape(std::span<const std::int64_t>(stored.extents)), {}};
   const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
   file.read(name, StoredType::of(*dtype), data.get());
@@ -61,8 +63,8 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
     if (const auto step = step_of(entry->path().filename().string())) found.emplace_back(*step, entry->path());
   // A folder that cannot be read is not an empty one: a run would start anew over the one that is there.
-  validate(!code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory, ExitStatus::io_error,
-           "{}: cannot be read ({}); check its permissions", folder.string(), code.message());
+  validate(!code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory,
+           ExitStatus::io_error, "{}: cannot be read ({}); check its permissions", folder.string(), code.message());
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -92,7 +94,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
     }
   }
   validate(!checkpoint.texts.empty(), ExitStatus::bad_data,
-           "{}: is no checkpoint (it holds no /deck and /state); give a file of a run's folder checkpoints/", file.name());
+           "{}: is no checkpoint (it holds no /deck and /state); give a file of a run's folder checkpoints/",
+           file.name());
   return checkpoint;
 }
 
@@ -123,7 +126,8 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep) {
   std::error_code ignored;
   std::vector<std::filesystem::path> unwanted;
-  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored))
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored))
     if (is_leftover(entry->path().filename().string())) unwanted.push_back(entry->path());
   const auto checkpoints = list_checkpoints(folder);
   if (keep > 0 && checkpoints.size() > static_cast<std::size_t>(keep))

@@ -24,7 +24,8 @@ std::string checksum_in_pieces(const Hdf5File& file, const std::string& dataset,
   } else if (array.count() > 0) {
     const std::int64_t rows = array.extents[0];
     const std::size_t row_bytes = array.bytes() / static_cast<std::size_t>(rows);
-    const std::int64_t piece = std::max<std::int64_t>(1, (std::int64_t{64} << 20) / static_cast<std::int64_t>(row_bytes));
+    const std::int64_t piece = std::max<std::int64_t>(1,
+                                                      (std::int64_t{64} << 20) / static_cast<std::int64_t>(row_bytes));
     const Hdf5Rows reader = file.rows(dataset, array.type);
     std::vector<std::byte> values(static_cast<std::size_t>(std::min(piece, rows)) * row_bytes);
     for (std::int64_t first = 0; first < rows; first += piece) {

@@ -143,8 +143,8 @@ hid_t open_dataset(hid_t file, const std::string& name, const std::string& where
 void require_readable_file(const std::filesystem::path& path) {
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
-  validate(std::filesystem::exists(status) || (code && code != std::errc::no_such_file_or_directory &&
-                                               code != std::errc::not_a_directory),
+  validate(std::filesystem::exists(status) ||
+               (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory),
            ExitStatus::missing_file, "{}: no such file; check the path (relative paths start at the working folder)",
            path.string());
   validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
@@ -215,8 +215,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
                             path.string(), why));
   if (why.find("truncated") != std::string::npos || why.find("eof") != std::string::npos ||
       why.find("end of file") != std::string::npos)
-    throw Error(ExitStatus::bad_data,
-                fmt::format("{}: is truncated ({}); make or copy it again", path.string(), why));
+    throw Error(ExitStatus::bad_data, fmt::format("{}: is truncated ({}); make or copy it again", path.string(), why));
   damaged(path.string());
 }
 
@@ -303,9 +302,8 @@ std::string Hdf5File::read_text(const std::string& dataset) const {
   const Handle id(open_dataset(id_, dataset, where), H5Dclose);
   const Handle type(H5Dget_type(id), H5Tclose);
   const Handle space(H5Dget_space(id), H5Sclose);
-  return string_of(type, space, where, [&](hid_t memory, void* to) {
-    return H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
-  });
+  return string_of(type, space, where,
+                   [&](hid_t memory, void* to) { return H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to); });
 }
 
 std::optional<std::string> Hdf5File::attribute(const std::string& dataset, const std::string& key) const {
@@ -339,9 +337,9 @@ void Hdf5File::write(const std::string& dataset, const StoredType& type, const s
   const LibraryLock lock;
   make_groups(dataset);
   const std::vector<hsize_t> sizes(extents.begin(), extents.end());
-  const Handle space(sizes.empty() ? H5Screate(H5S_SCALAR)
-                                   : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                     H5Sclose);
+  const Handle space(
+      sizes.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+      H5Sclose);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
   H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);

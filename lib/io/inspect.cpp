@@ -75,8 +75,8 @@ Inspection inspect_file(const std::filesystem::path& path) {
                                 size_text(std::filesystem::file_size(path))) +
                     inspection.text + texts;
   if (!broken.empty())
-    inspection.problem = fmt::format("{}: {} of {} datasets are damaged ({}); make or copy the file again", path.string(),
-                                     broken.size(), datasets.size(), fmt::join(broken, ", "));
+    inspection.problem = fmt::format("{}: {} of {} datasets are damaged ({}); make or copy the file again",
+                                     path.string(), broken.size(), datasets.size(), fmt::join(broken, ", "));
   return inspection;
 }
 

@@ -15,7 +15,8 @@ namespace {
 
 void flush_to_disk(const std::filesystem::path& path, int flags) {
   const int file = ::open(path.c_str(), flags | O_CLOEXEC);
-  validate(file >= 0, ExitStatus::io_error, "{}: cannot be opened to flush it ({})", path.string(), std::strerror(errno));
+  validate(file >= 0, ExitStatus::io_error, "{}: cannot be opened to flush it ({})", path.string(),
+           std::strerror(errno));
   const int failed = ::fsync(file) != 0 ? errno : 0;
   ::close(file);
   // Some network file systems cannot flush folders; their renames are durable by themselves.
@@ -31,8 +32,9 @@ ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), t
   validate(!std::filesystem::is_directory(path_, ignored), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path_.string());
   const int file = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  validate(file >= 0, ExitStatus::cannot_create, "{}: cannot be created ({}); choose a folder that exists and is writable",
-           path_.string(), std::strerror(errno));
+  validate(file >= 0, ExitStatus::cannot_create,
+           "{}: cannot be created ({}); choose a folder that exists and is writable", path_.string(),
+           std::strerror(errno));
   ::close(file);
 }
 

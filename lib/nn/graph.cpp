@@ -29,7 +29,9 @@ void Graph::add_node(const ListItem& item) {
   GraphNode node;
   node.name = item.name.empty() ? default_name(item.type, nodes_) : item.name;
   if (node.name.find('/') != std::string::npos || node.name == "." || node.name == "..")
-    refuse(item, fmt::format("'{}' cannot be a layer's name (it becomes a group in HDF5 files); use letters, digits, _ or -", node.name));
+    refuse(item,
+           fmt::format("'{}' cannot be a layer's name (it becomes a group in HDF5 files); use letters, digits, _ or -",
+                       node.name));
   const auto find = [&](const std::string& name) {
     return std::find_if(nodes_.begin(), nodes_.end(), [&](const GraphNode& other) { return other.name == name; });
   };
@@ -43,13 +45,15 @@ void Graph::add_node(const ListItem& item) {
       std::vector<std::string> names;
       for (const auto& other : nodes_) names.push_back(other.name);
       const std::string near = nearest(name, names);
-      refuse(item, fmt::format("from: no earlier layer is named '{}'; {}", name,
-                               near.empty() ? "name one that stands before it" : fmt::format("did you mean '{}'?", near)));
+      refuse(item,
+             fmt::format("from: no earlier layer is named '{}'; {}", name,
+                         near.empty() ? "name one that stands before it" : fmt::format("did you mean '{}'?", near)));
     }
     node.inputs.push_back(static_cast<int>(found - nodes_.begin()));
   }
   for (const int input : node.inputs)
-    node.input_shapes.push_back(input == GraphNode::data ? input_shape_ : nodes_[static_cast<std::size_t>(input)].shape);
+    node.input_shapes.push_back(input == GraphNode::data ? input_shape_
+                                                         : nodes_[static_cast<std::size_t>(input)].shape);
 
   node.layer = dynamic_cast<const LayerConfig&>(*item.config).make_layer();
   try {
@@ -78,17 +82,20 @@ void Graph::refuse_unused(std::span<const ListItem> layers) const {
   for (int i = 0; i + 1 < static_cast<int>(nodes_.size()); ++i)
     if (consumers(i).empty())
       refuse(layers[static_cast<std::size_t>(i)],
-             fmt::format("nothing reads layer '{}' (the last layer is the network's output); name it in a `from`, or remove it",
-                         nodes_[static_cast<std::size_t>(i)].name));
+             fmt::format(
+                 "nothing reads layer '{}' (the last layer is the network's output); name it in a `from`, or remove it",
+                 nodes_[static_cast<std::size_t>(i)].name));
 }
 
 /// A sum of two becomes part of the layer that makes one of the two, when that layer can, and nobody else reads it.
 void Graph::fuse_additions() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (!nodes_[i].layer->is_sum() || nodes_[i].inputs.size() != 2 || nodes_[i].inputs[0] == nodes_[i].inputs[1]) continue;
+    if (!nodes_[i].layer->is_sum() || nodes_[i].inputs.size() != 2 || nodes_[i].inputs[0] == nodes_[i].inputs[1])
+      continue;
     for (std::size_t k = 0; k < 2; ++k) {
       const int maker = nodes_[i].inputs[k], other = nodes_[i].inputs[1 - k];
-      if (maker == GraphNode::data || nodes_[static_cast<std::size_t>(maker)].view || consumers(maker).size() != 1) continue;
+      if (maker == GraphNode::data || nodes_[static_cast<std::size_t>(maker)].view || consumers(maker).size() != 1)
+        continue;
       GraphNode& before = nodes_[static_cast<std::size_t>(maker)];
       if (!before.layer->fuse_addition()) continue;
       before.inputs.push_back(other);
@@ -109,7 +116,8 @@ void Graph::move(std::size_t from, std::size_t to) {
     return i == from ? static_cast<int>(to) : old - 1;
   };
   const auto begin = nodes_.begin();
-  std::rotate(begin + static_cast<std::ptrdiff_t>(from), begin + static_cast<std::ptrdiff_t>(from) + 1, begin + static_cast<std::ptrdiff_t>(to) + 1);
+  std::rotate(begin + static_cast<std::ptrdiff_t>(from), begin + static_cast<std::ptrdiff_t>(from) + 1,
+              begin + static_cast<std::ptrdiff_t>(to) + 1);
   for (auto& node : nodes_)
     for (int& input : node.inputs) input = place(input);
 }
@@ -120,7 +128,8 @@ void Graph::fuse_activations() {
     if (activation == Activation::none) continue;
     int maker = node.inputs[0];
     bool alone = maker != GraphNode::data && consumers(maker).size() == 1;
-    while (alone && nodes_[static_cast<std::size_t>(maker)].view && nodes_[static_cast<std::size_t>(maker)].layer->is_sum()) {
+    while (alone && nodes_[static_cast<std::size_t>(maker)].view &&
+           nodes_[static_cast<std::size_t>(maker)].layer->is_sum()) {
       maker = nodes_[static_cast<std::size_t>(maker)].inputs[0];  // which has taken over the addition
       alone = consumers(maker).size() == 1;
     }

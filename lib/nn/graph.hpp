@@ -16,12 +16,12 @@ struct GraphNode {
 
   std::string name;
   std::unique_ptr<Layer> layer;
-  std::vector<int> inputs;     ///< indices of earlier nodes, or `data`
+  std::vector<int> inputs;  ///< indices of earlier nodes, or `data`
   std::vector<Shape> input_shapes;
-  Shape shape;                 ///< of one example's output
+  Shape shape;  ///< of one example's output
   std::vector<ParameterSpec> parameters;
-  bool view = false;           ///< shares its input's memory, and never runs
-  std::uint64_t number = 0;    ///< place in the deck
+  bool view = false;         ///< shares its input's memory, and never runs
+  std::uint64_t number = 0;  ///< place in the deck
 };
 
 /// Layers in the order in which they can be computed: the deck's, but that a layer that has taken over a

@@ -9,18 +9,18 @@ namespace lockstep {
 namespace {
 
 template <class T>
-void fill(const ExecSpace& space, Initializer::Kind kind, double value, const RandomStream& random,
-          std::int64_t count, T* parameter) {
+void fill(const ExecSpace& space, Initializer::Kind kind, double value, const RandomStream& random, std::int64_t count,
+          T* parameter) {
   using Kind = Initializer::Kind;
-  Kokkos::parallel_for("lockstep::initialize::fill",
-                       Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-                       KOKKOS_LAMBDA(const std::int64_t i) {
-                         const auto element = static_cast<std::uint64_t>(i);
-                         double start = value;
-                         if (kind == Kind::uniform) start = value * (2.0 * random.uniform(element) - 1.0);
-                         if (kind == Kind::normal) start = value * random.normal(element);
-                         parameter[i] = static_cast<T>(start);
-                       });
+  Kokkos::parallel_for(
+      "lockstep::initialize::fill", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) {
+        const auto element = static_cast<std::uint64_t>(i);
+        double start = value;
+        if (kind == Kind::uniform) start = value * (2.0 * random.uniform(element) - 1.0);
+        if (kind == Kind::normal) start = value * random.normal(element);
+        parameter[i] = static_cast<T>(start);
+      });
 }
 
 }  // namespace

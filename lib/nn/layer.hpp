@@ -48,7 +48,7 @@ struct LayerTensors {
   std::span<const Tensor> x;
   Tensor sum;  ///< for a layer that takes_sum: where x[0] + x[1] goes, which is what the layer reads; mostly empty
   Tensor y;
-  std::span<const Tensor> dx;  ///< an empty one is not wanted
+  std::span<const Tensor> dx;             ///< an empty one is not wanted
   Store input_gradient = Store::replace;  ///< how dx[0] is written, for a layer that adds_gradient
   Tensor dy;
   std::span<const Tensor> parameters;
@@ -133,7 +133,8 @@ class Layer {
   virtual void observe(const StepContext&, const LayerTensors&, bool /*first*/) {}
   /// All `n` examples have been observed.
   virtual void conclude(const StepContext&, std::int64_t /*n*/) {}
-  /// dy of some examples, and what backward_reads_* name; may overwrite dy, and writes the dx of all inputs but the first.
+  /// dy of some examples, and what backward_reads_* name; may overwrite dy, and writes the dx of all inputs but the
+  /// first.
   virtual void observe_backward(const StepContext&, const LayerTensors&, bool /*first*/) {}
   /// All have been observed: `gradients` are final after this call.
   virtual void conclude_backward(const StepContext&, const LayerTensors&, std::int64_t /*n*/) {}

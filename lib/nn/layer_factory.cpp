@@ -17,10 +17,13 @@ namespace lockstep {
 
 std::span<const Alternative> layer_alternatives() {
   static const Alternative table[] = {
-      {"linear", "Fully connected: y = x·Wᵀ + b over vectors, or each position of sequences", make_config<LinearConfig>},
+      {"linear", "Fully connected: y = x·Wᵀ + b over vectors, or each position of sequences",
+       make_config<LinearConfig>},
       {"conv2d", "Convolution over images, H×W×C", make_config<Conv2dConfig>},
-      {"batch_norm", "Gives each channel mean 0 and variance 1 over the batch, then scales and shifts it", make_config<BatchNormConfig>},
-      {"layer_norm", "Gives the channels of each place mean 0 and variance 1, then scales and shifts them", make_config<LayerNormConfig>},
+      {"batch_norm", "Gives each channel mean 0 and variance 1 over the batch, then scales and shifts it",
+       make_config<BatchNormConfig>},
+      {"layer_norm", "Gives the channels of each place mean 0 and variance 1, then scales and shifts them",
+       make_config<LayerNormConfig>},
       {"relu", "max(x, 0)", make_config<ReluConfig>},
       {"gelu", "x·Φ(x), exact, by erf", make_config<GeluConfig>},
       {"tanh", "Hyperbolic tangent", make_config<TanhConfig>},
@@ -30,7 +33,8 @@ std::span<const Alternative> layer_alternatives() {
       {"avg_pool", "Mean of each window", make_config<AvgPoolConfig>},
       {"global_avg_pool", "Mean of each channel: images become vectors", make_config<GlobalAvgPoolConfig>},
       {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},
-      {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)", make_config<DropoutConfig>},
+      {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)",
+       make_config<DropoutConfig>},
       {"add", "Sum of two or more inputs: the end of a residual branch", make_config<AddConfig>},
       {"concat", "Two or more inputs side by side along the last extent", make_config<ConcatConfig>},
       {"embedding", "A vector for each token of a sequence", make_config<EmbeddingConfig>},

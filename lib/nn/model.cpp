@@ -15,7 +15,8 @@ using Inputs = std::array<Tensor, max_layer_inputs>;
 Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   const Shape example(tensor.shape.extents().subspan(1));
   const auto bytes = static_cast<std::size_t>(example.count()) * size_of(tensor.dtype);
-  return {static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * bytes, tensor.dtype, example.with_batch(count)};
+  return {static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * bytes, tensor.dtype,
+          example.with_batch(count)};
 }
 
 }  // namespace
@@ -64,18 +65,23 @@ Tensor Model::output_of(int node, const Chunk& chunk, const Tensor& input, bool 
   if (node == GraphNode::data) return examples_of(input, chunk.first, chunk.count);
   const auto i = static_cast<std::size_t>(node);
   const Shape& shape = graph_.nodes()[i].shape;
-  if (plan_.owner[i] == GraphNode::data) return examples_of(input, chunk.first, chunk.count).reshaped(shape.with_batch(chunk.count));
+  if (plan_.owner[i] == GraphNode::data)
+    return examples_of(input, chunk.first, chunk.count).reshaped(shape.with_batch(chunk.count));
   const auto owner = static_cast<std::size_t>(plan_.owner[i]);
   return at(backward && plan_.output_again[owner] ? plan_.output_again[owner] : plan_.output[owner], shape, chunk);
 }
 
-LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk, bool backward) const {
-  LayerTensors tensors{.x = x, .y = y, .parameters = parameters_.values_of(node),
+LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,
+                               bool backward) const {
+  LayerTensors tensors{.x = x,
+                       .y = y,
+                       .parameters = parameters_.values_of(node),
                        .workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())})};
   if (const Place& place = backward && plan_.saved_again[node] ? plan_.saved_again[node] : plan_.saved[node]) {
     const GraphNode& layer = graph_.nodes()[node];
     const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * StepPlan::saved_stride(layer) : 0;
-    tensors.saved = arena_.tensor(place.offset + before, DType::u8, {static_cast<std::int64_t>(layer.layer->saved_bytes(chunk.count, layer.shape))});
+    tensors.saved = arena_.tensor(place.offset + before, DType::u8,
+                                  {static_cast<std::int64_t>(layer.layer->saved_bytes(chunk.count, layer.shape))});
   }
   return tensors;
 }
@@ -103,7 +109,8 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
 void Model::run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
   const auto i = static_cast<std::size_t>(task.node);
   const GraphNode& node = graph_.nodes()[i];
-  const std::vector<int>& inputs = task.sum < 0 ? node.inputs : graph_.nodes()[static_cast<std::size_t>(task.sum)].inputs;
+  const std::vector<int>& inputs = task.sum < 0 ? node.inputs
+                                                : graph_.nodes()[static_cast<std::size_t>(task.sum)].inputs;
   const bool backward = task.kind == Task::Kind::forward_again;
   Inputs x;
   for (std::size_t k = 0; k < inputs.size(); ++k) x[k] = output_of(inputs[k], chunk, input, backward);
@@ -118,7 +125,9 @@ void Model::run(const StepContext& context, const Task& task, const Chunk& chunk
 
 Tensor Model::output_gradient() const {
   const int owner = plan_.owner.back();
-  return owner == GraphNode::data ? Tensor{} : at(plan_.gradient[static_cast<std::size_t>(owner)], graph_.output_shape(), {0, batch_});
+  return owner == GraphNode::data
+             ? Tensor{}
+             : at(plan_.gradient[static_cast<std::size_t>(owner)], graph_.output_shape(), {0, batch_});
 }
 
 void Model::backward(const StepContext& context, const Tensor& input, const Ready& ready) {
@@ -133,7 +142,8 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
     for (const Task& task : segment.tasks) {
       const auto i = static_cast<std::size_t>(task.node);
       if (task.kind == Task::Kind::observe_backward)
-        nodes[i].layer->conclude_backward(context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
+        nodes[i].layer->conclude_backward(
+            context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
       if (task.kind == Task::Kind::backward) done_[i] = true;
     }
     for (; next > 0 && (done_[next - 1] || nodes[next - 1].view); --next)
@@ -149,13 +159,15 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   Inputs x, dx, gradient;
   for (std::size_t k = 0; k < node.inputs.size(); ++k) {
     x[k] = output_of(node.inputs[k], chunk, input, true);
-    const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data : plan_.owner[static_cast<std::size_t>(node.inputs[k])];
+    const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data
+                                                        : plan_.owner[static_cast<std::size_t>(node.inputs[k])];
     if (owner == GraphNode::data || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
     gradient[k] = at(plan_.gradient[static_cast<std::size_t>(owner)], node.input_shapes[k], chunk);
     const Place& detour = plan_.detour[i][k];
     dx[k] = detour ? at(detour, node.input_shapes[k], chunk) : gradient[k];
   }
-  LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk, true);
+  LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk,
+                                    true);
   tensors.dx = {dx.data(), node.inputs.size()};
   tensors.input_gradient = plan_.adds_gradient[i] ? Store::add : Store::replace;
   tensors.dy = at(plan_.gradient[i], node.shape, chunk);

@@ -55,7 +55,8 @@ class Model {
   void for_chunks(const Segment& segment, Visit visit) const;
   void run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
   void run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
-  LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk, bool backward) const;
+  LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,
+                          bool backward) const;
   Tensor output_of(int node, const Chunk& chunk, const Tensor& input, bool backward) const;
   Tensor at(const Place& place, const Shape& example, const Chunk& chunk) const;
 

@@ -7,19 +7,26 @@
 namespace lockstep {
 
 void ModelConfig::describe(Fields& fields) {
-  fields.one_of("preset", preset, preset_config, preset_alternatives(), "a network known by name; its options stand beside it");
+  fields.one_of("preset", preset, preset_config, preset_alternatives(),
+                "a network known by name; its options stand beside it");
   fields.list_of("layers", layers, layer_alternatives(), "the network layer by layer");
   if (!preset.empty() && input.empty()) input = dynamic_cast<const PresetConfig&>(*preset_config).input();
-  fields.integers("input", input, {1, 1e9},
-                  "shape of one example, as [28, 28, 1]; data of another shape are refused (of presets the one that they are known for, of layers the data's, when not given)");
-  fields.check(input.size() <= 3, "input", "has more than three dimensions; give [features] or [height, width, channels]");
+  fields.integers(
+      "input", input, {1, 1e9},
+      "shape of one example, as [28, 28, 1]; data of another shape are refused (of presets the one that they are "
+      "known for, of layers the data's, when not given)");
+  fields.check(input.size() <= 3, "input",
+               "has more than three dimensions; give [features] or [height, width, channels]");
   fields.text("weights", weights, "HDF5 file (a checkpoint, say) with the starting parameters");
   static constexpr std::string_view checkpointings[] = {"none", "blocks"};
-  fields.choice("activation_checkpointing", checkpointing, checkpointings,
-                "blocks: keeps only the activations between blocks of layers, and computes the others again in the backward pass (the same numbers, less memory, up to a third more time)");
+  fields.choice(
+      "activation_checkpointing", checkpointing, checkpointings,
+      "blocks: keeps only the activations between blocks of layers, and computes the others again in the backward "
+      "pass (the same numbers, less memory, up to a third more time)");
   fields.check(preset.empty() || layers.empty(), "layers",
                "given beside model.preset (a model is one or the other); remove one of them");
-  fields.check(!preset.empty() || !layers.empty(), "preset", "neither model.preset nor model.layers is given; give one of them");
+  fields.check(!preset.empty() || !layers.empty(), "preset",
+               "neither model.preset nor model.layers is given; give one of them");
 }
 
 std::vector<ListItem> ModelConfig::resolved_layers() const {

@@ -29,7 +29,12 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
     for (std::size_t node = graph.nodes().size(); node-- > 0;)
       for (const auto& spec : graph.nodes()[node].parameters) {
         if (spec.kind != kind) continue;
-        parameters.push_back({graph.nodes()[node].name + "/" + spec.name, spec.shape, {end, spec.shape.count()}, node, spec.initializer, kind});
+        parameters.push_back({graph.nodes()[node].name + "/" + spec.name,
+                              spec.shape,
+                              {end, spec.shape.count()},
+                              node,
+                              spec.initializer,
+                              kind});
         end = end_of(parameters.back(), master);
       }
   return parameters;
@@ -50,13 +55,15 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype)
   const auto bytes = static_cast<std::size_t>(size_) * size_of(master_);
   values_ = Buffer("lockstep::parameters", bytes);
   gradients_ = Buffer("lockstep::gradients", bytes);
-  if (rounds()) rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(trained_size_) * size_of(dtype_));
+  if (rounds())
+    rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(trained_size_) * size_of(dtype_));
   for (const Parameter& parameter : parameters_) {
     node_values_[parameter.node].push_back(values(parameter));
     node_gradients_[parameter.node].push_back(gradients(parameter));
     if (parameter.kind == ParameterSpec::Kind::statistic) continue;
     const auto offset = static_cast<std::size_t>(parameter.range.first) * size_of(dtype_);
-    node_weights_[parameter.node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
+    node_weights_[parameter.node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape)
+                                                     : values(parameter));
     ParameterRange& range = node_ranges_[parameter.node];
     if (range.count == 0) range.first = parameter.range.first;
     range.count = end_of(parameter, master_) - range.first;

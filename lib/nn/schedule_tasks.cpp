@@ -23,7 +23,11 @@ double chunk_bytes() {
 class Scheduler {
  public:
   Scheduler(const Graph& graph, const std::vector<int>& owner, DType dtype, std::int64_t max_batch, Purpose purpose)
-      : nodes_(graph.nodes()), owner_(owner), element_(static_cast<double>(size_of(dtype))), batch_(max_batch), training_(purpose == Purpose::training) {}
+      : nodes_(graph.nodes()),
+        owner_(owner),
+        element_(static_cast<double>(size_of(dtype))),
+        batch_(max_batch),
+        training_(purpose == Purpose::training) {}
 
   std::vector<Segment> schedule() {
     find_levels();
@@ -88,7 +92,9 @@ class Scheduler {
     double needed = 0, allowed = std::numeric_limits<double>::infinity();
 
     double count() const { return std::max(1.0, std::min(needed, allowed)); }
-    Chunks with(const Chunks& other) const { return {std::max(needed, other.needed), std::min(allowed, other.allowed)}; }
+    Chunks with(const Chunks& other) const {
+      return {std::max(needed, other.needed), std::min(allowed, other.allowed)};
+    }
   };
 
   Chunks chunks_of(const GraphNode& node) const {
@@ -141,8 +147,8 @@ class Scheduler {
 
 }  // namespace
 
-std::vector<Segment> schedule_forward(const Graph& graph, const std::vector<int>& owner, DType dtype, std::int64_t max_batch,
-                                      Purpose purpose) {
+std::vector<Segment> schedule_forward(const Graph& graph, const std::vector<int>& owner, DType dtype,
+                                      std::int64_t max_batch, Purpose purpose) {
   return Scheduler(graph, owner, dtype, max_batch, purpose).schedule();
 }
 
@@ -153,7 +159,8 @@ std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Seg
     for (auto task = segment->tasks.rbegin(); task != segment->tasks.rend(); ++task) {
       const bool observes = graph.nodes()[static_cast<std::size_t>(task->node)].layer->observes();
       const bool applies = task->kind == Task::Kind::forward;
-      backward.back().tasks.push_back({observes && applies ? Task::Kind::observe_backward : Task::Kind::backward, task->node});
+      backward.back().tasks.push_back(
+          {observes && applies ? Task::Kind::observe_backward : Task::Kind::backward, task->node});
     }
   }
   return backward;

@@ -71,7 +71,13 @@ class Planner {
   /// `stride`: of the places where a single tensor connects what comes before to what comes after, every how
   /// many-th is kept when all between them is computed again; 0: all activations are kept.
   Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride)
-      : graph_(graph), nodes_(graph.nodes()), count_(static_cast<int>(nodes_.size())), dtype_(dtype), batch_(max_batch), purpose_(purpose), stride_(stride) {}
+      : graph_(graph),
+        nodes_(graph.nodes()),
+        count_(static_cast<int>(nodes_.size())),
+        dtype_(dtype),
+        batch_(max_batch),
+        purpose_(purpose),
+        stride_(stride) {}
 
   StepPlan plan() {
     find_owners();
@@ -133,11 +139,14 @@ class Planner {
     for (Index s = 0; s < plan_.forward.size(); ++s) {
       if (plan_.forward[s].chunk >= batch_) continue;
       for (const Task& task : plan_.forward[s].tasks) {
-        if (task.kind != Task::Kind::forward || !node(task.node).layer->is_cheap() || task.node == owner(count_ - 1)) continue;
+        if (task.kind != Task::Kind::forward || !node(task.node).layer->is_cheap() || task.node == owner(count_ - 1))
+          continue;
         const auto& where = readers[at(task.node)];
         const auto& inputs = node(task.node).inputs;
         again[at(task.node)] = std::all_of(where.begin(), where.end(), [&](Index reader) { return reader == s; }) &&
-                               std::none_of(inputs.begin(), inputs.end(), [&](int input) { return owner(input) != GraphNode::data && again[at(owner(input))]; });
+                               std::none_of(inputs.begin(), inputs.end(), [&](int input) {
+                                 return owner(input) != GraphNode::data && again[at(owner(input))];
+                               });
       }
     }
     for (Segment& segment : plan_.backward) {
@@ -286,7 +295,8 @@ class Planner {
 
   void use_gradients() {
     std::vector<std::vector<Contribution>> contributions(nodes_.size());
-    std::vector<std::array<int, 2>> own(nodes_.size(), {std::numeric_limits<int>::max(), -1});  // first and last own task
+    std::vector<std::array<int, 2>> own(nodes_.size(),
+                                        {std::numeric_limits<int>::max(), -1});  // first and last own task
     for (const auto& n : nodes_) plan_.detour.emplace_back(n.inputs.size());
     plan_.adds_gradient.assign(nodes_.size(), false);
     int time = loss_time_;
@@ -320,7 +330,8 @@ class Planner {
       for (Index c = 0; c < contributions[at(i)].size(); ++c) {
         const Contribution& part = contributions[at(i)][c];
         if (c == 0 && !from_loss) {
-          gradient_[at(i)] = may_share(part, contributions[at(i)], own, own[at(i)][0]) ? gradient_[at(part.node)] : uses_.add_tensor(bytes_of(i));
+          gradient_[at(i)] = may_share(part, contributions[at(i)], own, own[at(i)][0]) ? gradient_[at(part.node)]
+                                                                                       : uses_.add_tensor(bytes_of(i));
         } else if (part.input == 0 && node(part.node).layer->adds_gradient()) {
           plan_.adds_gradient[at(part.node)] = true;
         } else {
@@ -336,13 +347,14 @@ class Planner {
 
   /// Whether the gradient that `first` begins can be the memory of the gradient that it comes from: when
   /// the layer passes it on as it is, and is done with it before anybody changes it.
-  bool may_share(const Contribution& first, const std::vector<Contribution>& all, const std::vector<std::array<int, 2>>& own,
-                 int target_begins) {
+  bool may_share(const Contribution& first, const std::vector<Contribution>& all,
+                 const std::vector<std::array<int, 2>>& own, int target_begins) {
     const Layer& layer = *node(first.node).layer;
     const int done = own[at(first.node)][1];
     const int target = owner(node(first.node).inputs[first.input]);
     if (!layer.passes_gradient(first.input) || shared_.count(first.node) > 0) return false;
-    const bool added_later = std::all_of(all.begin() + 1, all.end(), [&](const Contribution& other) { return other.time > done; });
+    const bool added_later = std::all_of(all.begin() + 1, all.end(),
+                                         [&](const Contribution& other) { return other.time > done; });
     const bool left_alone = target_begins > done || !node(target).layer->overwrites_gradient();
     if (!added_later || !left_alone) return false;
     shared_.insert(first.node);
@@ -351,9 +363,12 @@ class Planner {
 
   void place() {
     std::vector<Lifetime> lifetimes;
-    for (int tensor = 0; tensor < static_cast<int>(uses_.tensors()); ++tensor) lifetimes.push_back(uses_.lifetime(tensor, batch_));
+    for (int tensor = 0; tensor < static_cast<int>(uses_.tensors()); ++tensor)
+      lifetimes.push_back(uses_.lifetime(tensor, batch_));
     const MemoryPlan memory = plan_memory(lifetimes);
-    const auto place_of = [&](int tensor) { return tensor < 0 ? Place{} : Place{memory.offsets[at(tensor)], uses_.whole(tensor)}; };
+    const auto place_of = [&](int tensor) {
+      return tensor < 0 ? Place{} : Place{memory.offsets[at(tensor)], uses_.whole(tensor)};
+    };
     for (Index i = 0; i < nodes_.size(); ++i) {
       plan_.output.push_back(place_of(output_[i]));
       plan_.output_again.push_back(place_of(again_[i]));
@@ -385,7 +400,8 @@ class Planner {
 
 std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }
 
-StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, Checkpointing checkpointing) {
+StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
+                   Checkpointing checkpointing) {
   StepPlan best = Planner(graph, dtype, max_batch, purpose, 0).plan();
   if (checkpointing == Checkpointing::none || purpose == Purpose::inference) return best;
   for (std::size_t stride = 1; stride <= graph.nodes().size(); ++stride) {

@@ -59,7 +59,8 @@ struct StepPlan {
 
 enum class Purpose { inference, training };
 /// Whether activations are kept from the forward to the backward pass, or only those between blocks of layers,
-/// from which the others are computed again, bit for bit (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+/// from which the others are computed again, bit for bit (Chen et al., "Training deep nets with sublinear memory cost",
+/// 2016).
 enum class Checkpointing { none, blocks };
 StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
                    Checkpointing checkpointing = Checkpointing::none);

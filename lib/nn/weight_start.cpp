@@ -7,9 +7,13 @@ namespace lockstep {
 
 void WeightStart::describe(Fields& fields) {
   static constexpr std::string_view kinds[] = {"fan_in", "he", "glorot"};
-  fields.choice("initializer", kind, kinds, "how the weight starts: fan_in (PyTorch's way), he (before relu), glorot (before tanh); he and glorot have a bias of 0");
+  fields.choice(
+      "initializer", kind, kinds,
+      "how the weight starts: fan_in (PyTorch's way), he (before relu), glorot (before tanh); he and glorot have a "
+      "bias of 0");
   fields.number("initial_std", std, {0, 1e6}, "> 0: the weight starts as N(0, initial_std²) instead, the bias as 0");
-  fields.check(std == 0 || kind == Kind::fan_in, "initial_std", "stands beside initializer (the weight starts in one way); remove one of them");
+  fields.check(std == 0 || kind == Kind::fan_in, "initial_std",
+               "stands beside initializer (the weight starts in one way); remove one of them");
 }
 
 Initializer WeightStart::weight(std::int64_t fan_in, std::int64_t fan_out) const {

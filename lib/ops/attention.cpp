@@ -19,10 +19,8 @@ void run_forward(const ExecSpace& space, const AttentionShape& shape, const T* q
 template <class T>
 void run_backward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
                   const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
-  if constexpr (kernels_run_on_host)
-    attention_backward_on_cpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
-  else
-    attention_backward_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+  if constexpr (kernels_run_on_host) attention_backward_on_cpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+  else attention_backward_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
 }
 
 template <class C>

@@ -10,8 +10,8 @@ namespace lockstep {
 /// Attention of several heads over sequences (Vaswani et al., "Attention is all you need", 2017):
 /// softmax(q·kᵀ/√head_size)·v for each head, where `causal` lets a position look at itself and those before.
 struct AttentionShape {
-  std::int64_t n = 0;          ///< sequences
-  std::int64_t length = 0;     ///< positions of each, T
+  std::int64_t n = 0;       ///< sequences
+  std::int64_t length = 0;  ///< positions of each, T
   std::int64_t heads = 0;
   std::int64_t head_size = 0;
   bool causal = true;

@@ -14,8 +14,8 @@ constexpr int tile = column_tile;
 /// Mean and m2 of rows [begin, end), at most block_rows, merged into those of `seen` rows. The second pass finds
 /// the block in the cache.
 template <class T, class C, class Width>
-KOKKOS_INLINE_FUNCTION void observe_block(const T* x, std::int64_t c, std::int64_t begin, std::int64_t end, std::int64_t seen,
-                                          Width width, C* mean, C* m2) {
+KOKKOS_INLINE_FUNCTION void observe_block(const T* x, std::int64_t c, std::int64_t begin, std::int64_t end,
+                                          std::int64_t seen, Width width, C* mean, C* m2) {
   const C n = static_cast<C>(end - begin), before = static_cast<C>(seen), total = before + n;
   C block_mean[tile] = {}, block_m2[tile] = {};
   for (std::int64_t row = begin; row < end; ++row)
@@ -54,50 +54,53 @@ void observe(const ExecSpace& space, const T* x, C* partial, std::int64_t rows, 
 
 /// Merges the parts, in their order, into what was seen before them.
 template <class C>
-void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows, std::int64_t c,
-           std::int64_t parts) {
-  Kokkos::parallel_for("lockstep::batch_norm::merge", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const std::int64_t first = rows * part / parts;
-      const C before = static_cast<C>(seen + first), n = static_cast<C>(rows * (part + 1) / parts - first);
-      const C share = n / (before + n), distance = partial[part * 2 * c + j] - m;
-      m += distance * share;
-      s += partial[part * 2 * c + c + j] + distance * distance * before * share;
-    }
-    mean[j] = m;
-    m2[j] = s;
-  });
+void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
+           std::int64_t c, std::int64_t parts) {
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::merge", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+        C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
+        for (std::int64_t part = 0; part < parts; ++part) {
+          const std::int64_t first = rows * part / parts;
+          const C before = static_cast<C>(seen + first), n = static_cast<C>(rows * (part + 1) / parts - first);
+          const C share = n / (before + n), distance = partial[part * 2 * c + j] - m;
+          m += distance * share;
+          s += partial[part * 2 * c + c + j] + distance * distance * before * share;
+        }
+        mean[j] = m;
+        m2[j] = s;
+      });
 }
 
 template <class C>
 void conclude(const ExecSpace& space, C rows, C epsilon, const C* m2, C* inv_std, std::int64_t c) {
-  Kokkos::parallel_for("lockstep::batch_norm::conclude", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    inv_std[j] = C(1) / Kokkos::sqrt(m2[j] / rows + epsilon);
-  });
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::conclude", Range(space, 0, c),
+      KOKKOS_LAMBDA(const std::int64_t j) { inv_std[j] = C(1) / Kokkos::sqrt(m2[j] / rows + epsilon); });
 }
 
 template <class C>
-void coefficients(const ExecSpace& space, const C* weight, const C* bias, const C* mean, const C* inv_std, C* scale, C* shift,
-                  std::int64_t c) {
-  Kokkos::parallel_for("lockstep::batch_norm::coefficients", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    scale[j] = weight[j] * inv_std[j];
-    shift[j] = bias[j] - mean[j] * scale[j];
-  });
+void coefficients(const ExecSpace& space, const C* weight, const C* bias, const C* mean, const C* inv_std, C* scale,
+                  C* shift, std::int64_t c) {
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::coefficients", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+        scale[j] = weight[j] * inv_std[j];
+        shift[j] = bias[j] - mean[j] * scale[j];
+      });
 }
 
 template <class C>
-void running_coefficients(const ExecSpace& space, const C* weight, const C* bias, const C* mean, const C* var, C epsilon,
-                          C* scale, C* shift, std::int64_t c) {
-  Kokkos::parallel_for("lockstep::batch_norm::running", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    scale[j] = weight[j] / Kokkos::sqrt(var[j] + epsilon);
-    shift[j] = bias[j] - mean[j] * scale[j];
-  });
+void running_coefficients(const ExecSpace& space, const C* weight, const C* bias, const C* mean, const C* var,
+                          C epsilon, C* scale, C* shift, std::int64_t c) {
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::running", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+        scale[j] = weight[j] / Kokkos::sqrt(var[j] + epsilon);
+        shift[j] = bias[j] - mean[j] * scale[j];
+      });
 }
 
 template <bool relu, bool addition, class T, class C, class Width>
-KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* scale, const C* shift, T* y, std::int64_t c,
-                                         std::int64_t begin, std::int64_t end, Width width) {
+KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* scale, const C* shift, T* y,
+                                         std::int64_t c, std::int64_t begin, std::int64_t end, Width width) {
   for (std::int64_t row = begin; row < end; ++row)
     for (int j = 0; j < width; ++j) {
       C value = C(x[row * c + j]) * scale[j] + shift[j];
@@ -108,8 +111,8 @@ KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* s
 }
 
 template <bool relu, bool addition, class T, class C>
-void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y, std::int64_t rows,
-             std::int64_t c) {
+void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
+             std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = kernels_run_on_host ? (rows + 15) / 16 : rows;
   Kokkos::parallel_for(
       "lockstep::batch_norm::forward", Range(space, 0, groups * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
@@ -119,7 +122,8 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
         for (int j = 0; j < p.width; ++j) a[j] = scale[f + j], b[j] = shift[f + j];
         const T* const added = addition ? addend + f : x;
         if (p.width == tile) forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, FullTile());
-        else if (p.width == tile / 2) forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, HalfTile());
+        else if (p.width == tile / 2)
+          forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, HalfTile());
         else forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, p.width);
       });
 }
@@ -145,22 +149,26 @@ void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t se
 
 void batch_norm_conclude(const ExecSpace& space, std::int64_t rows, double epsilon, const BatchNormState& state) {
   dispatch_master(state.mean.dtype, [&]<class C>(C) {
-    conclude<C>(space, static_cast<C>(rows), static_cast<C>(epsilon), state.m2.as<const C>(), state.inv_std.as<C>(), state.mean.count());
+    conclude<C>(space, static_cast<C>(rows), static_cast<C>(epsilon), state.m2.as<const C>(), state.inv_std.as<C>(),
+                state.mean.count());
   });
 }
 
-void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias, const BatchNormState& state) {
+void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias,
+                             const BatchNormState& state) {
   dispatch_master(weight.dtype, [&]<class C>(C) {
-    coefficients<C>(space, weight.as<const C>(), bias.as<const C>(), state.mean.as<const C>(), state.inv_std.as<const C>(),
-                    state.scale.as<C>(), state.shift.as<C>(), weight.count());
+    coefficients<C>(space, weight.as<const C>(), bias.as<const C>(), state.mean.as<const C>(),
+                    state.inv_std.as<const C>(), state.scale.as<C>(), state.shift.as<C>(), weight.count());
   });
 }
 
-void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                             const Tensor& running_var, double epsilon, const BatchNormState& state) {
+void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias,
+                             const Tensor& running_mean, const Tensor& running_var, double epsilon,
+                             const BatchNormState& state) {
   dispatch_master(weight.dtype, [&]<class C>(C) {
-    running_coefficients<C>(space, weight.as<const C>(), bias.as<const C>(), running_mean.as<const C>(), running_var.as<const C>(),
-                            static_cast<C>(epsilon), state.scale.as<C>(), state.shift.as<C>(), weight.count());
+    running_coefficients<C>(space, weight.as<const C>(), bias.as<const C>(), running_mean.as<const C>(),
+                            running_var.as<const C>(), static_cast<C>(epsilon), state.scale.as<C>(),
+                            state.shift.as<C>(), weight.count());
   });
 }
 
@@ -172,8 +180,8 @@ void batch_norm_forward(const ExecSpace& space, const Tensor& x, const Tensor& a
     const T* added = output.addition ? addend.as<const T>() : nullptr;
     auto* run = output.relu ? (output.addition ? forward<true, true, T, C> : forward<true, false, T, C>)
                             : (output.addition ? forward<false, true, T, C> : forward<false, false, T, C>);
-    run(space, x.as<const T>(), added, state.scale.as<const C>(), state.shift.as<const C>(), y.as<T>(),
-        size.rows, size.c);
+    run(space, x.as<const T>(), added, state.scale.as<const C>(), state.shift.as<const C>(), y.as<T>(), size.rows,
+        size.c);
   });
 }
 

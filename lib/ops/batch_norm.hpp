@@ -12,10 +12,10 @@ namespace lockstep {
 
 /// What a batch norm keeps between its calls; each is [c].
 struct BatchNormState {
-  Tensor mean, m2;            ///< of the rows seen so far; m2: Σ (x − mean)²
-  Tensor inv_std;             ///< 1/√(variance + ε)
-  Tensor scale, shift;        ///< y = x·scale + shift
-  Tensor sum_dy, sum_dy_x;    ///< Σ dy and Σ dy·(x − mean)
+  Tensor mean, m2;          ///< of the rows seen so far; m2: Σ (x − mean)²
+  Tensor inv_std;           ///< 1/√(variance + ε)
+  Tensor scale, shift;      ///< y = x·scale + shift
+  Tensor sum_dy, sum_dy_x;  ///< Σ dy and Σ dy·(x − mean)
 };
 
 /// What else happens to the output.
@@ -35,10 +35,12 @@ void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t se
 void batch_norm_conclude(const ExecSpace& space, std::int64_t rows, double epsilon, const BatchNormState& state);
 
 /// scale and shift from the batch's mean and inv_std …
-void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias, const BatchNormState& state);
+void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias,
+                             const BatchNormState& state);
 /// … or from running values.
-void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                             const Tensor& running_var, double epsilon, const BatchNormState& state);
+void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const Tensor& bias,
+                             const Tensor& running_mean, const Tensor& running_var, double epsilon,
+                             const BatchNormState& state);
 /// y = relu(x·scale + shift + addend), as `output` says.
 void batch_norm_forward(const ExecSpace& space, const Tensor& x, const Tensor& addend, const BatchNormState& state,
                         BatchNormOutput output, const Tensor& y);

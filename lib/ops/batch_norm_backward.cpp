@@ -52,7 +52,8 @@ template <Mask mask, class T, class C>
 void observe_backward(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state, C* partial,
                       std::int64_t rows, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::observe_backward", Range(space, 0, parts * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::batch_norm::observe_backward", Range(space, 0, parts * tiles_of(c)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         BackwardTile<T, C> t;
         t.x = x + p.first;
@@ -76,16 +77,18 @@ void observe_backward(const ExecSpace& space, const T* x, const T* y, T* dy, con
 }
 
 template <class C>
-void add_parts(const ExecSpace& space, const C* partial, bool first, C* sum_dy, C* sum_dy_x, std::int64_t c, std::int64_t parts) {
-  Kokkos::parallel_for("lockstep::batch_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    C sum = first ? C(0) : sum_dy[j], sum_x = first ? C(0) : sum_dy_x[j];
-    for (std::int64_t part = 0; part < parts; ++part) {
-      sum += partial[part * 2 * c + j];
-      sum_x += partial[part * 2 * c + c + j];
-    }
-    sum_dy[j] = sum;
-    sum_dy_x[j] = sum_x;
-  });
+void add_parts(const ExecSpace& space, const C* partial, bool first, C* sum_dy, C* sum_dy_x, std::int64_t c,
+               std::int64_t parts) {
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+        C sum = first ? C(0) : sum_dy[j], sum_x = first ? C(0) : sum_dy_x[j];
+        for (std::int64_t part = 0; part < parts; ++part) {
+          sum += partial[part * 2 * c + j];
+          sum_x += partial[part * 2 * c + c + j];
+        }
+        sum_dy[j] = sum;
+        sum_dy_x[j] = sum_x;
+      });
 }
 
 /// The arguments of conclude_backward as pointers.
@@ -96,19 +99,22 @@ struct Conclusion {
 };
 
 template <class C>
-void conclude_backward(const ExecSpace& space, const Conclusion<C>& k, C freedoms, C examples, C momentum, C kept, std::int64_t c) {
-  Kokkos::parallel_for("lockstep::batch_norm::conclude_backward", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    const auto put = [kept](C& place, C value) { place = kept == C(0) ? value : place + value; };
-    put(k.weight[j], k.sum_dy_x[j] * k.inv_std[j]);
-    put(k.bias[j], k.sum_dy[j]);
-    put(k.d_mean[j], momentum * (k.mean[j] - k.running_mean[j]) * examples);
-    put(k.d_var[j], momentum * (k.m2[j] / freedoms - k.running_var[j]) * examples);
-  });
+void conclude_backward(const ExecSpace& space, const Conclusion<C>& k, C freedoms, C examples, C momentum, C kept,
+                       std::int64_t c) {
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::conclude_backward", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+        const auto put = [kept](C& place, C value) { place = kept == C(0) ? value : place + value; };
+        put(k.weight[j], k.sum_dy_x[j] * k.inv_std[j]);
+        put(k.bias[j], k.sum_dy[j]);
+        put(k.d_mean[j], momentum * (k.mean[j] - k.running_mean[j]) * examples);
+        put(k.d_var[j], momentum * (k.m2[j] / freedoms - k.running_var[j]) * examples);
+      });
 }
 
 template <class T, class C, class Width>
-KOKKOS_INLINE_FUNCTION void backward_rows(const T* x, const T* dy, const C* scale, const C* slope, const C* mean, const C* level,
-                                          T* dx, std::int64_t c, std::int64_t begin, std::int64_t end, Width width) {
+KOKKOS_INLINE_FUNCTION void backward_rows(const T* x, const T* dy, const C* scale, const C* slope, const C* mean,
+                                          const C* level, T* dx, std::int64_t c, std::int64_t begin, std::int64_t end,
+                                          Width width) {
   for (std::int64_t row = begin; row < end; ++row)
     for (int j = 0; j < width; ++j) {
       const std::int64_t at = row * c + j;
@@ -123,8 +129,8 @@ struct BackwardState {
 };
 
 template <class T, class C>
-void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share, std::int64_t rows,
-              std::int64_t c) {
+void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
+              std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = kernels_run_on_host ? (rows + 15) / 16 : rows;
   Kokkos::parallel_for(
       "lockstep::batch_norm::backward", Range(space, 0, groups * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
@@ -137,16 +143,18 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
           level[j] = s.sum_dy[f + j] * share;
           slope[j] = s.inv_std[f + j] * s.inv_std[f + j] * s.sum_dy_x[f + j] * share;
         }
-        if (p.width == tile) backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, FullTile());
-        else if (p.width == tile / 2) backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, HalfTile());
+        if (p.width == tile)
+          backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, FullTile());
+        else if (p.width == tile / 2)
+          backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, HalfTile());
         else backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, p.width);
       });
 }
 
 }  // namespace
 
-void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output, bool first,
-                                 const Tensor& dy, const BatchNormState& state, const Tensor& workspace) {
+void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
+                                 bool first, const Tensor& dy, const BatchNormState& state, const Tensor& workspace) {
   const Rows size = rows_of(x);
   const std::int64_t parts = parts_of(space, size.rows);
   assert(workspace.bytes() >= batch_norm_workspace_bytes(space, x.dtype, size.rows, size.c));
@@ -154,7 +162,8 @@ void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const 
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);
     auto* run = !output.relu ? observe_backward<Mask::none, T, C>
-                             : (output.addition ? observe_backward<Mask::by_output, T, C> : observe_backward<Mask::by_input, T, C>);
+                             : (output.addition ? observe_backward<Mask::by_output, T, C>
+                                                : observe_backward<Mask::by_input, T, C>);
     const Channels<C> channels{state.mean.as<const C>(), state.scale.as<const C>(), state.shift.as<const C>()};
     const T* result = output.relu && output.addition ? y.as<const T>() : x.as<const T>();
     run(space, x.as<const T>(), result, dy.as<T>(), channels, partial, size.rows, size.c, parts);
@@ -167,23 +176,24 @@ void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std
                                   Store store, const BatchNormGradients& gradients) {
   const std::int64_t freedoms = rows > 1 ? rows - 1 : 1;  // of one value m2 is 0, and so is its variance here
   dispatch_master(state.mean.dtype, [&]<class C>(C) {
-    const Conclusion<C> k{state.mean.as<const C>(), state.m2.as<const C>(), state.inv_std.as<const C>(), state.sum_dy.as<const C>(),
-                          state.sum_dy_x.as<const C>(), running_mean.as<const C>(), running_var.as<const C>(),
-                          gradients.weight.as<C>(), gradients.bias.as<C>(), gradients.running_mean.as<C>(), gradients.running_var.as<C>()};
+    const Conclusion<C> k{state.mean.as<const C>(),       state.m2.as<const C>(),       state.inv_std.as<const C>(),
+                          state.sum_dy.as<const C>(),     state.sum_dy_x.as<const C>(), running_mean.as<const C>(),
+                          running_var.as<const C>(),      gradients.weight.as<C>(),     gradients.bias.as<C>(),
+                          gradients.running_mean.as<C>(), gradients.running_var.as<C>()};
     conclude_backward<C>(space, k, static_cast<C>(freedoms), static_cast<C>(examples), static_cast<C>(momentum),
                          store == Store::add ? C(1) : C(0), state.mean.count());
   });
 }
 
-void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, const Tensor& dy, const BatchNormState& state,
-                         const Tensor& dx) {
+void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, const Tensor& dy,
+                         const BatchNormState& state, const Tensor& dx) {
   const Rows size = rows_of(x);
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     const BackwardState<C> s{state.scale.as<const C>(), state.mean.as<const C>(), state.inv_std.as<const C>(),
                              state.sum_dy.as<const C>(), state.sum_dy_x.as<const C>()};
-    backward<T, C>(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(), static_cast<C>(1.0 / static_cast<double>(rows)),
-                   size.rows, size.c);
+    backward<T, C>(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(),
+                   static_cast<C>(1.0 / static_cast<double>(rows)), size.rows, size.c);
   });
 }
 

@@ -19,8 +19,7 @@ void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::in
   const std::int64_t rows_each = kernels_run_on_host ? 16 : 1, width = kernels_run_on_host ? c : 1;
   const std::int64_t pieces = c / width, groups = (rows + rows_each - 1) / rows_each;
   Kokkos::parallel_for(
-      "lockstep::bias::forward", Range(space, 0, groups * pieces),
-      KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::bias::forward", Range(space, 0, groups * pieces), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t group = index / pieces;
         const std::int64_t first = (index - group * pieces) * width;
         const std::int64_t end = (group + 1) * rows_each < rows ? (group + 1) * rows_each : rows;
@@ -59,8 +58,7 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
               std::int64_t parts) {
   const std::int64_t tiles = tiles_of(c);
   Kokkos::parallel_for(
-      "lockstep::bias::backward", Range(space, 0, parts * tiles),
-      KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::bias::backward", Range(space, 0, parts * tiles), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t part = index / tiles;
         const std::int64_t first = (index - part * tiles) * tile;
         const int width = static_cast<int>(c - first < tile ? c - first : tile);
@@ -130,7 +128,9 @@ void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activat
                              const Tensor& derivative) {
   if (!bias && activation == Activation::none) return;
   dispatch_float(y.dtype, [&]<class T>(T) {
-    dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) { run_forward<a, T>(space, bias, y, derivative); });
+    dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
+      run_forward<a, T>(space, bias, y, derivative);
+    });
   });
 }
 

@@ -12,8 +12,8 @@ constexpr std::int64_t stretch = kernels_run_on_host ? 1024 : 1;
 
 /// Rows of c numbers, one every from_step numbers, to one every to_step.
 template <class T>
-void copy_rows(const ExecSpace& space, const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows,
-               std::int64_t c) {
+void copy_rows(const ExecSpace& space, const T* from, std::int64_t from_step, T* to, std::int64_t to_step,
+               std::int64_t rows, std::int64_t c) {
   const std::int64_t stretches = (c + stretch - 1) / stretch;
   Kokkos::parallel_for(
       "lockstep::concat::copy_rows", Range(space, 0, rows * stretches), KOKKOS_LAMBDA(const std::int64_t index) {

@@ -11,7 +11,8 @@ void activation_forward(const ExecSpace& space, Activation activation, const Ten
                         const Tensor& derivative = {});
 /// dx = dy · activation′, by what forward has kept (see bias_activation_backward); relu has no gradient at 0.
 /// dx may be dy.
-void activation_backward(const ExecSpace& space, Activation activation, const Tensor& kept, const Tensor& dy, const Tensor& dx);
+void activation_backward(const ExecSpace& space, Activation activation, const Tensor& kept, const Tensor& dy,
+                         const Tensor& dx);
 
 /// y = a + b.
 void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y);

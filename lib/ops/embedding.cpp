@@ -60,8 +60,8 @@ void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t lengt
 }
 
 template <class T>
-void add_up_positions(const ExecSpace& space, std::int64_t n, std::int64_t per_example, const T* dy, Compute<T>* dweight,
-                      bool add) {
+void add_up_positions(const ExecSpace& space, std::int64_t n, std::int64_t per_example, const T* dy,
+                      Compute<T>* dweight, bool add) {
   const std::int64_t tiles = (per_example + tile - 1) / tile;
   Kokkos::parallel_for(
       "lockstep::position_embedding::backward", Range(space, 0, tiles), KOKKOS_LAMBDA(const std::int64_t index) {
@@ -78,11 +78,13 @@ void add_up_positions(const ExecSpace& space, std::int64_t n, std::int64_t per_e
 
 void embedding_forward(const ExecSpace& space, const Tensor& tokens, const Tensor& weight, const Tensor& y) {
   dispatch_float(y.dtype, [&]<class T>(T) {
-    look_up<T>(space, tokens.count(), y.shape[-1], tokens.as<const std::int32_t>(), weight.as<const Compute<T>>(), y.as<T>());
+    look_up<T>(space, tokens.count(), y.shape[-1], tokens.as<const std::int32_t>(), weight.as<const Compute<T>>(),
+               y.as<T>());
   });
 }
 
-void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight, Store store) {
+void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
+                        Store store) {
   if (store == Store::replace) fill_zero(space, dweight);
   dispatch_float(dy.dtype, [&]<class T>(T) {
     add_up_tokens<T>(space, tokens.count(), dy.shape[-1], tokens.as<const std::int32_t>(), dy.as<const T>(),
@@ -92,8 +94,8 @@ void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tens
 
 void position_forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& y) {
   dispatch_float(y.dtype, [&]<class T>(T) {
-    add_positions<T>(space, y.shape[0] * y.shape[1], y.shape[1], y.shape[2], x.as<const T>(), weight.as<const Compute<T>>(),
-                     y.as<T>());
+    add_positions<T>(space, y.shape[0] * y.shape[1], y.shape[1], y.shape[2], x.as<const T>(),
+                     weight.as<const Compute<T>>(), y.as<T>());
   });
 }
 

@@ -17,16 +17,26 @@ struct Geometry {
 Geometry geometry_of(const Im2col& chunk, std::int64_t group) {
   const ConvolutionShape& s = chunk.shape;
   const std::int64_t group_c = s.c / s.groups;
-  return {s.h, s.w, s.c, s.out_h(), s.out_w(), s.kernel_h, s.kernel_w, s.stride, s.pad_top, s.pad_left,
-          group_c, chunk.first_image * s.h * s.w * s.c + group * group_c, s.kernel_h * s.kernel_w * group_c};
+  return {s.h,
+          s.w,
+          s.c,
+          s.out_h(),
+          s.out_w(),
+          s.kernel_h,
+          s.kernel_w,
+          s.stride,
+          s.pad_top,
+          s.pad_left,
+          group_c,
+          chunk.first_image * s.h * s.w * s.c + group * group_c,
+          s.kernel_h * s.kernel_w * group_c};
 }
 
 /// One index is one row of the columns, that is, one pixel of y.
 template <class T>
 void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, const T* x, T* columns) {
   Kokkos::parallel_for(
-      "lockstep::im2col::forward", Range(space, 0, rows),
-      KOKKOS_LAMBDA(const std::int64_t row) {
+      "lockstep::im2col::forward", Range(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t row) {
         const std::int64_t line = row / g.out_w;
         const std::int64_t image = line / g.out_h;
         const std::int64_t top = (line - image * g.out_h) * g.stride - g.pad_top;
@@ -56,8 +66,7 @@ void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, c
 template <class T>
 void col2im_pixels(const ExecSpace& space, const Geometry& g, std::int64_t pixels, const T* columns, T* dx) {
   Kokkos::parallel_for(
-      "lockstep::im2col::backward", Range(space, 0, pixels),
-      KOKKOS_LAMBDA(const std::int64_t pixel) {
+      "lockstep::im2col::backward", Range(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t pixel) {
         const std::int64_t line = pixel / g.w;
         const std::int64_t image = line / g.h;
         const std::int64_t row = line - image * g.h + g.pad_top;
@@ -70,8 +79,7 @@ void col2im_pixels(const ExecSpace& space, const Geometry& g, std::int64_t pixel
           for (std::int64_t j = 0; j < g.kernel_w; ++j) {
             const std::int64_t ow = (column - j) / g.stride;
             if (column < j || ow * g.stride != column - j || ow >= g.out_w) continue;
-            const T* in =
-                columns + ((image * g.out_h + oh) * g.out_w + ow) * g.k + (i * g.kernel_w + j) * g.group_c;
+            const T* in = columns + ((image * g.out_h + oh) * g.out_w + ow) * g.k + (i * g.kernel_w + j) * g.group_c;
             for (std::int64_t channel = 0; channel < g.group_c; ++channel) out[channel] += in[channel];
           }
         }
@@ -83,8 +91,7 @@ template <class T>
 void transpose(const ExecSpace& space, std::int64_t filters, std::int64_t rows, std::int64_t columns, const T* from,
                T* to, bool add) {
   Kokkos::parallel_for(
-      "lockstep::im2col::transpose", Range(space, 0, filters * columns),
-      KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::im2col::transpose", Range(space, 0, filters * columns), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t filter = index / columns;
         const T* in = from + filter * rows * columns + (index - filter * columns);
         T* out = to + index * rows;

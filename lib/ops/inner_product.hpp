@@ -10,9 +10,9 @@
 namespace lockstep {
 
 struct InnerProductShape {
-  std::int64_t n = 0;    ///< rows of x
-  std::int64_t in = 0;   ///< features of x
-  std::int64_t out = 0;  ///< features of y
+  std::int64_t n = 0;        ///< rows of x
+  std::int64_t in = 0;       ///< features of x
+  std::int64_t out = 0;      ///< features of y
   DType dtype = DType::f32;  ///< of x, y, their gradients and the weight
   bool bias = true;
   Activation activation = Activation::none;

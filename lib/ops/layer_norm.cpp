@@ -14,48 +14,52 @@ constexpr int tile = column_tile;
 
 /// With `adds`, x is first made of a + b.
 template <bool adds, class T, class C>
-void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, const C* weight, const C* bias, T* y, C* moments,
-             std::int64_t rows, std::int64_t c) {
+void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, const C* weight, const C* bias, T* y,
+             C* moments, std::int64_t rows, std::int64_t c) {
   const C share = C(1) / static_cast<C>(c);
-  Kokkos::parallel_for("lockstep::layer_norm::forward", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
-    for_rows(team, rows, [&](const std::int64_t row) {
-      T* const in = x + row * c;
-      T* const out = y + row * c;
-      if (adds) for_columns(team, c, [&](const std::int64_t j) { in[j] = a[row * c + j] + b[row * c + j]; });
-      const C mean = row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share;
-      const C variance = share * row_sum<C>(team, c, [&](const std::int64_t j) {
-        const C distance = C(in[j]) - mean;
-        return distance * distance;
-      });
-      const C inv_std = C(1) / Kokkos::sqrt(variance + epsilon);
-      for_columns(team, c, [&](const std::int64_t j) { out[j] = T((C(in[j]) - mean) * inv_std * weight[j] + bias[j]); });
-      if (moments != nullptr)
-        Kokkos::single(Kokkos::PerThread(team), [&] {
-          moments[2 * row] = mean;
-          moments[2 * row + 1] = inv_std;
+  Kokkos::parallel_for(
+      "lockstep::layer_norm::forward", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
+        for_rows(team, rows, [&](const std::int64_t row) {
+          T* const in = x + row * c;
+          T* const out = y + row * c;
+          if (adds) for_columns(team, c, [&](const std::int64_t j) { in[j] = a[row * c + j] + b[row * c + j]; });
+          const C mean = row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share;
+          const C variance = share * row_sum<C>(team, c, [&](const std::int64_t j) {
+                               const C distance = C(in[j]) - mean;
+                               return distance * distance;
+                             });
+          const C inv_std = C(1) / Kokkos::sqrt(variance + epsilon);
+          for_columns(team, c,
+                      [&](const std::int64_t j) { out[j] = T((C(in[j]) - mean) * inv_std * weight[j] + bias[j]); });
+          if (moments != nullptr)
+            Kokkos::single(Kokkos::PerThread(team), [&] {
+              moments[2 * row] = mean;
+              moments[2 * row + 1] = inv_std;
+            });
         });
-    });
-  });
+      });
 }
 
 template <class T, class C>
 void backward_data(const ExecSpace& space, const T* x, const C* weight, const C* moments, const T* dy, T* dx, bool add,
                    std::int64_t rows, std::int64_t c) {
   const C share = C(1) / static_cast<C>(c);
-  Kokkos::parallel_for("lockstep::layer_norm::backward_data", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
-    for_rows(team, rows, [&](const std::int64_t row) {
-      const T *const in = x + row * c, *const gradient = dy + row * c;
-      T* const out = dx + row * c;
-      const C mean = moments[2 * row], inv_std = moments[2 * row + 1];
-      const C level = share * row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j]; });
-      const C slope = share * inv_std * inv_std *
-                      row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j] * (C(in[j]) - mean); });
-      for_columns(team, c, [&](const std::int64_t j) {
-        const C value = inv_std * (C(gradient[j]) * weight[j] - level - (C(in[j]) - mean) * slope);
-        out[j] = T(add ? C(out[j]) + value : value);
+  Kokkos::parallel_for(
+      "lockstep::layer_norm::backward_data", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
+        for_rows(team, rows, [&](const std::int64_t row) {
+          const T *const in = x + row * c, *const gradient = dy + row * c;
+          T* const out = dx + row * c;
+          const C mean = moments[2 * row], inv_std = moments[2 * row + 1];
+          const C level = share * row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j]; });
+          const C slope = share * inv_std * inv_std * row_sum<C>(team, c, [&](const std::int64_t j) {
+                            return C(gradient[j]) * weight[j] * (C(in[j]) - mean);
+                          });
+          for_columns(team, c, [&](const std::int64_t j) {
+            const C value = inv_std * (C(gradient[j]) * weight[j] - level - (C(in[j]) - mean) * slope);
+            out[j] = T(add ? C(out[j]) + value : value);
+          });
+        });
       });
-    });
-  });
 }
 
 template <class T, class C, class Width>
@@ -78,7 +82,8 @@ template <class T, class C>
 void backward_weight(const ExecSpace& space, const T* x, const C* moments, const T* dy, C* partial, std::int64_t rows,
                      std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::layer_norm::backward_weight", Range(space, 0, parts * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::layer_norm::backward_weight", Range(space, 0, parts * tiles_of(c)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         C sum[tile] = {}, sum_x[tile] = {};
         for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
@@ -92,27 +97,29 @@ void backward_weight(const ExecSpace& space, const T* x, const C* moments, const
 }
 
 template <class C>
-void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C* dbias, std::int64_t c, std::int64_t parts) {
-  Kokkos::parallel_for("lockstep::layer_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-    C sum = C(0), sum_x = C(0);
-    for (std::int64_t part = 0; part < parts; ++part) {
-      sum += partial[part * 2 * c + j];
-      sum_x += partial[part * 2 * c + c + j];
-    }
-    dbias[j] = add ? dbias[j] + sum : sum;
-    dweight[j] = add ? dweight[j] + sum_x : sum_x;
-  });
+void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C* dbias, std::int64_t c,
+               std::int64_t parts) {
+  Kokkos::parallel_for(
+      "lockstep::layer_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+        C sum = C(0), sum_x = C(0);
+        for (std::int64_t part = 0; part < parts; ++part) {
+          sum += partial[part * 2 * c + j];
+          sum_x += partial[part * 2 * c + c + j];
+        }
+        dbias[j] = add ? dbias[j] + sum : sum;
+        dweight[j] = add ? dweight[j] + sum_x : sum_x;
+      });
 }
 
 }  // namespace
 
-void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const Tensor& y, const Tensor& moments) {
+void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias, const Tensor& y, const Tensor& moments) {
   const Rows size = rows_of(y);
   dispatch_float(y.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    forward<false, T, C>(space, static_cast<C>(epsilon), nullptr, nullptr, x.as<T>(), weight.as<const C>(), bias.as<const C>(),
-                         y.as<T>(), moments ? moments.as<C>() : nullptr, size.rows, size.c);
+    forward<false, T, C>(space, static_cast<C>(epsilon), nullptr, nullptr, x.as<T>(), weight.as<const C>(),
+                         bias.as<const C>(), y.as<T>(), moments ? moments.as<C>() : nullptr, size.rows, size.c);
   });
 }
 
@@ -121,8 +128,9 @@ void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor
   const Rows size = rows_of(y);
   dispatch_float(y.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    forward<true, T, C>(space, static_cast<C>(epsilon), a.as<const T>(), b.as<const T>(), x.as<T>(), weight.as<const C>(),
-                        bias.as<const C>(), y.as<T>(), moments ? moments.as<C>() : nullptr, size.rows, size.c);
+    forward<true, T, C>(space, static_cast<C>(epsilon), a.as<const T>(), b.as<const T>(), x.as<T>(),
+                        weight.as<const C>(), bias.as<const C>(), y.as<T>(), moments ? moments.as<C>() : nullptr,
+                        size.rows, size.c);
   });
 }
 
@@ -131,8 +139,8 @@ void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Ten
   const Rows size = rows_of(x);
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    backward_data<T, C>(space, x.as<const T>(), weight.as<const C>(), moments.as<const C>(), dy.as<const T>(), dx.as<T>(),
-                        store == Store::add, size.rows, size.c);
+    backward_data<T, C>(space, x.as<const T>(), weight.as<const C>(), moments.as<const C>(), dy.as<const T>(),
+                        dx.as<T>(), store == Store::add, size.rows, size.c);
   });
 }
 
@@ -144,7 +152,8 @@ void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const T
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);
-    backward_weight<T, C>(space, x.as<const T>(), moments.as<const C>(), dy.as<const T>(), partial, size.rows, size.c, parts);
+    backward_weight<T, C>(space, x.as<const T>(), moments.as<const C>(), dy.as<const T>(), partial, size.rows, size.c,
+                          parts);
     add_parts<C>(space, partial, store == Store::add, dweight.as<C>(), dbias.as<C>(), size.c, parts);
   });
 }

@@ -10,8 +10,8 @@ namespace lockstep {
 
 /// y = weight·(x − mean)·inv_std + bias, inv_std = 1/√(variance + ε) by the biased variance; weight, bias [c] and
 /// moments [rows, 2], which receives mean and inv_std of each row, are of master_dtype. `moments` may be empty.
-void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const Tensor& y, const Tensor& moments);
+void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias, const Tensor& y, const Tensor& moments);
 /// The same of x = a + b, which is written in the same pass.
 void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
                             const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments);
@@ -20,7 +20,8 @@ void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor
 void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& moments,
                               const Tensor& dy, const Tensor& dx, Store store);
 
-/// dweight (+)= Σ dy·x̂ and dbias (+)= Σ dy over the rows, in an order that depends only on sizes and the number of threads.
+/// dweight (+)= Σ dy·x̂ and dbias (+)= Σ dy over the rows, in an order that depends only on sizes and the number of
+/// threads.
 void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& moments, const Tensor& dy,
                                 const Tensor& dweight, const Tensor& dbias, Store store, const Tensor& workspace);
 std::size_t layer_norm_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c);

@@ -93,29 +93,31 @@ KOKKOS_INLINE_FUNCTION bool is_first_largest(const T* z, Compute<T> largest, std
 }
 
 template <class T>
-void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scale, std::int64_t rows, std::int64_t classes,
-                           const T* logits, const std::int32_t* targets, T* dlogits, double* per_row) {
+void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scale, std::int64_t rows,
+                           std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
+                           double* per_row) {
   using C = Compute<T>;
   const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
   const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
   const C gradient_scale = static_cast<C>(scale);
-  Kokkos::parallel_for("lockstep::softmax_cross_entropy::row", Range(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
-    const T* const z = logits + i * classes;
-    T* const dz = dlogits ? dlogits + i * classes : nullptr;
-    const std::int64_t target = targets[i];
-    const C largest = row_maximum<T>(classes, z);
-    const C sum = exponential_sum(classes, z, largest, dz);
-    // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
-    const C target_logit = C(z[target]) - largest;
-    C linear = (on_target - off_target) * target_logit;
-    if (off_target > C(0)) linear += off_target * row_sum(classes, z, largest);
-    per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
-    per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
-    if (!dz) return;
-    const C factor = gradient_scale / sum;
-    row_gradient(classes, z, largest, factor, gradient_scale * off_target, dz);
-    dz[target] = T(factor * fast_exp(target_logit) - gradient_scale * on_target);
-  });
+  Kokkos::parallel_for(
+      "lockstep::softmax_cross_entropy::row", Range(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
+        const T* const z = logits + i * classes;
+        T* const dz = dlogits ? dlogits + i * classes : nullptr;
+        const std::int64_t target = targets[i];
+        const C largest = row_maximum<T>(classes, z);
+        const C sum = exponential_sum(classes, z, largest, dz);
+        // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
+        const C target_logit = C(z[target]) - largest;
+        C linear = (on_target - off_target) * target_logit;
+        if (off_target > C(0)) linear += off_target * row_sum(classes, z, largest);
+        per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
+        per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
+        if (!dz) return;
+        const C factor = gradient_scale / sum;
+        row_gradient(classes, z, largest, factor, gradient_scale * off_target, dz);
+        dz[target] = T(factor * fast_exp(target_logit) - gradient_scale * on_target);
+      });
 }
 
 template <class T>
@@ -123,63 +125,64 @@ void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int6
                         const Compute<T>* t, T* dy, double* per_example) {
   using C = Compute<T>;
   const C scale = static_cast<C>(gradient_scale) * C(2) / static_cast<C>(outputs);
-  Kokkos::parallel_for("lockstep::mean_squared_error::example", Range(space, 0, n),
-                       KOKKOS_LAMBDA(const std::int64_t i) {
-                         double sum = 0;
-                         for (std::int64_t k = i * outputs; k < (i + 1) * outputs; ++k) {
-                           const C error = y[k] - t[k];
-                           sum += static_cast<double>(error) * static_cast<double>(error);
-                           if (dy) dy[k] = T(scale * error);
-                         }
-                         per_example[2 * i] = sum / static_cast<double>(outputs);
-                         per_example[2 * i + 1] = 0.0;
-                       });
+  Kokkos::parallel_for(
+      "lockstep::mean_squared_error::example", Range(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
+        double sum = 0;
+        for (std::int64_t k = i * outputs; k < (i + 1) * outputs; ++k) {
+          const C error = y[k] - t[k];
+          sum += static_cast<double>(error) * static_cast<double>(error);
+          if (dy) dy[k] = T(scale * error);
+        }
+        per_example[2 * i] = sum / static_cast<double>(outputs);
+        per_example[2 * i + 1] = 0.0;
+      });
 }
 
 /// The mean over the positions of each example, in the place of its first.
 void average_positions(const ExecSpace& space, std::int64_t n, std::int64_t positions, double* per_row) {
-  Kokkos::parallel_for("lockstep::loss::positions", Range(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
-    double* const row = per_row + 2 * i * positions;
-    double loss = 0, correct = 0;
-    for (std::int64_t t = 0; t < positions; ++t) {
-      loss += row[2 * t];
-      correct += row[2 * t + 1];
-    }
-    row[0] = loss / static_cast<double>(positions);
-    row[1] = correct / static_cast<double>(positions);
-  });
+  Kokkos::parallel_for(
+      "lockstep::loss::positions", Range(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
+        double* const row = per_row + 2 * i * positions;
+        double loss = 0, correct = 0;
+        for (std::int64_t t = 0; t < positions; ++t) {
+          loss += row[2 * t];
+          correct += row[2 * t + 1];
+        }
+        row[0] = loss / static_cast<double>(positions);
+        row[1] = correct / static_cast<double>(positions);
+      });
 }
 
 /// Examples are summed in their order by one thread: n is small, and the result does not depend on
 /// the number of threads. Example i stands in row i · stride.
 void add_up(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_example, double* sums) {
-  Kokkos::parallel_for("lockstep::loss::sum", Range(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
-    double sum = sums[column];
-    for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i * stride + column];
-    sums[column] = sum;
-  });
+  Kokkos::parallel_for(
+      "lockstep::loss::sum", Range(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
+        double sum = sums[column];
+        for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i * stride + column];
+        sums[column] = sum;
+      });
 }
 
 }  // namespace
 
-void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits,
-                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_example,
-                           const Tensor& sums, double gradient_scale) {
+void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits, const Tensor& targets,
+                           const Tensor& dlogits, const Tensor& per_example, const Tensor& sums,
+                           double gradient_scale) {
   const std::int64_t n = logits.shape[0], classes = logits.shape[-1];
   const std::int64_t positions = logits.shape.rank() == 3 ? logits.shape[1] : 1;
   assert(targets.count() == n * positions && per_example.count() >= 2 * n * positions);
   const double scale = gradient_scale / static_cast<double>(positions);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     softmax_cross_entropy<T>(space, label_smoothing, scale, n * positions, classes, logits.as<T>(),
-                             targets.as<std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr,
-                             per_example.as<double>());
+                             targets.as<std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr, per_example.as<double>());
   });
   if (positions > 1) average_positions(space, n, positions, per_example.as<double>());
   add_up(space, n, positions, per_example.as<double>(), sums.as<double>());
 }
 
-void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets,
-                        const Tensor& doutputs, const Tensor& per_example, const Tensor& sums, double gradient_scale) {
+void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
+                        const Tensor& per_example, const Tensor& sums, double gradient_scale) {
   const std::int64_t n = outputs.shape[0];
   dispatch_float(outputs.dtype, [&]<class T>(T) {
     mean_squared_error<T>(space, gradient_scale, n, outputs.shape[1], outputs.as<T>(), targets.as<Compute<T>>(),

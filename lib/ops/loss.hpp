@@ -18,13 +18,13 @@ struct LossSums {
 /// over examples, p − q, times `gradient_scale`. logits, dlogits [n, K]; targets i32 [n]. Or sequences,
 /// [n, T, K] and [n, T]: the loss of an example is the mean over its T positions. dlogits may be
 /// empty (evaluation). `per_example` [n·T, 2] f64 is scratch; adds to `sums` (f64 [2]: loss, correct).
-void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits,
-                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_example,
-                           const Tensor& sums, double gradient_scale = 1);
+void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits, const Tensor& targets,
+                           const Tensor& dlogits, const Tensor& per_example, const Tensor& sums,
+                           double gradient_scale = 1);
 
 /// Mean over the K outputs, summed over examples: Σ_n 1/K Σ_k (y − t)²; gradient of it 2 (y − t) / K,
 /// times `gradient_scale`. outputs, doutputs [n, K], targets [n, K] of master_dtype.
-void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets,
-                        const Tensor& doutputs, const Tensor& per_example, const Tensor& sums, double gradient_scale = 1);
+void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
+                        const Tensor& per_example, const Tensor& sums, double gradient_scale = 1);
 
 }  // namespace lockstep

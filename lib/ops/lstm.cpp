@@ -98,10 +98,11 @@ void backward_step(const ExecSpace& space, std::int64_t n, std::int64_t length, 
 }
 
 template <class T>
-void shift(const ExecSpace& space, std::int64_t count, std::int64_t per_example, std::int64_t units, const T* y, T* before) {
-  Kokkos::parallel_for("lockstep::lstm::shift", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    before[i] = i % per_example < units ? T(0) : y[i - units];
-  });
+void shift(const ExecSpace& space, std::int64_t count, std::int64_t per_example, std::int64_t units, const T* y,
+           T* before) {
+  Kokkos::parallel_for(
+      "lockstep::lstm::shift", Range(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) { before[i] = i % per_example < units ? T(0) : y[i - units]; });
 }
 
 }  // namespace
@@ -111,7 +112,8 @@ void lstm_forward_step(const ExecSpace& space, std::int64_t t, const Tensor& gat
   dispatch_float(y.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     forward_step<T, C>(space, y.shape[0], y.shape[1], y.shape[2], t, gates.as<T>(),
-                       recurrent ? recurrent.as<const T>() : nullptr, bias.as<const C>(), cells.as<C>(), y.as<T>(), h.as<T>());
+                       recurrent ? recurrent.as<const T>() : nullptr, bias.as<const C>(), cells.as<C>(), y.as<T>(),
+                       h.as<T>());
   });
 }
 

@@ -7,20 +7,22 @@ namespace {
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
 template <class Raw, class T>
-void normalize_by_one(const ExecSpace& space, std::int64_t count, const Raw* x, const Compute<T>* scale, const Compute<T>* shift, T* y) {
-  Kokkos::parallel_for("lockstep::normalize::by_one", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    y[i] = T(scale[0] * static_cast<Compute<T>>(x[i]) + shift[0]);
-  });
+void normalize_by_one(const ExecSpace& space, std::int64_t count, const Raw* x, const Compute<T>* scale,
+                      const Compute<T>* shift, T* y) {
+  Kokkos::parallel_for(
+      "lockstep::normalize::by_one", Range(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = T(scale[0] * static_cast<Compute<T>>(x[i]) + shift[0]); });
 }
 
 template <class Raw, class T>
 void normalize_by_channel(const ExecSpace& space, std::int64_t pixels, std::int64_t channels, const Raw* x,
                           const Compute<T>* scale, const Compute<T>* shift, T* y) {
-  Kokkos::parallel_for("lockstep::normalize::by_channel", Range(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t p) {
-    const Raw* from = x + p * channels;
-    T* to = y + p * channels;
-    for (std::int64_t c = 0; c < channels; ++c) to[c] = T(scale[c] * static_cast<Compute<T>>(from[c]) + shift[c]);
-  });
+  Kokkos::parallel_for(
+      "lockstep::normalize::by_channel", Range(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t p) {
+        const Raw* from = x + p * channels;
+        T* to = y + p * channels;
+        for (std::int64_t c = 0; c < channels; ++c) to[c] = T(scale[c] * static_cast<Compute<T>>(from[c]) + shift[c]);
+      });
 }
 
 template <class Raw, class T>
@@ -29,7 +31,8 @@ void normalize(const ExecSpace& space, const Tensor& x, const Tensor& scale, con
   if (channels == 1)
     normalize_by_one(space, x.count(), x.as<Raw>(), scale.as<Compute<T>>(), shift.as<Compute<T>>(), y.as<T>());
   else
-    normalize_by_channel(space, x.count() / channels, channels, x.as<Raw>(), scale.as<Compute<T>>(), shift.as<Compute<T>>(), y.as<T>());
+    normalize_by_channel(space, x.count() / channels, channels, x.as<Raw>(), scale.as<Compute<T>>(),
+                         shift.as<Compute<T>>(), y.as<T>());
 }
 
 }  // namespace
@@ -37,10 +40,8 @@ void normalize(const ExecSpace& space, const Tensor& x, const Tensor& scale, con
 void normalize(const ExecSpace& space, const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& y) {
   assert(scale.count() == 1 || scale.count() == x.shape[-1]);
   dispatch_float(y.dtype, [&]<class T>(T) {
-    if (x.dtype == DType::u8)
-      normalize<std::uint8_t, T>(space, x, scale, shift, y);
-    else
-      normalize<float, T>(space, x, scale, shift, y);
+    if (x.dtype == DType::u8) normalize<std::uint8_t, T>(space, x, scale, shift, y);
+    else normalize<float, T>(space, x, scale, shift, y);
   });
 }
 

@@ -113,9 +113,12 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
         const Windows rows = windows_over(iy, out_h, s);
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.w), [&](const std::int64_t ix) {
           const Windows columns = windows_over(ix, out_w, s);
-          const auto window = [&](std::int64_t oy, std::int64_t ox) { return ((image * out_h + oy) * out_w + ox) * s.c; };
+          const auto window = [&](std::int64_t oy, std::int64_t ox) {
+            return ((image * out_h + oy) * out_w + ox) * s.c;
+          };
           const auto number = [&](std::int64_t oy, std::int64_t ox) {
-            return static_cast<std::uint8_t>((iy - (oy * s.stride - s.padding)) * s.kernel + (ix - (ox * s.stride - s.padding)));
+            return static_cast<std::uint8_t>((iy - (oy * s.stride - s.padding)) * s.kernel +
+                                             (ix - (ox * s.stride - s.padding)));
           };
           const auto share = [=](std::uint8_t place, std::uint8_t own, C gradient) {
             return is_max ? (place == own ? gradient : C(0)) : gradient * scale;
@@ -148,8 +151,7 @@ void pooling_forward(const ExecSpace& space, PoolingKind kind, const PoolingShap
   dispatch_float(x.dtype, [&]<class T>(T) {
     if (kind == PoolingKind::max)
       max_forward<T>(space, shape, x.as<T>(), y.as<T>(), winner ? winner.as<std::uint8_t>() : nullptr);
-    else
-      average_forward<T>(space, shape, x.as<T>(), y.as<T>());
+    else average_forward<T>(space, shape, x.as<T>(), y.as<T>());
   });
 }
 

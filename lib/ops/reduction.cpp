@@ -16,28 +16,28 @@ std::int64_t blocks_in(std::int64_t count) { return (count + block - 1) / block;
 template <class T>
 void block_sums(const ExecSpace& space, std::int64_t count, const T* x, double* sums) {
   using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for("lockstep::sum_of_squares::block", Range(space, 0, blocks_in(count)),
-                       KOKKOS_LAMBDA(const std::int64_t b) {
-                         const std::int64_t end = (b + 1) * block < count ? (b + 1) * block : count;
-                         double lane[lanes] = {};
-                         std::int64_t i = b * block;
-                         for (; i + lanes <= end; i += lanes)
-                           for (int l = 0; l < lanes; ++l)
-                             lane[l] += static_cast<double>(x[i + l]) * static_cast<double>(x[i + l]);
-                         for (; i < end; ++i) lane[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-                         double sum = 0;
-                         for (int l = 0; l < lanes; ++l) sum += lane[l];
-                         sums[b] = sum;
-                       });
+  Kokkos::parallel_for(
+      "lockstep::sum_of_squares::block", Range(space, 0, blocks_in(count)), KOKKOS_LAMBDA(const std::int64_t b) {
+        const std::int64_t end = (b + 1) * block < count ? (b + 1) * block : count;
+        double lane[lanes] = {};
+        std::int64_t i = b * block;
+        for (; i + lanes <= end; i += lanes)
+          for (int l = 0; l < lanes; ++l) lane[l] += static_cast<double>(x[i + l]) * static_cast<double>(x[i + l]);
+        for (; i < end; ++i) lane[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+        double sum = 0;
+        for (int l = 0; l < lanes; ++l) sum += lane[l];
+        sums[b] = sum;
+      });
 }
 
 void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, double* result) {
   using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for("lockstep::sum_of_squares::total", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
-    double total = 0;
-    for (std::int64_t b = 0; b < blocks; ++b) total += sums[b];
-    result[0] = total;
-  });
+  Kokkos::parallel_for(
+      "lockstep::sum_of_squares::total", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+        double total = 0;
+        for (std::int64_t b = 0; b < blocks; ++b) total += sums[b];
+        result[0] = total;
+      });
 }
 
 /// Elements that one index of a counting kernel looks at: many on hosts, where a loop over them is
@@ -45,7 +45,9 @@ void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, dou
 constexpr std::int64_t counted_at_once = kernels_run_on_host ? block : 1;
 
 /// The exponent's bits are all set.
-KOKKOS_INLINE_FUNCTION bool is_nonfinite(float x) { return (Kokkos::bit_cast<std::uint32_t>(x) & 0x7F800000u) == 0x7F800000u; }
+KOKKOS_INLINE_FUNCTION bool is_nonfinite(float x) {
+  return (Kokkos::bit_cast<std::uint32_t>(x) & 0x7F800000u) == 0x7F800000u;
+}
 KOKKOS_INLINE_FUNCTION bool is_nonfinite(double x) {
   constexpr std::uint64_t exponent = 0x7FF0000000000000u;
   return (Kokkos::bit_cast<std::uint64_t>(x) & exponent) == exponent;
@@ -57,13 +59,16 @@ void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, dou
   const std::int64_t groups = (count + counted_at_once - 1) / counted_at_once;
   const Kokkos::View<double, MemorySpace, Kokkos::MemoryUnmanaged> total(result);
   // Whole numbers below 2⁵³: their sum is the same in any order.
-  Kokkos::parallel_reduce("lockstep::count_nonfinite", Range(space, 0, groups), KOKKOS_LAMBDA(const std::int64_t group, double& sum) {
-    const std::int64_t first = group * counted_at_once;
-    const std::int64_t end = first + counted_at_once < count ? first + counted_at_once : count;
-    int found = 0;
-    for (std::int64_t i = first; i < end; ++i) found += is_nonfinite(x[i]) ? 1 : 0;
-    sum += found;
-  }, total);
+  Kokkos::parallel_reduce(
+      "lockstep::count_nonfinite", Range(space, 0, groups),
+      KOKKOS_LAMBDA(const std::int64_t group, double& sum) {
+        const std::int64_t first = group * counted_at_once;
+        const std::int64_t end = first + counted_at_once < count ? first + counted_at_once : count;
+        int found = 0;
+        for (std::int64_t i = first; i < end; ++i) found += is_nonfinite(x[i]) ? 1 : 0;
+        sum += found;
+      },
+      total);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F&
       for (int lane = 0; lane < half; ++lane) sum[lane] += sum[lane + half];
     total += sum[0];
   } else {
-    Kokkos::parallel_reduce(Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j, C& sum) { sum += f(j); }, total);
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j, C& sum) { sum += f(j); }, total);
   }
   return total;
 }

@@ -69,7 +69,8 @@ class Widened final : public Product {
   }
   Tensor rest(const Tensor& workspace) const {
     const std::size_t used = x_bytes() + y_bytes();
-    return {static_cast<std::byte*>(workspace.data) + used, DType::u8,
+    return {static_cast<std::byte*>(workspace.data) + used,
+            DType::u8,
             {static_cast<std::int64_t>(inner_->workspace_bytes())}};
   }
   void widen_weight(const ExecSpace& space) {
@@ -86,9 +87,11 @@ class Widened final : public Product {
 };
 
 template <class Product, class Shape>
-std::unique_ptr<Product> widened(std::unique_ptr<Product> inner, const typename Widened<Product>::Counts& each, const Shape& shape) {
+std::unique_ptr<Product> widened(std::unique_ptr<Product> inner, const typename Widened<Product>::Counts& each,
+                                 const Shape& shape) {
   if (!inner) return nullptr;
-  return std::make_unique<Widened<Product>>(std::move(inner), each, shape.n, std::make_shared<typename Widened<Product>::Weight>(each.weight));
+  return std::make_unique<Widened<Product>>(std::move(inner), each, shape.n,
+                                            std::make_shared<typename Widened<Product>::Weight>(each.weight));
 }
 
 }  // namespace
@@ -102,9 +105,11 @@ std::unique_ptr<InnerProduct> widened_inner_product(const Provider& provider, co
 std::unique_ptr<Convolution> widened_convolution(const Provider& provider, const ConvolutionShape& shape) {
   ConvolutionShape wide = shape;
   wide.dtype = DType::f32;
-  return widened(provider.convolution(wide),
-                 {shape.h * shape.w * shape.c, shape.filters * (shape.c / shape.groups) * shape.kernel_h * shape.kernel_w,
-                  shape.out_h() * shape.out_w() * shape.filters}, shape);
+  return widened(
+      provider.convolution(wide),
+      {shape.h * shape.w * shape.c, shape.filters * (shape.c / shape.groups) * shape.kernel_h * shape.kernel_w,
+       shape.out_h() * shape.out_w() * shape.filters},
+      shape);
 }
 
 }  // namespace lockstep

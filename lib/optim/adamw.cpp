@@ -11,10 +11,10 @@ namespace {
 /// Of one step, for all parameters.
 template <class T>
 struct AdamWStep {
-  T decay;     ///< 1 − lr·weight_decay
+  T decay;  ///< 1 − lr·weight_decay
   T beta1_rest, beta2, beta2_rest;
-  T rate;      ///< lr / (1 − β₁ᵗ)
-  T root;      ///< √(1 − β₂ᵗ)
+  T rate;  ///< lr / (1 − β₁ᵗ)
+  T root;  ///< √(1 − β₂ᵗ)
   T epsilon;
 };
 
@@ -22,25 +22,28 @@ template <class T, class Copy>
 void adamw_step(const ExecSpace& space, std::int64_t count, const AdamWStep<T>& step, const double* gradient_scale,
                 const T* gradient, T* exp_avg, T* exp_avg_sq, T* p, Copy* copy) {
   const AdamWStep<T> s = step;
-  Kokkos::parallel_for("lockstep::adamw::step", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-                       KOKKOS_LAMBDA(const std::int64_t i) {
-                         const T g = static_cast<T>(*gradient_scale) * gradient[i];
-                         const T m = exp_avg[i] + s.beta1_rest * (g - exp_avg[i]);
-                         const T v = s.beta2 * exp_avg_sq[i] + s.beta2_rest * g * g;
-                         exp_avg[i] = m;
-                         exp_avg_sq[i] = v;
-                         store_parameter(i, p[i] * s.decay - s.rate * m / (Kokkos::sqrt(v) / s.root + s.epsilon), p, copy);
-                       });
+  Kokkos::parallel_for(
+      "lockstep::adamw::step", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) {
+        const T g = static_cast<T>(*gradient_scale) * gradient[i];
+        const T m = exp_avg[i] + s.beta1_rest * (g - exp_avg[i]);
+        const T v = s.beta2 * exp_avg_sq[i] + s.beta2_rest * g * g;
+        exp_avg[i] = m;
+        exp_avg_sq[i] = v;
+        store_parameter(i, p[i] * s.decay - s.rate * m / (Kokkos::sqrt(v) / s.root + s.epsilon), p, copy);
+      });
 }
 
 }  // namespace
 
 void AdamWConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
-  fields.numbers("betas", betas, fraction_below_one, "shares that are kept of the averages of the gradient and of its square");
+  fields.numbers("betas", betas, fraction_below_one,
+                 "shares that are kept of the averages of the gradient and of its square");
   fields.check(betas.size() == 2, "betas", "must have two entries; write [0.9, 0.999]");
   fields.number("epsilon", epsilon, positive, "added to the root of the average square");
-  fields.number("weight_decay", weight_decay, not_negative, "times the learning rate, the share of each parameter that a step takes away");
+  fields.number("weight_decay", weight_decay, not_negative,
+                "times the learning rate, the share of each parameter that a step takes away");
 }
 
 std::unique_ptr<Optimizer> AdamWConfig::make(const ParameterBuffer& parameters) const {

@@ -28,7 +28,7 @@ class AdamW final : public Optimizer {
 
  private:
   AdamWConfig config_;
-  Buffer averages_;            ///< of the gradients, then of their squares
+  Buffer averages_;  ///< of the gradients, then of their squares
   std::vector<State> states_;
 };
 

@@ -9,15 +9,17 @@ namespace {
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
 void set_scale(const ExecSpace& space, double factor, double* scale) {
-  Kokkos::parallel_for("lockstep::gradient_scale::set", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) { *scale = factor; });
+  Kokkos::parallel_for(
+      "lockstep::gradient_scale::set", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) { *scale = factor; });
 }
 
 /// `scale` holds the sum of squares on entry.
 void clip_scale(const ExecSpace& space, double factor, double clip_norm, double* scale) {
-  Kokkos::parallel_for("lockstep::gradient_scale::clip", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
-    const double coefficient = clip_norm / (factor * Kokkos::sqrt(*scale) + 1e-6);
-    *scale = coefficient < 1 ? factor * coefficient : factor;
-  });
+  Kokkos::parallel_for(
+      "lockstep::gradient_scale::clip", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+        const double coefficient = clip_norm / (factor * Kokkos::sqrt(*scale) + 1e-6);
+        *scale = coefficient < 1 ? factor * coefficient : factor;
+      });
 }
 
 }  // namespace

@@ -13,9 +13,11 @@ void LossScaleConfig::describe(Fields& fields) {
   fields.number("growth", growth, above_one, "factor of the scale after interval steps without overflow");
   fields.number("backoff", backoff, between, "factor of the scale after an overflow");
   fields.integer("interval", interval, at_least_one, "steps without overflow until the scale grows");
-  fields.integer("hysteresis", hysteresis, at_least_one, "overflows until the scale goes back, counted anew when it grows");
+  fields.integer("hysteresis", hysteresis, at_least_one,
+                 "overflows until the scale goes back, counted anew when it grows");
   fields.number("floor", floor, scales, "the scale is never smaller; an overflow there ends the run");
-  fields.check(initial >= floor, "initial", "is below floor (the scale is never smaller); give a larger one, or a lower floor");
+  fields.check(initial >= floor, "initial",
+               "is below floor (the scale is never smaller); give a larger one, or a lower floor");
 }
 
 LossScaler::LossScaler(const LossScaleConfig& config)

@@ -27,7 +27,7 @@ class LossScaler {
  public:
   /// What a checkpoint remembers.
   struct State {
-    float scale = 1;  ///< as PyTorch keeps it: what grows beyond f32 does not grow
+    float scale = 1;                   ///< as PyTorch keeps it: what grows beyond f32 does not grow
     std::int64_t good_steps = 0;       ///< since the last change
     std::int64_t hysteresis_left = 1;  ///< overflows until the scale goes back
     friend bool operator==(const State&, const State&) = default;

@@ -15,7 +15,8 @@ namespace lockstep {
 struct StepSize {
   double learning_rate = 0;
   std::int64_t number = 1;  ///< of the steps that this optimizer has taken, this one included
-  Tensor gradient_scale;    ///< f64 [1] in the step's memory: times the summed gradients it is the gradient of the mean loss
+  Tensor
+      gradient_scale;  ///< f64 [1] in the step's memory: times the summed gradients it is the gradient of the mean loss
 };
 
 /// Turns summed gradients into new parameters, and into their 16-bit copy where there is one. Its

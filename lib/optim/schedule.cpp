@@ -9,8 +9,10 @@ namespace lockstep {
 
 void ScheduleConfig::describe(Fields& fields) {
   static constexpr std::string_view types[] = {"constant", "cosine"};
-  fields.choice("type", type, types, "course of the learning rate after the warm-up; cosine: down to final_fraction at the run's last step");
-  fields.integer("warmup_steps", warmup_steps, not_negative, "steps over which the learning rate rises linearly to its value");
+  fields.choice("type", type, types,
+                "course of the learning rate after the warm-up; cosine: down to final_fraction at the run's last step");
+  fields.integer("warmup_steps", warmup_steps, not_negative,
+                 "steps over which the learning rate rises linearly to its value");
   fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what cosine ends at");
   fields.check(type == Type::cosine || final_fraction == 0, "final_fraction",
                "stands beside type: constant (the learning rate stays as it is); use type: cosine, or remove it");

@@ -11,24 +11,26 @@ using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 template <class T, class Copy>
 void plain_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay,
                 const T* gradient, T* p, Copy* copy) {
-  Kokkos::parallel_for("lockstep::sgd::step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    const T scale = static_cast<T>(*gradient_scale);
-    store_parameter(i, p[i] - rate * (scale * gradient[i] + decay * p[i]), p, copy);
-  });
+  Kokkos::parallel_for(
+      "lockstep::sgd::step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+        const T scale = static_cast<T>(*gradient_scale);
+        store_parameter(i, p[i] - rate * (scale * gradient[i] + decay * p[i]), p, copy);
+      });
 }
 
 template <class T, class Copy>
-void momentum_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay, T momentum,
-                   bool nesterov, const T* gradient, T* velocity, T* p, Copy* copy) {
+void momentum_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay,
+                   T momentum, bool nesterov, const T* gradient, T* velocity, T* p, Copy* copy) {
   // Of the gradient, Nesterov's step takes once more; without it none.
   const T gradient_part = nesterov ? T(1) : T(0);
   const T velocity_part = nesterov ? momentum : T(1);
-  Kokkos::parallel_for("lockstep::sgd::momentum_step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-    const T g = static_cast<T>(*gradient_scale) * gradient[i] + decay * p[i];
-    const T v = momentum * velocity[i] + g;
-    velocity[i] = v;
-    store_parameter(i, p[i] - rate * (gradient_part * g + velocity_part * v), p, copy);
-  });
+  Kokkos::parallel_for(
+      "lockstep::sgd::momentum_step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+        const T g = static_cast<T>(*gradient_scale) * gradient[i] + decay * p[i];
+        const T v = momentum * velocity[i] + g;
+        velocity[i] = v;
+        store_parameter(i, p[i] - rate * (gradient_part * g + velocity_part * v), p, copy);
+      });
 }
 
 }  // namespace
@@ -38,7 +40,8 @@ void SgdConfig::describe(Fields& fields) {
   fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
   fields.boolean("nesterov", nesterov, "Nesterov's form: the step looks ahead along the velocity");
   fields.number("weight_decay", weight_decay, not_negative, "times the parameter, added to its gradient");
-  fields.check(!nesterov || momentum > 0, "nesterov", "true without momentum (it is a form of momentum); give momentum, or remove it");
+  fields.check(!nesterov || momentum > 0, "nesterov",
+               "true without momentum (it is a form of momentum); give momentum, or remove it");
 }
 
 std::vector<std::string> SgdConfig::state_names() const {

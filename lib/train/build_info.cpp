@@ -27,7 +27,8 @@ Json build_info() {
   info["mpi"] = mpi_version();
   info["hdf5"] = hdf5_version();
   Json names = Json::array();
-  for (const Provider* provider : providers()) names.push_back(fmt::format("{} {}", provider->name(), provider->version()));
+  for (const Provider* provider : providers())
+    names.push_back(fmt::format("{} {}", provider->name(), provider->version()));
   info["providers"] = names;
   return info;
 }
@@ -43,8 +44,7 @@ std::string build_info_text() {
     std::string shown;
     if (value.is_array())
       for (const auto& item : value) shown += (shown.empty() ? "" : ", ") + item.get<std::string>();
-    else
-      shown = value.get<std::string>();
+    else shown = value.get<std::string>();
     text += fmt::format("{:<11} {}\n", key, shown);
   }
   return text;

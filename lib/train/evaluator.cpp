@@ -6,7 +6,8 @@
 
 namespace lockstep {
 
-Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const {
+Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,
+                           std::int64_t examples) const {
   LossSums sums{};
   copy_to_host(space, sums_.get(), &sums);
   double values[2] = {sums.loss, sums.correct};
@@ -16,10 +17,14 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   return metrics;
 }
 
-Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
-                 BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
-  const Sampler sampler({.dataset_size = dataset.size(), .global_batch = max_batch * comm.size(), .shuffle = false,
-                         .epochs = 1, .rank = comm.rank(), .ranks = comm.size()});
+Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
+                 const Dataset& dataset, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
+  const Sampler sampler({.dataset_size = dataset.size(),
+                         .global_batch = max_batch * comm.size(),
+                         .shuffle = false,
+                         .epochs = 1,
+                         .rank = comm.rank(),
+                         .ranks = comm.size()});
   DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
   StepContext context{.space = space, .training = false};
   sums.clear(space);

@@ -26,11 +26,12 @@ class MetricSums {
  public:
   /// `rows`: most examples × positions_in(the model's output) at once.
   explicit MetricSums(std::int64_t rows)
-      : per_example_("lockstep::loss_per_example", DType::f64, {rows, 2}), sums_("lockstep::loss_sums", DType::f64, {2}) {}
+      : per_example_("lockstep::loss_per_example", DType::f64, {rows, 2}),
+        sums_("lockstep::loss_sums", DType::f64, {2}) {}
 
   void clear(const ExecSpace& space) { fill_zero(space, sums_.get()); }
-  void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-           double gradient_scale = 1) {
+  void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets,
+           const Tensor& doutputs, double gradient_scale = 1) {
     loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale);
   }
   /// Means over the examples of all ranks; collective.
@@ -42,7 +43,7 @@ class MetricSums {
 };
 
 /// Loss and accuracy over each example of a dataset exactly once, shared out over the ranks. Collective.
-Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
-                 BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
+Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
+                 const Dataset& dataset, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
 
 }  // namespace lockstep

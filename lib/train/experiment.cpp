@@ -22,10 +22,11 @@ void check_tokens(const Dataset& data, const Graph& graph) {
   for (const GraphNode& node : graph.nodes()) {
     if (std::find(node.inputs.begin(), node.inputs.end(), GraphNode::data) == node.inputs.end()) continue;
     const std::int64_t words = node.layer->vocabulary();
-    validate_key(!tokens || words > 0, "model", "layer '{}' reads numbers ({} holds tokens); begin with an embedding", node.name,
-                 data.description());
+    validate_key(!tokens || words > 0, "model", "layer '{}' reads numbers ({} holds tokens); begin with an embedding",
+                 node.name, data.description());
     validate(tokens || words == 0, ExitStatus::bad_data,
-             "{}: holds no tokens, but layer '{}' reads them; use data with tokens (`lockstep import text`), or begin with another layer",
+             "{}: holds no tokens, but layer '{}' reads them; use data with tokens (`lockstep import text`), or begin "
+             "with another layer",
              data.description(), node.name);
     if (tokens) data.check_tokens(words);
   }
@@ -34,15 +35,16 @@ void check_tokens(const Dataset& data, const Graph& graph) {
 void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   const ExampleFormat& format = data.format();
   if (format.has_tokens()) {
-    validate_key(loss.wants_classes(), "loss.type", "mse reads values ({} holds tokens); use cross_entropy", data.description());
+    validate_key(loss.wants_classes(), "loss.type", "mse reads values ({} holds tokens); use cross_entropy",
+                 data.description());
     validate_key(output.rank() == 2 && output[0] == format.target_shape[0], "model",
                  "its output is {} (each of the {} tokens needs a vector); end with a linear layer", to_string(output),
                  format.target_shape[0]);
     data.check_classes(output[1]);
     return;
   }
-  validate_key(output.rank() == 1, "model", "its output is {} (the loss reads vectors); end with a flatten or linear layer",
-               to_string(output));
+  validate_key(output.rank() == 1, "model",
+               "its output is {} (the loss reads vectors); end with a flatten or linear layer", to_string(output));
   if (loss.wants_classes()) {
     validate(format.has_classes(), ExitStatus::bad_data,
              "{}: its targets are values, but loss cross_entropy reads classes; use loss: {{type: mse}}, or other data",
@@ -60,7 +62,8 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
 
 Experiment open(const RunConfig& config) {
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed));
-  const Shape input = config.model.input.empty() ? data.train->format().input_shape : Shape(std::span(config.model.input));
+  const Shape input = config.model.input.empty() ? data.train->format().input_shape
+                                                 : Shape(std::span(config.model.input));
   Graph graph(config.model.resolved_layers(), input);
   std::unique_ptr<Loss> loss = config.loss.make();
   for (const Dataset* split : {data.train.get(), data.validation.get()})
@@ -72,8 +75,10 @@ Experiment open(const RunConfig& config) {
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
-  validate_key(!config.run.has_target || data.validation, "run.target", "there are no validation examples to reach it on; remove it, or give some");
-  validate_key(!config.run.has_target || loss->wants_classes() || config.run.target_metric == RunOptions::Metric::validation_loss,
+  validate_key(!config.run.has_target || data.validation, "run.target",
+               "there are no validation examples to reach it on; remove it, or give some");
+  validate_key(!config.run.has_target || loss->wants_classes() ||
+                   config.run.target_metric == RunOptions::Metric::validation_loss,
                "run.target.metric", "loss mse has no accuracy; use validation_loss");
   validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
                "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
@@ -89,7 +94,11 @@ Experiment open_experiment(const RunConfig& config) {
 
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose) {
   return with_positions(config.source, [&] {
-    return Model(std::move(graph), {.dtype = config.dtype(), .providers = config.providers, .max_batch = max_batch, .purpose = purpose, .checkpointing = config.model.checkpointing});
+    return Model(std::move(graph), {.dtype = config.dtype(),
+                                    .providers = config.providers,
+                                    .max_batch = max_batch,
+                                    .purpose = purpose,
+                                    .checkpointing = config.model.checkpointing});
   });
 }
 

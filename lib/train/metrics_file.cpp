@@ -26,13 +26,15 @@ std::string keep_rows(const std::filesystem::path& path, std::int64_t rows) {
   std::int64_t found = 0;
   for (; found < rows && std::getline(in, line) && !in.eof(); ++found) kept += line + "\n";
   if (found < rows)
-    warn("{}: has {} of the {} rows that were there at the checkpoint; the curve has a gap", path.string(), found, rows);
+    warn("{}: has {} of the {} rows that were there at the checkpoint; the curve has a gap", path.string(), found,
+         rows);
   return std::string(header) + kept;
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) : path_(path), file_(nullptr, std::fclose) {
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows)
+    : path_(path), file_(nullptr, std::fclose) {
   const std::string kept = rows > 0 ? keep_rows(path, rows) : std::string(header);
   for (const char c : kept) rows_ += c == '\n';
   --rows_;  // the header
@@ -40,7 +42,8 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) :
   file_.reset(std::fopen(temporary.c_str(), "wb"));
   validate(file_ != nullptr, ExitStatus::cannot_create, "{}: cannot be created ({}); check the folder's permissions",
            path.string(), std::strerror(errno));
-  const bool written = std::fwrite(kept.data(), 1, kept.size(), file_.get()) == kept.size() && std::fflush(file_.get()) == 0;
+  const bool written = std::fwrite(kept.data(), 1, kept.size(), file_.get()) == kept.size() &&
+                       std::fflush(file_.get()) == 0;
   validate(written && std::rename(temporary.c_str(), path.c_str()) == 0, ExitStatus::io_error,
            "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
 }
@@ -54,8 +57,10 @@ void MetricsFile::write(const MetricsRow& row) {
   const std::string line = fmt::format("{},{},{},{:.9g},{},{},{},{},{},{}\n", row.step, row.epoch, row.split, row.loss,
                                        field(row.accuracy), field(row.learning_rate), field(row.loss_scale),
                                        field(row.grad_norm), field(row.examples_per_s), field(row.step_ms));
-  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0;
-  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path_.string(), std::strerror(errno));
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+                       std::fflush(file_.get()) == 0;
+  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path_.string(),
+           std::strerror(errno));
   ++rows_;
 }
 

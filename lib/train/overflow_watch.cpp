@@ -11,10 +11,12 @@ namespace lockstep {
 
 OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& graph) {
   for (std::size_t node = graph.nodes().size(); node-- > 0;)
-    if (const ParameterRange range = parameters.range_of(node); range.count > 0) layers_.push_back({graph.nodes()[node].name, range, 0});
+    if (const ParameterRange range = parameters.range_of(node); range.count > 0)
+      layers_.push_back({graph.nodes()[node].name, range, 0});
   for (const Parameter& parameter : parameters.parameters())
     for (Layer& layer : layers_)
-      if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained) layer.numbers += parameter.range.count;
+      if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained)
+        layer.numbers += parameter.range.count;
   total_ = OwnedTensor("lockstep::overflow_total", DType::f64, {1});
   counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {static_cast<std::int64_t>(layers_.size())});
 }
@@ -22,10 +24,13 @@ OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& gra
 void OverflowWatch::begin(const ExecSpace& space) { fill_zero(space, counts_.get()); }
 
 void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
-  const auto found = std::find_if(layers_.begin(), layers_.end(), [&](const Layer& layer) { return layer.range.first == range.first; });
+  const auto found = std::find_if(layers_.begin(), layers_.end(),
+                                  [&](const Layer& layer) { return layer.range.first == range.first; });
   if (found == layers_.end()) return;  // statistics
   const Tensor all = parameters.gradients();
-  const Tensor part{static_cast<std::byte*>(all.data) + static_cast<std::size_t>(range.first) * size_of(all.dtype), all.dtype, {range.count}};
+  const Tensor part{static_cast<std::byte*>(all.data) + static_cast<std::size_t>(range.first) * size_of(all.dtype),
+                    all.dtype,
+                    {range.count}};
   count_nonfinite(space, part, {counts_.get().as<double>() + (found - layers_.begin()), DType::f64, {1}});
 }
 

@@ -10,7 +10,8 @@
 namespace lockstep {
 
 enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint };
-inline constexpr std::array<std::string_view, 6> phase_names{"data", "forward", "backward", "reduce", "optimizer", "checkpoint"};
+inline constexpr std::array<std::string_view, 6> phase_names{"data",   "forward",   "backward",
+                                                             "reduce", "optimizer", "checkpoint"};
 
 /// Wall seconds by phase, and the profiling regions of the same names (seen by Kokkos Tools).
 class PhaseClock {

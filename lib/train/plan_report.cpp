@@ -21,13 +21,15 @@ std::string bytes_text(double bytes) {
 }
 
 std::string layer_table(const Graph& graph) {
-  std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters", "names in files");
+  std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters",
+                                 "names in files");
   for (const auto& node : graph.nodes()) {
     std::int64_t count = 0;
     std::string names;
     for (const auto& parameter : node.parameters) {
       count += parameter.shape.count();
-      names += fmt::format("{}{} [{}]", names.empty() ? "" : ", ", parameter.name, fmt::join(parameter.shape.extents(), ", "));
+      names += fmt::format("{}{} [{}]", names.empty() ? "" : ", ", parameter.name,
+                           fmt::join(parameter.shape.extents(), ", "));
     }
     // Columns are counted in characters; × is one, of two bytes.
     const std::string shape = to_string(node.shape);
@@ -60,29 +62,39 @@ std::string report(const RunConfig& config, int ranks) {
   const std::int64_t share = share_of(global, 0, ranks).count;
   const std::int64_t piece = std::min(config.batch.micro.value_or(share), share);
   const Graph& graph = experiment.graph;
-  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(), .providers = config.providers, .max_batch = piece, .checkpointing = config.model.checkpointing});
+  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(),
+                                                             .providers = config.providers,
+                                                             .max_batch = piece,
+                                                             .checkpointing = config.model.checkpointing});
   const DType type = config.dtype(), master = master_dtype(type);
   const auto count = static_cast<double>(graph.parameter_count());
-  const double parameters = count * static_cast<double>(size_of(master)), rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
+  const double parameters = count * static_cast<double>(size_of(master)),
+               rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
   const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
   const ExampleFormat& format = experiment.data.train->format();
   const double batches = static_cast<double>(piece * format.input_shape.count()) * static_cast<double>(size_of(type)) +
-                         static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
+                         static_cast<double>(share) * 3.0 *
+                             static_cast<double>(format.input_bytes() + format.target_bytes());
 
   const std::size_t workspace = prepare_layers(experiment.graph, activations, piece);
   const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
 
   std::string text = layer_table(graph);
-  text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()), experiment.data.train->description());
+  text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()),
+                      experiment.data.train->description());
   text += fmt::format("examples             {} to train on, {} to validate on\n", experiment.data.train->size(),
                       experiment.data.validation ? experiment.data.validation->size() : 0);
   text += fmt::format("parameters           {}\n", graph.parameter_count());
   text += fmt::format("ranks                {}, {} examples each in a step, at most {} at once\n", ranks, share, piece);
-  text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n", 1e-9 * flops);
+  text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
+                      1e-9 * flops);
   const double step = 2 * parameters + rounded + states + static_cast<double>(activations.bytes + workspace) + batches;
-  text += fmt::format("memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, batches {})\n",
-                      bytes_text(step), bytes_text(parameters + rounded), bytes_text(parameters), bytes_text(states),
-                      bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)), bytes_text(batches));
+  text += fmt::format(
+      "memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
+      "batches {})\n",
+      bytes_text(step), bytes_text(parameters + rounded), bytes_text(parameters), bytes_text(states),
+      bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)),
+      bytes_text(batches));
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86.
   constexpr double code_bytes = 9e6;

@@ -8,27 +8,38 @@ namespace lockstep {
 void RunOptions::describe(Fields& fields) {
   fields.text("name", name, "what the run is called");
   fields.text("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
-  fields.integer("seed", seed, {0, 9007199254740992.0}, "of everything random: the same seed, the same run, bit for bit");
+  fields.integer("seed", seed, {0, 9007199254740992.0},
+                 "of everything random: the same seed, the same run, bit for bit");
   fields.integer("epochs", epochs, {1, 1e9}, "stop after this many passes over the training data");
   fields.integer("steps", steps, {1, 1e12}, "stop after this many steps (with epochs: at whichever comes first)");
-  fields.optional_section("target", has_target, [&](Fields& target) {
-    static constexpr std::string_view metrics[] = {"validation_loss", "validation_accuracy"};
-    target.choice("metric", target_metric, metrics, "what is looked at after each evaluation");
-    target.number("value", target_value, any_number, "an accuracy at least this, or a loss at most this, ends the run", Presence::required);
-  }, "ends the run early, as soon as it is reached");
-  fields.text("resume", resume, "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
+  fields.optional_section(
+      "target", has_target,
+      [&](Fields& target) {
+        static constexpr std::string_view metrics[] = {"validation_loss", "validation_accuracy"};
+        target.choice("metric", target_metric, metrics, "what is looked at after each evaluation");
+        target.number("value", target_value, any_number,
+                      "an accuracy at least this, or a loss at most this, ends the run", Presence::required);
+      },
+      "ends the run early, as soon as it is reached");
+  fields.text("resume", resume,
+              "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
   fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
   fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
   fields.integer("evaluate_every", evaluate_every, not_negative, "epochs between two evaluations (0: at the end only)");
-  fields.check(!has_target || evaluate_every > 0, "evaluate_every",
-               "0 beside run.target (the target is looked at in evaluations, and there is none before the end); give the epochs between two");
-  fields.check(epochs || steps, "epochs", "neither run.epochs nor run.steps is given (the run would not end); give one of them");
+  fields.check(
+      !has_target || evaluate_every > 0, "evaluate_every",
+      "0 beside run.target (the target is looked at in evaluations, and there is none before the end); give the "
+      "epochs between two");
+  fields.check(epochs || steps, "epochs",
+               "neither run.epochs nor run.steps is given (the run would not end); give one of them");
 }
 
 void BatchOptions::describe(Fields& fields) {
   fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
-  fields.integer("micro", micro, {1, 1e9},
-                 "most examples that a rank computes at once; a larger share is computed in pieces whose gradients are summed (the share, when not given)");
+  fields.integer(
+      "micro", micro, {1, 1e9},
+      "most examples that a rank computes at once; a larger share is computed in pieces whose gradients are summed "
+      "(the share, when not given)");
 }
 
 void CheckpointOptions::describe(Fields& fields) {
@@ -38,10 +49,12 @@ void CheckpointOptions::describe(Fields& fields) {
 }
 
 void PrecisionOptions::describe(Fields& fields) {
-  fields.choice("compute", compute, precision_names, "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
+  fields.choice("compute", compute, precision_names,
+                "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
   fields.optional_section(
       "loss_scale", has_loss_scale, [this](Fields& section) { loss_scale.describe(section); },
-      "multiplies the loss, so that small gradients do not vanish, by a factor that adapts itself (on for fp16 in any case)");
+      "multiplies the loss, so that small gradients do not vanish, by a factor that adapts itself (on for fp16 in "
+      "any case)");
 }
 
 DType RunConfig::dtype() const {
@@ -50,6 +63,7 @@ DType RunConfig::dtype() const {
 }
 
 void RunConfig::describe(Fields& fields) {
+  // clang-format off
   fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
   fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
   fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
@@ -61,6 +75,7 @@ void RunConfig::describe(Fields& fields) {
   fields.section("parallel", [&](Fields& f) { parallel.describe(f); }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
+  // clang-format on
 }
 
 RunConfig read_run_config(DeckNode deck) {

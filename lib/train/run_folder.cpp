@@ -29,9 +29,10 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
       warn("{}; the one before it is tried", error.what());
     }
   }
-  validate(candidates.empty(), ExitStatus::bad_data,
-           "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
-           checkpoints().string(), candidates.size());
+  validate(
+      candidates.empty(), ExitStatus::bad_data,
+      "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
+      checkpoints().string(), candidates.size());
   return std::nullopt;
 }
 
@@ -54,7 +55,8 @@ void RunFolder::prepare(std::int64_t step) {
     if (!goes_on() && holds_a_run()) {
       validate(options_.overwrite || options_.resume == "auto", ExitStatus::cannot_create,
                "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
-               "run.resume=auto, or give run.overwrite=true", path_.string());
+               "run.resume=auto, or give run.overwrite=true",
+               path_.string());
       remove_run();
     }
     fs::create_directories(checkpoints());
@@ -77,7 +79,8 @@ void RunFolder::write_text(const std::string& name, const std::string& text) con
   std::ofstream out(replacement.temporary(), std::ios::binary);
   out << text;
   out.close();
-  validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+  validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(),
+           std::strerror(errno));
   replacement.commit();
 }
 

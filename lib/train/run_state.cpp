@@ -22,8 +22,8 @@ std::vector<Parameter> trained_ones(const std::vector<Parameter>& parameters) {
 }
 
 /// `flat` holds `layout`. Where the host can read it, its numbers are not copied.
-void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat,
-                   std::vector<NamedArray>& arrays) {
+void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout,
+                   const Tensor& flat, std::vector<NamedArray>& arrays) {
   std::shared_ptr<const std::byte[]> all;
   if (kernels_run_on_host) {
     space.fence("lockstep::checkpoint");
@@ -59,8 +59,8 @@ const NamedArray* find(const std::vector<NamedArray>& arrays, const std::string&
 }
 
 /// `flat` holds `layout`.
-void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
-             const std::vector<Parameter>& layout, const Tensor& flat) {
+void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
+             const std::string& file, const std::vector<Parameter>& layout, const Tensor& flat) {
   check_arrays(arrays, prefix, file, layout);
   std::vector<std::byte> host(flat.bytes());
   for (const auto& parameter : layout)
@@ -74,8 +74,10 @@ void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, cons
 RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
   RunState state;
   if (config.run.has_target)
-    state.target = fmt::format("{} {}", config.run.target_metric == RunOptions::Metric::validation_loss ? "validation_loss" : "validation_accuracy",
-                               config.run.target_value);
+    state.target = fmt::format(
+        "{} {}",
+        config.run.target_metric == RunOptions::Metric::validation_loss ? "validation_loss" : "validation_accuracy",
+        config.run.target_value);
   state.scales_loss = config.precision.scales_loss();
   state.loss_scaler = LossScaler(config.precision.loss_scale).state();
   state.seed = config.run.seed;
@@ -144,8 +146,10 @@ RunState state_of(const Checkpoint& checkpoint, const std::string& file) {
   try {
     return parse_state(checkpoint.texts.at("state"));
   } catch (const std::exception& error) {
-    throw Error(ExitStatus::bad_data, fmt::format("{}: holds no state of a run ({}); use a checkpoint that Lockstep wrote "
-                                                  "(for parameters alone: model.weights)", file, error.what()));
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: holds no state of a run ({}); use a checkpoint that Lockstep wrote "
+                            "(for parameters alone: model.weights)",
+                            file, error.what()));
   }
 }
 
@@ -164,17 +168,20 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
   }
   for (const auto& array : arrays)
     validate(array.name.rfind(prefix + "/", 0) != 0 ||
-                 std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
+                 std::any_of(parameters.begin(), parameters.end(),
+                             [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
              ExitStatus::bad_data, "{}: holds {}, which the network of the deck lacks; use a file of the same network",
              file, array.name);
 }
 
-void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
-                  const std::vector<Parameter>& parameters) {
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
+                  std::int64_t dataset_size, const std::vector<Parameter>& parameters) {
   const RunState saved = state_of(checkpoint, file), wanted = first_state(config, dataset_size);
   const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
-    validate_key(was == is, key, "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
-                 "keep it, or start anew with run.resume=never run.overwrite=true", what, was, file, is);
+    validate_key(was == is, key,
+                 "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
+                 "keep it, or start anew with run.resume=never run.overwrite=true",
+                 what, was, file, is);
   };
   same("run.seed", "was", saved.seed, wanted.seed);
   same("batch.global", "was", saved.global_batch, wanted.global_batch);
@@ -183,15 +190,20 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_arrays(checkpoint.arrays, "/model", file, parameters);
   const auto states = config.optimizer.state_names();
-  for (const auto& state : states) check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_ones(parameters));
+  for (const auto& state : states)
+    check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_ones(parameters));
   for (const auto& array : checkpoint.arrays)
     validate(array.name.rfind("/optimizer/", 0) != 0 ||
-                 std::any_of(states.begin(), states.end(), [&](const auto& state) { return array.name.rfind("/optimizer/" + state + "/", 0) == 0; }),
-             ExitStatus::bad_data, "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
-             "or start from the parameters alone with model.weights", file, array.name);
+                 std::any_of(states.begin(), states.end(),
+                             [&](const auto& state) { return array.name.rfind("/optimizer/" + state + "/", 0) == 0; }),
+             ExitStatus::bad_data,
+             "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
+             "or start from the parameters alone with model.weights",
+             file, array.name);
 }
 
-void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file, ParameterBuffer& parameters) {
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
+                        ParameterBuffer& parameters) {
   restore(space, arrays, "/model", file, parameters.parameters(), parameters.values());
   parameters.round(space);
 }
@@ -199,7 +211,8 @@ void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& a
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                        const ParameterBuffer& parameters, const Optimizer& optimizer) {
   const auto trained = trained_ones(parameters.parameters());
-  for (const auto& state : optimizer.states()) restore(space, arrays, "/optimizer/" + state.name, file, trained, state.values);
+  for (const auto& state : optimizer.states())
+    restore(space, arrays, "/optimizer/" + state.name, file, trained, state.values);
 }
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ struct RunState {
   std::int64_t evaluated_step = -1;  ///< of the last evaluation
   std::int64_t metrics_rows = 0;
   bool target_reached = false;
-  std::string target;  ///< that it was: "validation_accuracy 0.98"
+  std::string target;        ///< that it was: "validation_accuracy 0.98"
   bool scales_loss = false;  ///< loss_scaler is in use
   LossScaler::State loss_scaler;
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
@@ -41,26 +41,28 @@ RunState first_state(const RunConfig& config, std::int64_t dataset_size);
 std::string state_text(const RunState& state);
 RunState parse_state(const std::string& text);
 
-/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); texts "state", "deck", "build".
-/// On hosts it looks at the live numbers: it is to be written before the next step.
+/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); texts "state", "deck",
+/// "build". On hosts it looks at the live numbers: it is to be written before the next step.
 Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
                            const ParameterBuffer& parameters, const Optimizer& optimizer);
 
 /// Throws bad_data when it is no checkpoint of a run.
 RunState state_of(const Checkpoint& checkpoint, const std::string& file);
 
-/// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no others.
+/// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no
+/// others.
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
                   const std::vector<Parameter>& parameters);
 
 /// Throws unless a run of this deck can go on from the checkpoint: KeyError for what would change the order of
 /// the examples, bad_data for another network or optimizer.
-void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config, std::int64_t dataset_size,
-                  const std::vector<Parameter>& parameters);
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
+                  std::int64_t dataset_size, const std::vector<Parameter>& parameters);
 
 /// Copies the arrays below /model, which must pass check_arrays, into parameters. Values of fp32 files go into
 /// fp64 models and the reverse.
-void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file, ParameterBuffer& parameters);
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
+                        ParameterBuffer& parameters);
 /// The same for /optimizer.
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                        const ParameterBuffer& parameters, const Optimizer& optimizer);

@@ -23,7 +23,7 @@ struct Summary {
   const StepTimes* times = nullptr;
   const PhaseClock* clock = nullptr;
   double reduce_seconds = 0;
-  std::int64_t examples = 0;  ///< of all ranks, in this process
+  std::int64_t examples = 0;           ///< of all ranks, in this process
   std::int64_t examples_per_step = 0;  ///< of all ranks, in a full batch
   double flops_per_example = 0;        ///< large products only
   std::int64_t peak_rss_bytes = 0;

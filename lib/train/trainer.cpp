@@ -64,9 +64,10 @@ void Trainer::train_step() {
 void Trainer::update_parameters(double examples_in_step) {
   ParameterBuffer& parameters = model_->parameters();
   const std::int64_t taken = state_.step - state_.skipped_steps;
-  optimizer_->step(space_, parameters, {.learning_rate = learning_rate(taken),
-                                        .number = taken + 1,
-                                        .gradient_scale = gradient_scale_->compute(space_, parameters, gradient_factor_)});
+  optimizer_->step(space_, parameters,
+                   {.learning_rate = learning_rate(taken),
+                    .number = taken + 1,
+                    .gradient_scale = gradient_scale_->compute(space_, parameters, gradient_factor_)});
   parameters.update_statistics(space_, 1 / examples_in_step);
 }
 
@@ -80,7 +81,8 @@ bool Trainer::overflowed() {
   state_.loss_scaler = scaler_->state();
   if (!skipped_) return false;
   ++state_.skipped_steps;
-  log("step {:>7}  left out: {}; loss scale {:g} → {:g}", state_.step + 1, overflow_->verdict(space_, comm_), scale, scaler_->scale());
+  log("step {:>7}  left out: {}; loss scale {:g} → {:g}", state_.step + 1, overflow_->verdict(space_, comm_), scale,
+      scaler_->scale());
   return true;
 }
 
@@ -113,13 +115,15 @@ void Trainer::check_same_data() const {
     const std::int64_t size = split ? split->size() : 0;
     const std::int64_t most = comm_.max(size), least = -comm_.max(-size);
     comm_.together([&] {
-      validate(most == least, ExitStatus::bad_data, "{}: has {} examples on one rank and {} on another; give all ranks the same file",
+      validate(most == least, ExitStatus::bad_data,
+               "{}: has {} examples on one rank and {} on another; give all ranks the same file",
                data_.train->description(), least, most);
     });
   }
 }
 
-/// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first step.
+/// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first
+/// step.
 std::vector<std::int64_t> Trainer::batch_sizes() const {
   const auto mine = [&](std::int64_t global) { return share_of(global, comm_.rank(), comm_.size()).count; };
   const std::int64_t size = data_.train->size(), global = std::min(config_.batch.global, size);
@@ -151,7 +155,8 @@ void Trainer::start(Graph graph) {
       scaler_.emplace(config_.precision.loss_scale);
       overflow_.emplace(parameters, model_->graph());
     }
-    norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64, {sum_of_squares_scratch(parameters.trained_size())});
+    norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64,
+                                {sum_of_squares_scratch(parameters.trained_size())});
   });
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
@@ -189,7 +194,8 @@ void Trainer::open_folder() {
 void Trainer::resume(const Checkpoint& checkpoint) {
   const std::string& file = folder_.resumed_from();
   ParameterBuffer& parameters = model_->parameters();
-  with_positions(config_.source, [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
+  with_positions(config_.source,
+                 [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
   restore_parameters(space_, checkpoint.arrays, file, parameters);
   restore_optimizer(space_, checkpoint.arrays, file, parameters, *optimizer_);
   const RunState fresh = state_;
@@ -262,10 +268,13 @@ void Trainer::give_up() {
   const std::string verdict = overflow_->verdict(space_, comm_);
   comm_.together([&] {
     if (checkpointed_step_ != state_.step) write_checkpoint();
-    throw Error(ExitStatus::internal,
-                fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of the "
-                            "step before, with a smaller learning rate or with precision.compute bf16",
-                            state_.step + 1, verdict, scaler_->scale()));
+    throw Error(
+        ExitStatus::internal,
+        fmt::format(
+            "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
+            "the "
+            "step before, with a smaller learning rate or with precision.compute bf16",
+            state_.step + 1, verdict, scaler_->scale()));
   });
 }
 
@@ -283,10 +292,14 @@ Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, ex
 /// Of train_metrics_, which are those of this step.
 void Trainer::log_step() {
   const double weights = sum_of_squares(space_, model_->parameters().trained_values(), norm_scratch_.get());
-  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) * gradient_factor_;
+  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) *
+                      gradient_factor_;
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
   if ((!skipped_ && (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm))) || !std::isfinite(weights))
-    warn("step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller learning rate", state_.step);
+    warn(
+        "step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller "
+        "learning rate",
+        state_.step);
   const double seconds = step_times_.total() - logged_seconds_;
   const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
   const std::int64_t steps = step_times_.count() - logged_steps_;
@@ -294,27 +307,40 @@ void Trainer::log_step() {
   logged_examples_ = examples_done_;
   logged_steps_ = step_times_.count();
   const double learning_rate = this->learning_rate(std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1));
-  const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() / static_cast<double>(step_times_.count());
+  const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() /
+                      static_cast<double>(step_times_.count());
   const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
   if (metrics_file_)
-    metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "train", .loss = train_metrics_->loss,
-                          .accuracy = train_metrics_->accuracy, .learning_rate = learning_rate, .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
-                          .grad_norm = skipped_ ? std::nullopt : std::optional(norm), .examples_per_s = rate,
+    metrics_file_->write({.step = state_.step,
+                          .epoch = epoch,
+                          .split = "train",
+                          .loss = train_metrics_->loss,
+                          .accuracy = train_metrics_->accuracy,
+                          .learning_rate = learning_rate,
+                          .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
+                          .grad_norm = skipped_ ? std::nullopt : std::optional(norm),
+                          .examples_per_s = rate,
                           .step_ms = 1e3 * step_times_.quantile(0.5, steps)});
-  log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step, epoch,
-      train_metrics_->loss, train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "",
-      norm, learning_rate, rate, duration_text(left));
+  log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step,
+      epoch, train_metrics_->loss,
+      train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "", norm, learning_rate,
+      rate, duration_text(left));
 }
 
 void Trainer::evaluate_and_log() {
   if (!data_.validation) return;
-  const bool again = state_.evaluated_step == state_.step;  // this process has not seen the result, but its row is there
+  const bool again = state_.evaluated_step ==
+                     state_.step;  // this process has not seen the result, but its row is there
   state_.evaluated_step = state_.step;
   validation_metrics_ = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_, piece_);
   const Metrics& metrics = *validation_metrics_;
   const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
   if (metrics_file_ && !again)
-    metrics_file_->write({.step = state_.step, .epoch = epoch, .split = "validation", .loss = metrics.loss, .accuracy = metrics.accuracy});
+    metrics_file_->write({.step = state_.step,
+                          .epoch = epoch,
+                          .split = "validation",
+                          .loss = metrics.loss,
+                          .accuracy = metrics.accuracy});
   log("validation    epoch {:>4}  loss {:<10.6g}{}", epoch, metrics.loss,
       metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
   if (config_.run.has_target)
@@ -367,10 +393,10 @@ void Trainer::write_summary() {
 
 void Trainer::log_banner() const {
   const std::int64_t steps = total_steps();
-  log("{}: {} parameters, {} training examples, batch {} = {} rank{} × {}, {}, {} with {} thread{} a rank, {} steps", config_.run.name,
-      model_->graph().parameter_count(), data_.train->size(), config_.batch.global, comm_.size(),
-      comm_.size() == 1 ? "" : "s", share_, precision_names[static_cast<std::size_t>(config_.precision.compute)], ExecSpace::name(),
-      ExecSpace().concurrency(), ExecSpace().concurrency() == 1 ? "" : "s", steps);
+  log("{}: {} parameters, {} training examples, batch {} = {} rank{} × {}, {}, {} with {} thread{} a rank, {} steps",
+      config_.run.name, model_->graph().parameter_count(), data_.train->size(), config_.batch.global, comm_.size(),
+      comm_.size() == 1 ? "" : "s", share_, precision_names[static_cast<std::size_t>(config_.precision.compute)],
+      ExecSpace::name(), ExecSpace().concurrency(), ExecSpace().concurrency() == 1 ? "" : "s", steps);
   if (!folder_.resumed_from().empty() && !finished())
     log("goes on from {} at step {}", folder_.resumed_from(), state_.step);
 }

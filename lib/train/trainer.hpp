@@ -82,17 +82,17 @@ class Trainer {
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;
-  std::optional<LossScaler> scaler_;        ///< where the loss is scaled
-  std::optional<OverflowWatch> overflow_;   ///< likewise
+  std::optional<LossScaler> scaler_;       ///< where the loss is scaled
+  std::optional<OverflowWatch> overflow_;  ///< likewise
   OwnedTensor norm_scratch_;
   std::unique_ptr<DataLoader> loader_;
   std::optional<MetricsFile> metrics_file_;  ///< rank 0
 
   RunState state_;
-  bool skipped_ = false;         ///< the last step was left out
-  bool stuck_ = false;           ///< overflow at the smallest loss scale
-  double gradient_factor_ = 1;   ///< times the summed gradients of the last step is the gradient of the mean loss
-  bool complete_ = false;  ///< nothing is left to do, as an earlier process has found
+  bool skipped_ = false;               ///< the last step was left out
+  bool stuck_ = false;                 ///< overflow at the smallest loss scale
+  double gradient_factor_ = 1;         ///< times the summed gradients of the last step is the gradient of the mean loss
+  bool complete_ = false;              ///< nothing is left to do, as an earlier process has found
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
   std::int64_t examples_done_ = 0;     ///< since the start of this process
   std::int64_t logged_examples_ = 0;   ///< of these, at the last log line

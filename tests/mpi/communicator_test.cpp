@@ -70,8 +70,7 @@ TEST_F(Communication, TogetherWithoutTrouble) {
 }
 
 TEST_F(Communication, TroubleOfOneRankIsTroubleOfAll) {
-  for (int guilty = 0; guilty < comm.size(); ++guilty)
-    try {
+  for (int guilty = 0; guilty < comm.size(); ++guilty) try {
       comm.together([&] {
         if (comm.rank() == guilty) throw Error(ExitStatus::bad_data, fmt::format("rank {} is to blame", guilty));
       });
@@ -86,7 +85,8 @@ TEST_F(Communication, TheLowestRankSpeaks) {
   try {
     comm.together([&] {
       if (comm.rank() > 0 || comm.size() == 1)
-        throw Error(comm.rank() <= 1 ? ExitStatus::missing_file : ExitStatus::io_error, fmt::format("I am rank {}", comm.rank()));
+        throw Error(comm.rank() <= 1 ? ExitStatus::missing_file : ExitStatus::io_error,
+                    fmt::format("I am rank {}", comm.rank()));
     });
     ADD_FAILURE() << "nothing was thrown";
   } catch (const SharedError& error) {

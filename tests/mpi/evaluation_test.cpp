@@ -12,7 +12,8 @@ namespace {
 /// Counts how often each example is read.
 class CountingDataset final : public Dataset {
  public:
-  explicit CountingDataset(std::unique_ptr<Dataset> inner) : inner_(std::move(inner)), reads(static_cast<std::size_t>(inner_->size())) {}
+  explicit CountingDataset(std::unique_ptr<Dataset> inner)
+      : inner_(std::move(inner)), reads(static_cast<std::size_t>(inner_->size())) {}
   std::int64_t size() const override { return inner_->size(); }
   const ExampleFormat& format() const override { return inner_->format(); }
   std::string description() const override { return inner_->description(); }
@@ -36,8 +37,11 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   const Communicator comm = Communicator::world();
   const ExecSpace space;
   const RunConfig config = test::read_run_config(
-      fmt::format("{{run: {{steps: 1}}, data: {{synthetic: {{kind: random, shape: [9], classes: 4, train: 4, validation: {}}}}},"
-                  " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{dropout: {{rate: 0.5}}}}, {{linear: {{features: 4}}}}]}}, precision: {{compute: fp64}}}}", size), "unused");
+      fmt::format(
+          "{{run: {{steps: 1}}, data: {{synthetic: {{kind: random, shape: [9], classes: 4, train: 4, validation: {}}}}},"
+          " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{dropout: {{rate: 0.5}}}}, {{linear: {{features: 4}}}}]}}, precision: {{compute: fp64}}}}",
+          size),
+      "unused");
   CountingDataset data(std::move(open_experiment(config).data.validation));
   Metrics metrics;
   {
@@ -60,14 +64,16 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   for (std::int64_t i = 0; i < size; ++i) numbers.push_back(i);
   HostBatch host;
   host.plan.examples = numbers;
-  host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs", static_cast<std::size_t>(size) * all.format().input_bytes());
-  host.targets = Kokkos::View<std::byte*, StagingSpace>("targets", static_cast<std::size_t>(size) * all.format().target_bytes());
+  host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs",
+                                                       static_cast<std::size_t>(size) * all.format().input_bytes());
+  host.targets = Kokkos::View<std::byte*, StagingSpace>("targets",
+                                                        static_cast<std::size_t>(size) * all.format().target_bytes());
   all.read(numbers, host.inputs.data(), host.targets.data());
   BatchUploader uploader(all.format(), config.data.normalize, config.dtype(), size);
   const DeviceBatch examples = uploader.upload(space, host, 0, size);
   const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {2});
-  experiment.loss->evaluate(space, model.forward({.space = space, .training = false}, examples.inputs), examples.targets, Tensor{},
-                            scratch.get(), sums.get());
+  experiment.loss->evaluate(space, model.forward({.space = space, .training = false}, examples.inputs),
+                            examples.targets, Tensor{}, scratch.get(), sums.get());
   space.fence();
   const auto expected = test::values_of(sums.get());
   EXPECT_NEAR(metrics.loss * static_cast<double>(size) / expected[0], 1.0, 1e-13);

@@ -37,7 +37,8 @@ TEST_P(Reducer, SumsWhateverTheBuckets) {
       const auto theirs = test::filling(10 * step + static_cast<std::uint64_t>(r), count);
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
     }
-    ASSERT_LT(test::largest_difference(test::values_of(gradients.get()), expected), dtype == DType::f64 ? 1e-15 : 1e-6) << "step " << step;
+    ASSERT_LT(test::largest_difference(test::values_of(gradients.get()), expected), dtype == DType::f64 ? 1e-15 : 1e-6)
+        << "step " << step;
   }
   EXPECT_GE(reducer.take_exposed_seconds(), 0.0);
   EXPECT_EQ(reducer.take_exposed_seconds(), 0.0);

@@ -26,7 +26,8 @@ const Case cases[] = {
     {"more_than_the_data", 700, 500, 64, "\noptimizer.learning_rate=0.02"},
     {"drop_last", 96, 500, 1000, "\ndata.drop_last=true"},
     {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup_steps=10"},
-    {"adamw", 97, 500, 20, "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup_steps: 5}"},
+    {"adamw", 97, 500, 20,
+     "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup_steps: 5}"},
     {"small_buckets", 97, 500, 1000, "\nparallel.bucket_mb=0.001"},
 };
 
@@ -91,7 +92,8 @@ TEST_P(RankCurves, SameCurveAsWithoutRanks) {
     const double loss = trainer.step_metrics().loss;
     EXPECT_NEAR(loss / expected.losses[static_cast<std::size_t>(step)], 1.0, tolerance) << "step " << step;
   }
-  EXPECT_LT(test::largest_difference(test::values_of(trainer.model().parameters().values()), expected.parameters), 10 * tolerance);
+  EXPECT_LT(test::largest_difference(test::values_of(trainer.model().parameters().values()), expected.parameters),
+            10 * tolerance);
   EXPECT_LT(expected.losses.back(), 3.0);
 }
 
@@ -99,7 +101,9 @@ TEST_P(RankCurves, SameCurveAsWithoutRanks) {
 TEST(RankStatistics, AreTheSameOnAllRanks) {
   const Communicator comm = Communicator::world();
   const test::TemporaryFolder folder;
-  const Case c{"batch_norm", 97, 500, 20, "\nmodel={layers: [{conv2d: {filters: 4, kernel: 3}}, {batch_norm: {}, name: norm}, relu, flatten, {linear: {features: 7}}]}"};
+  const Case c{
+      "batch_norm", 97, 500, 20,
+      "\nmodel={layers: [{conv2d: {filters: 4, kernel: 3}}, {batch_norm: {}, name: norm}, relu, flatten, {linear: {features: 7}}]}"};
   Trainer trainer(config_of(c, "fp32", (folder.path() / "run").string()), comm);
   for (int step = 0; step < 5; ++step) trainer.train_step();
   const ParameterBuffer& parameters = trainer.model().parameters();
@@ -111,7 +115,9 @@ TEST(RankStatistics, AreTheSameOnAllRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, RankCurves, testing::Combine(testing::ValuesIn(cases), testing::Values("fp32", "fp64")),
-                         [](const auto& info) { return fmt::format("{}_{}", std::get<0>(info.param).name, std::get<1>(info.param)); });
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", std::get<0>(info.param).name, std::get<1>(info.param));
+                         });
 
 TEST(RankEquality, TheSameTwiceIsTheSameBits) {
   const Communicator comm = Communicator::world();

@@ -29,12 +29,18 @@ Curve train_serially(const RunConfig& config, int steps) {
   const std::int64_t total = config.run.steps.value_or(steps);
   const auto optimizer = config.optimizer.make(model.parameters());
   BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
-  const OwnedTensor scratch("scratch", DType::f64, {batch * positions_in(model.graph().output_shape()), 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {batch * positions_in(model.graph().output_shape()), 2}),
+      sums("sums", DType::f64, {2});
   HostBatch host;
-  host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs", static_cast<std::size_t>(batch) * data.format().input_bytes());
-  host.targets = Kokkos::View<std::byte*, StagingSpace>("targets", static_cast<std::size_t>(batch) * data.format().target_bytes());
-  Sampler sampler({.dataset_size = data.size(), .global_batch = config.batch.global, .seed = seed,
-                   .shuffle = config.data.shuffle, .drop_last = config.data.drop_last});
+  host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs",
+                                                       static_cast<std::size_t>(batch) * data.format().input_bytes());
+  host.targets = Kokkos::View<std::byte*, StagingSpace>("targets",
+                                                        static_cast<std::size_t>(batch) * data.format().target_bytes());
+  Sampler sampler({.dataset_size = data.size(),
+                   .global_batch = config.batch.global,
+                   .seed = seed,
+                   .shuffle = config.data.shuffle,
+                   .drop_last = config.data.drop_last});
   Curve curve;
   for (int step = 0; step < steps; ++step) {
     host.plan = *sampler.next();
@@ -46,9 +52,10 @@ Curve train_serially(const RunConfig& config, int steps) {
     experiment.loss->evaluate(space, outputs, examples.targets, model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, examples.inputs, [](ParameterRange) {});
     const double count = static_cast<double>(host.plan.global_examples);
-    optimizer->step(space, model.parameters(), {.learning_rate = config.optimizer.learning_rate() * config.schedule.factor(step, total),
-                                                .number = step + 1,
-                                                .gradient_scale = gradient_scale.compute(space, model.parameters(), 1 / count)});
+    optimizer->step(space, model.parameters(),
+                    {.learning_rate = config.optimizer.learning_rate() * config.schedule.factor(step, total),
+                     .number = step + 1,
+                     .gradient_scale = gradient_scale.compute(space, model.parameters(), 1 / count)});
     space.fence();
     curve.losses.push_back(values_of(sums.get())[0] / count);
   }

@@ -22,7 +22,8 @@ struct Counts {
 Counts counts;
 
 void PrintTo(const Counts& c, std::ostream* out) {
-  *out << fmt::format("{} allocations, {} deallocations, {} fences, {} copies", c.allocations, c.deallocations, c.fences, c.copies);
+  *out << fmt::format("{} allocations, {} deallocations, {} fences, {} copies", c.allocations, c.deallocations,
+                      c.fences, c.copies);
 }
 
 class StepResources : public testing::Test {
@@ -59,8 +60,12 @@ class StepResources : public testing::Test {
     // 96 · 4 examples: no ragged batch.
     RunConfig made = test::read_run_config(
         "{data: {synthetic: {kind: glyphs, train: 384, validation: 100}, normalize: {mean: [0.1], std: [0.3]}},"
-        " model: " + model + ", optimizer: {type: sgd, momentum: 0.9}, batch: {global: 96, micro: 17}, precision: {compute: " + precision + "},"
-        " run: {steps: " + std::to_string(steps) + ", log_every: " + std::to_string(log_every) + ", evaluate_every: 1000}}",
+        " model: " +
+            model + ", optimizer: {type: sgd, momentum: 0.9}, batch: {global: 96, micro: 17}, precision: {compute: " +
+            precision +
+            "},"
+            " run: {steps: " +
+            std::to_string(steps) + ", log_every: " + std::to_string(log_every) + ", evaluate_every: 1000}}",
         (folder_.path() / "run").string());
     return made;
   }
@@ -90,7 +95,8 @@ TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
         EXPECT_LE(used.copies, 50);
         EXPECT_LE(used.fences, 100);
       }
-      if (comm.is_root()) std::printf("a step of %s in %s: %d fences, %d copies\n", network, precision, first.fences, first.copies);
+      if (comm.is_root())
+        std::printf("a step of %s in %s: %d fences, %d copies\n", network, precision, first.fences, first.copies);
     }
 }
 

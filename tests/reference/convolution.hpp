@@ -50,8 +50,7 @@ inline Values convolution_backward_data(const ConvolutionShape& s, const Values&
 }
 
 /// Adds to dweight.
-inline void convolution_backward_weight(const ConvolutionShape& s, const Values& x, const Values& dy,
-                                        Values& dweight) {
+inline void convolution_backward_weight(const ConvolutionShape& s, const Values& x, const Values& dy, Values& dweight) {
   for_each_tap(s, [&](std::size_t ix, std::size_t iw, std::size_t iy) { dweight[iw] += dy[iy] * x[ix]; });
 }
 

@@ -30,8 +30,8 @@ inline Values inner_product_backward_data(const InnerProductShape& s, const Valu
   for (std::int64_t n = 0; n < s.n; ++n)
     for (std::int64_t o = 0; o < s.out; ++o)
       for (std::int64_t i = 0; i < s.in; ++i)
-        dx[static_cast<std::size_t>(n * s.in + i)] +=
-            dy[static_cast<std::size_t>(n * s.out + o)] * weight[static_cast<std::size_t>(o * s.in + i)];
+        dx[static_cast<std::size_t>(n * s.in + i)] += dy[static_cast<std::size_t>(n * s.out + o)] *
+                                                      weight[static_cast<std::size_t>(o * s.in + i)];
   return dx;
 }
 
@@ -41,8 +41,8 @@ inline void inner_product_backward_weight(const InnerProductShape& s, const Valu
   for (std::int64_t n = 0; n < s.n; ++n)
     for (std::int64_t o = 0; o < s.out; ++o)
       for (std::int64_t i = 0; i < s.in; ++i)
-        dweight[static_cast<std::size_t>(o * s.in + i)] +=
-            dy[static_cast<std::size_t>(n * s.out + o)] * x[static_cast<std::size_t>(n * s.in + i)];
+        dweight[static_cast<std::size_t>(o * s.in + i)] += dy[static_cast<std::size_t>(n * s.out + o)] *
+                                                           x[static_cast<std::size_t>(n * s.in + i)];
 }
 
 }  // namespace lockstep::reference

@@ -25,7 +25,8 @@ inline LossResult cross_entropy(double smoothing, std::size_t classes, const std
     for (std::size_t k = 0; k < classes; ++k) sum += std::exp(z[k] - largest);
     for (std::size_t k = 0; k < classes; ++k) {
       const double p = std::exp(z[k] - largest) / sum;
-      const double q = (static_cast<std::int32_t>(k) == targets[n] ? 1 - smoothing : 0) + smoothing / static_cast<double>(classes);
+      const double q = (static_cast<std::int32_t>(k) == targets[n] ? 1 - smoothing : 0) +
+                       smoothing / static_cast<double>(classes);
       result.loss -= q * (z[k] - largest - std::log(sum));
       result.gradient.push_back(p - q);
     }

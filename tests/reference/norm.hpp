@@ -15,8 +15,9 @@ struct Normalized {
 };
 
 /// A group of numbers that have one mean: its gradient, from that of x̂.
-inline void normalize_group(double epsilon, const std::vector<double>& x, const std::vector<double>& g, std::size_t first, std::size_t step,
-                            std::size_t count, std::vector<double>& normal, std::vector<double>& dx, double& mean, double& variance) {
+inline void normalize_group(double epsilon, const std::vector<double>& x, const std::vector<double>& g,
+                            std::size_t first, std::size_t step, std::size_t count, std::vector<double>& normal,
+                            std::vector<double>& dx, double& mean, double& variance) {
   const auto n = static_cast<double>(count);
   mean = variance = 0;
   for (std::size_t i = 0; i < count; ++i) mean += x[first + i * step] / n;
@@ -31,8 +32,8 @@ inline void normalize_group(double epsilon, const std::vector<double>& x, const 
   for (std::size_t i = first; i < first + count * step; i += step) dx[i] = inv_std * (g[i] - sum - normal[i] * dot);
 }
 
-inline Normalized layer_norm(double epsilon, const std::vector<double>& x, const std::vector<double>& weight, const std::vector<double>& bias,
-                             const std::vector<double>& dy) {
+inline Normalized layer_norm(double epsilon, const std::vector<double>& x, const std::vector<double>& weight,
+                             const std::vector<double>& bias, const std::vector<double>& dy) {
   const std::size_t c = weight.size();
   Normalized r{.y = x, .dy = dy, .dx = x, .dweight = std::vector<double>(c), .dbias = std::vector<double>(c)};
   std::vector<double> normal(x.size()), g = dy;
@@ -48,12 +49,20 @@ inline Normalized layer_norm(double epsilon, const std::vector<double>& x, const
 }
 
 /// y = relu(x̂·weight + bias + addend) with relu and an addend (or an empty one) where wanted.
-inline Normalized batch_norm(double epsilon, const std::vector<double>& x, const std::vector<double>& weight, const std::vector<double>& bias,
-                             const std::vector<double>& addend, bool relu, const std::vector<double>& dy) {
+inline Normalized batch_norm(double epsilon, const std::vector<double>& x, const std::vector<double>& weight,
+                             const std::vector<double>& bias, const std::vector<double>& addend, bool relu,
+                             const std::vector<double>& dy) {
   const std::size_t c = weight.size();
-  Normalized r{.mean = weight, .variance = weight, .y = x, .dy = dy, .dx = x, .dweight = std::vector<double>(c), .dbias = std::vector<double>(c)};
+  Normalized r{.mean = weight,
+               .variance = weight,
+               .y = x,
+               .dy = dy,
+               .dx = x,
+               .dweight = std::vector<double>(c),
+               .dbias = std::vector<double>(c)};
   std::vector<double> normal(x.size()), g = dy;
-  for (std::size_t j = 0; j < c; ++j) normalize_group(epsilon, x, g, j, c, x.size() / c, normal, r.dx, r.mean[j], r.variance[j]);
+  for (std::size_t j = 0; j < c; ++j)
+    normalize_group(epsilon, x, g, j, c, x.size() / c, normal, r.dx, r.mean[j], r.variance[j]);
   for (std::size_t i = 0; i < x.size(); ++i) {
     r.y[i] = normal[i] * weight[i % c] + bias[i % c] + (addend.empty() ? 0 : addend[i]);
     if (relu && !(r.y[i] > 0)) r.y[i] = r.dy[i] = 0;
@@ -61,7 +70,8 @@ inline Normalized batch_norm(double epsilon, const std::vector<double>& x, const
     r.dbias[i % c] += r.dy[i];
     g[i] = r.dy[i] * weight[i % c];
   }
-  for (std::size_t j = 0; j < c; ++j) normalize_group(epsilon, x, g, j, c, x.size() / c, normal, r.dx, r.mean[j], r.variance[j]);
+  for (std::size_t j = 0; j < c; ++j)
+    normalize_group(epsilon, x, g, j, c, x.size() / c, normal, r.dx, r.mean[j], r.variance[j]);
   return r;
 }
 

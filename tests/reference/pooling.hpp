@@ -15,7 +15,8 @@ struct Pooled {
   std::vector<int> winner;
 };
 
-inline Pooled pool(PoolingKind kind, const PoolingShape& s, const std::vector<double>& x, const std::vector<double>& dy) {
+inline Pooled pool(PoolingKind kind, const PoolingShape& s, const std::vector<double>& x,
+                   const std::vector<double>& dy) {
   Pooled result;
   result.dx.assign(x.size(), 0.0);
   std::size_t out = 0;

@@ -81,7 +81,8 @@ double rounding_error(DType dtype) {
 std::vector<double> rounded(DType dtype, const std::vector<double>& values) {
   std::vector<double> result(values.size());
   dispatch_float(dtype, [&]<class T>(T) {
-    for (std::size_t i = 0; i < values.size(); ++i) result[i] = static_cast<double>(T(static_cast<Compute<T>>(values[i])));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      result[i] = static_cast<double>(T(static_cast<Compute<T>>(values[i])));
   });
   return result;
 }
@@ -121,8 +122,9 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::filesystem::path data_dir() {
   const char* named = std::getenv("LOCKSTEP_DATA_DIR");
-  const std::filesystem::path path = named ? std::filesystem::path(named)
-                                           : std::filesystem::path(LOCKSTEP_SOURCE_DIR).parent_path() / "shared" / "data";
+  const std::filesystem::path path = named
+                                         ? std::filesystem::path(named)
+                                         : std::filesystem::path(LOCKSTEP_SOURCE_DIR).parent_path() / "shared" / "data";
   return std::filesystem::is_directory(path) ? path : std::filesystem::path();
 }
 

@@ -50,12 +50,14 @@ Tensor rows(const Tensor& all, std::int64_t n, std::int64_t first, std::int64_t 
   const std::int64_t each = all.count() / n;
   std::vector<std::int64_t> extents(all.shape.extents().begin(), all.shape.extents().end());
   extents[0] = count * (all.shape[0] / n);
-  return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first * each) * size_of(all.dtype), all.dtype, Shape(extents)};
+  return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first * each) * size_of(all.dtype), all.dtype,
+          Shape(extents)};
 }
 
 }  // namespace
 
-LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n, const Options& options)
+LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n,
+                           const Options& options)
     : layer_(dynamic_cast<const LayerConfig&>(*parse_layer(entry).config).make_layer()), dtype_(options.dtype), n_(n) {
   if (options.addition && !layer_->fuse_addition()) throw Error(ExitStatus::internal, "the layer takes no addition");
   if (options.fused != Activation::none && !layer_->fuse(options.fused))
@@ -105,8 +107,13 @@ LayerTensors LayerHarness::tensors(std::int64_t first, std::int64_t count, bool 
     dx_views_[i] = wants_dx && i < dx_.size() ? rows(dx_[i].get(), n_, first, count) : Tensor{};
   }
   poison(workspace_.get());
-  return {.x = x_views_, .y = rows(y_.get(), n_, first, count), .dx = dx_views_, .dy = rows(dy_.get(), n_, first, count),
-          .parameters = parameter_views_, .gradients = gradient_views_, .saved = rows(saved_.get(), n_, first, count),
+  return {.x = x_views_,
+          .y = rows(y_.get(), n_, first, count),
+          .dx = dx_views_,
+          .dy = rows(dy_.get(), n_, first, count),
+          .parameters = parameter_views_,
+          .gradients = gradient_views_,
+          .saved = rows(saved_.get(), n_, first, count),
           .workspace = workspace_.get()};
 }
 
@@ -134,7 +141,11 @@ std::vector<double> LayerHarness::forward(bool training) {
     layer_->conclude(step, n_);
   }
   for_pieces(false, [&](const LayerTensors& given, bool) {
-    layer_->forward(step, {.x = given.x, .y = given.y, .parameters = given.parameters, .saved = given.saved, .workspace = given.workspace});
+    layer_->forward(step, {.x = given.x,
+                           .y = given.y,
+                           .parameters = given.parameters,
+                           .saved = given.saved,
+                           .workspace = given.workspace});
   });
   ExecSpace().fence();
   return values_of(y_.get());

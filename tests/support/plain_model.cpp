@@ -31,7 +31,8 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const GraphNode& node = graph_.nodes()[i];
     std::vector<Tensor> x;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) x.push_back(output(node.inputs[k], input).reshaped(reshape_for(node, k, n_)));
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      x.push_back(output(node.inputs[k], input).reshaped(reshape_for(node, k, n_)));
     poison(outputs_[i].get());
     if (node.view) {
       copy(context.space, x[0], outputs_[i].get());
@@ -40,8 +41,11 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
     }
     poison(workspaces_[i].get());
     node.layer->set_weights(parameters_.weights_of(i));
-    const LayerTensors tensors{.x = x, .y = outputs_[i].get(), .parameters = parameters_.values_of(i),
-                               .saved = saved_[i].get(), .workspace = workspaces_[i].get()};
+    const LayerTensors tensors{.x = x,
+                               .y = outputs_[i].get(),
+                               .parameters = parameters_.values_of(i),
+                               .saved = saved_[i].get(),
+                               .workspace = workspaces_[i].get()};
     if (node.layer->observes()) {
       node.layer->observe(context, tensors, true);
       node.layer->conclude(context, n_);
@@ -52,7 +56,8 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
   return outputs_.back().get();
 }
 
-std::vector<double> PlainModel::backward(const StepContext& context, const Tensor& input, const std::vector<double>& doutput) {
+std::vector<double> PlainModel::backward(const StepContext& context, const Tensor& input,
+                                         const std::vector<double>& doutput) {
   const auto& nodes = graph_.nodes();
   std::vector<std::vector<double>> gradient(nodes.size());
   std::vector<double> dinput;
@@ -72,9 +77,14 @@ std::vector<double> PlainModel::backward(const StepContext& context, const Tenso
     } else {
       const OwnedTensor dy = make_tensor(dtype_, node.shape.with_batch(n_), gradient[i]);
       poison(workspaces_[i].get());
-      const LayerTensors tensors{.x = x, .y = outputs_[i].get(), .dx = dx, .dy = dy.get(),
-                                 .parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i),
-                                 .saved = saved_[i].get(), .workspace = workspaces_[i].get()};
+      const LayerTensors tensors{.x = x,
+                                 .y = outputs_[i].get(),
+                                 .dx = dx,
+                                 .dy = dy.get(),
+                                 .parameters = parameters_.values_of(i),
+                                 .gradients = parameters_.gradients_of(i),
+                                 .saved = saved_[i].get(),
+                                 .workspace = workspaces_[i].get()};
       if (node.layer->observes()) {
         node.layer->observe_backward(context, tensors, true);
         node.layer->conclude_backward(context, tensors, n_);
@@ -86,7 +96,8 @@ std::vector<double> PlainModel::backward(const StepContext& context, const Tenso
       auto& total = node.inputs[k] == GraphNode::data ? dinput : gradient[static_cast<std::size_t>(node.inputs[k])];
       const auto part = values_of(dx[k]);
       if (total.empty()) total = part;
-      else for (std::size_t e = 0; e < part.size(); ++e) total[e] += part[e];
+      else
+        for (std::size_t e = 0; e < part.size(); ++e) total[e] += part[e];
     }
   }
   return dinput;

@@ -22,7 +22,8 @@ class ScratchFolder : public TemporaryFolder {
   /// Names in the folder, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path())) found.push_back(entry.path().filename().string());
+    for (const auto& entry : std::filesystem::directory_iterator(path()))
+      found.push_back(entry.path().filename().string());
     std::sort(found.begin(), found.end());
     return found;
   }

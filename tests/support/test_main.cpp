@@ -16,7 +16,9 @@ class FailuresOnly final : public testing::EmptyTestEventListener {
 
  private:
   // GoogleTest holds its lock while it reports a result, so that nothing may be asked of it then.
-  void OnTestStart(const testing::TestInfo& test) override { test_ = std::string(test.test_suite_name()) + "." + test.name(); }
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
     std::fprintf(stderr, "rank %d: %s: %s:%d: %s\n", rank_, test_.c_str(), result.file_name() ? result.file_name() : "",

@@ -35,7 +35,8 @@ std::unique_ptr<Layer> AttentionConfig::make_layer() const { return std::make_un
 Shape Attention::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
   validate(input.rank() == 2, ExitStatus::bad_deck,
-           "attention reads sequences (positions×features), but its input is {}; put an embedding before it", to_string(input));
+           "attention reads sequences (positions×features), but its input is {}; put an embedding before it",
+           to_string(input));
   validate(input[1] % config_.heads == 0, ExitStatus::bad_deck,
            "{} features cannot be divided among {} heads (each takes as many); use a number of heads that divides {}",
            input[1], config_.heads, input[1]);
@@ -83,13 +84,16 @@ std::size_t Attention::saved_bytes(std::int64_t n, const Shape& output) const {
 std::size_t Attention::prepare(std::int64_t n) {
   const AttentionShape shape = shape_for(n);
   const std::int64_t rows = n * shape.length, d = shape.width();
-  const auto& qkv = qkv_products_.prepare(rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, qkv_shape(n)); });
-  const auto& out = out_products_.prepare(rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
+  const auto& qkv = qkv_products_.prepare(
+      rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, qkv_shape(n)); });
+  const auto& out = out_products_.prepare(
+      rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
   Divider memory;  // what is kept (evaluation has no saved memory) needs no less than the gradients of backward
   const Kept kept(memory, n, shape.heads, shape.length, d, plan_.dtype);
   memory.align();
-  return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(ExecSpace(), shape),
-                                   bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 3 * d)});
+  return memory.used() +
+         std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(ExecSpace(), shape),
+                   bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 3 * d)});
 }
 
 void Attention::set_weights(std::span<const Tensor> weights) {
@@ -124,7 +128,8 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   out.backward_weight(context.space, kept.heads, t.dy, t.gradients[2], context.gradients, scratch);
   out.backward_data(context.space, t.dy, gradient.heads, scratch);
   attention_backward(context.space, shape, kept.qkv, kept.heads, kept.logsumexp, gradient.heads, gradient.qkv, scratch);
-  bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients, scratch);
+  bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients,
+                           scratch);
   qkv.backward_weight(context.space, t.x[0], gradient.qkv, t.gradients[0], context.gradients, scratch);
   if (t.dx[0]) qkv.backward_data(context.space, gradient.qkv, t.dx[0], scratch);
 }

@@ -6,7 +6,8 @@ namespace lockstep {
 void BatchNormConfig::describe(Fields& fields) {
   fields.number("momentum", momentum, fraction, "share of the running mean and variance that each step replaces");
   fields.number("epsilon", epsilon, positive, "added to the variance");
-  fields.boolean("zero_gamma", zero_gamma, "whether weight starts at 0 and not at 1: for the last one of a residual branch");
+  fields.boolean("zero_gamma", zero_gamma,
+                 "whether weight starts at 0 and not at 1: for the last one of a residual branch");
 }
 
 std::unique_ptr<Layer> BatchNormConfig::make_layer() const { return std::make_unique<BatchNorm>(*this); }
@@ -60,10 +61,10 @@ void BatchNorm::conclude(const StepContext& context, std::int64_t) {
 }
 
 void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
-  if (context.training)
-    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
+  if (context.training) batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
   else
-    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], t.parameters[2], t.parameters[3], config_.epsilon, state_);
+    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], t.parameters[2], t.parameters[3],
+                            config_.epsilon, state_);
   batch_norm_forward(context.space, t.x[0], output_.addition ? t.x[1] : Tensor{}, state_, output_, t.y);
 }
 

@@ -25,16 +25,28 @@ std::unique_ptr<Layer> Conv2dConfig::make_layer() const { return std::make_uniqu
 ConvolutionShape Conv2d::shape_for(std::int64_t n, const Shape& input) const {
   const std::int64_t low = config_.padding.value_or((config_.kernel - 1) / 2);
   const std::int64_t high = config_.padding.value_or(config_.kernel / 2);
-  return {.n = n, .h = input[0], .w = input[1], .c = input[2], .filters = config_.filters,
-          .kernel_h = config_.kernel, .kernel_w = config_.kernel, .stride = config_.stride,
-          .pad_top = low, .pad_left = low, .pad_bottom = high, .pad_right = high,
-          .groups = config_.groups, .dtype = plan_.dtype, .bias = config_.bias, .activation = activation_};
+  return {.n = n,
+          .h = input[0],
+          .w = input[1],
+          .c = input[2],
+          .filters = config_.filters,
+          .kernel_h = config_.kernel,
+          .kernel_w = config_.kernel,
+          .stride = config_.stride,
+          .pad_top = low,
+          .pad_left = low,
+          .pad_bottom = high,
+          .pad_right = high,
+          .groups = config_.groups,
+          .dtype = plan_.dtype,
+          .bias = config_.bias,
+          .activation = activation_};
 }
 
 Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
-  validate(input.rank() == 3, ExitStatus::bad_deck,
-           "conv2d reads images (H×W×C), but its input is {}; give it images", to_string(input));
+  validate(input.rank() == 3, ExitStatus::bad_deck, "conv2d reads images (H×W×C), but its input is {}; give it images",
+           to_string(input));
   validate(input[2] % config_.groups == 0, ExitStatus::bad_deck,
            "{} channels cannot be cut into {} groups; use a divisor", input[2], config_.groups);
   const ConvolutionShape shape = shape_for(1, input);
@@ -48,7 +60,8 @@ Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
 std::vector<ParameterSpec> Conv2d::parameters(std::span<const Shape> inputs) const {
   const std::int64_t depth = inputs[0][2] / config_.groups;
   const std::int64_t taps = config_.kernel * config_.kernel, fan_in = depth * taps;
-  std::vector<ParameterSpec> specs{{"weight", {config_.filters, depth, config_.kernel, config_.kernel},
+  std::vector<ParameterSpec> specs{{"weight",
+                                    {config_.filters, depth, config_.kernel, config_.kernel},
                                     config_.start.weight(fan_in, config_.filters / config_.groups * taps)}};
   if (config_.bias) specs.push_back({"bias", {config_.filters}, config_.start.bias(fan_in)});
   return specs;

@@ -25,7 +25,9 @@ void PositionEmbeddingConfig::describe(Fields& fields) {
 }
 
 std::unique_ptr<Layer> EmbeddingConfig::make_layer() const { return std::make_unique<Embedding>(*this); }
-std::unique_ptr<Layer> PositionEmbeddingConfig::make_layer() const { return std::make_unique<PositionEmbedding>(*this); }
+std::unique_ptr<Layer> PositionEmbeddingConfig::make_layer() const {
+  return std::make_unique<PositionEmbedding>(*this);
+}
 
 Shape Embedding::output_shape(std::span<const Shape> inputs) const {
   validate(inputs[0].rank() == 1, ExitStatus::bad_deck,

@@ -12,7 +12,8 @@ inline std::size_t derivative_bytes(Activation activation, DType dtype, std::int
 
 /// Where forward puts the derivative of its output; empty where no backward pass follows.
 inline Tensor derivative_of(Activation activation, const StepContext& context, const LayerTensors& t) {
-  return keeps_derivative(activation) && context.training && t.saved ? Tensor{t.saved.data, t.y.dtype, t.y.shape} : Tensor{};
+  return keeps_derivative(activation) && context.training && t.saved ? Tensor{t.saved.data, t.y.dtype, t.y.shape}
+                                                                     : Tensor{};
 }
 
 /// What backward reads to know the derivative: that, or the output.

@@ -37,7 +37,8 @@ bool Linear::fuse(Activation activation) {
 
 InnerProductShape Linear::shape_for(std::int64_t rows) const {
   InnerProductShape shape{rows, plan_.inputs[0][-1], features_, plan_.dtype, bias_, activation_};
-  if (keeps_derivative(activation_)) shape.bias = false, shape.activation = Activation::none;  // one pass behind the product
+  if (keeps_derivative(activation_))
+    shape.bias = false, shape.activation = Activation::none;  // one pass behind the product
   return shape;
 }
 
@@ -46,8 +47,8 @@ std::size_t Linear::saved_bytes(std::int64_t n, const Shape& output) const {
 }
 
 std::size_t Linear::prepare(std::int64_t n) {
-  const InnerProduct& product =
-      products_.prepare(rows(n), [&](std::int64_t all) { return plan_inner_product(plan_.providers, shape_for(all)); });
+  const InnerProduct& product = products_.prepare(
+      rows(n), [&](std::int64_t all) { return plan_inner_product(plan_.providers, shape_for(all)); });
   return std::max(product.workspace_bytes(), bias_workspace_bytes(ExecSpace(), plan_.dtype, rows(n), features_));
 }
 
@@ -55,8 +56,7 @@ void Linear::forward(const StepContext& context, const LayerTensors& t) {
   const Tensor bias = bias_ ? t.parameters[1] : Tensor{};
   const bool later = keeps_derivative(activation_);
   products_.at(rows(t.y.shape[0])).forward(context.space, t.x[0], later ? Tensor{} : bias, t.y, t.workspace);
-  if (later)
-    bias_activation_forward(context.space, bias, activation_, t.y, derivative_of(activation_, context, t));
+  if (later) bias_activation_forward(context.space, bias, activation_, t.y, derivative_of(activation_, context, t));
 }
 
 void Linear::backward(const StepContext& context, const LayerTensors& t) {

@@ -16,18 +16,20 @@ struct LinearConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y = x·Wᵀ + b over vectors, or over the vectors of sequences: x [n, in] or [n, T, in], weight [features, in], bias [features].
+/// y = x·Wᵀ + b over vectors, or over the vectors of sequences: x [n, in] or [n, T, in], weight [features, in], bias
+/// [features].
 class Linear final : public Layer {
  public:
-  explicit Linear(const LinearConfig& config)
-      : features_(config.features), bias_(config.bias), start_(config.start) {}
+  explicit Linear(const LinearConfig& config) : features_(config.features), bias_(config.bias), start_(config.start) {}
 
   std::string_view type() const override { return "linear"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   bool fuse(Activation activation) override;
   bool backward_reads_input(std::size_t) const override { return true; }
-  bool backward_reads_output() const override { return activation_ != Activation::none && !keeps_derivative(activation_); }
+  bool backward_reads_output() const override {
+    return activation_ != Activation::none && !keeps_derivative(activation_);
+  }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return shape_for(rows(n)).flops(); }

@@ -15,7 +15,8 @@ struct Kept {
   Tensor gates;  // [n, T, 4u], after their activations
 
   Kept(Divider& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
-      : cells(memory.take(master_dtype(dtype), {n, length, units})), gates(memory.take(dtype, {n, length, 4 * units})) {}
+      : cells(memory.take(master_dtype(dtype), {n, length, units})),
+        gates(memory.take(dtype, {n, length, 4 * units})) {}
 };
 
 /// Of one step.
@@ -56,7 +57,8 @@ std::unique_ptr<Layer> LstmConfig::make_layer() const { return std::make_unique<
 
 Shape Lstm::output_shape(std::span<const Shape> inputs) const {
   validate(inputs[0].rank() == 2, ExitStatus::bad_deck,
-           "lstm reads sequences (positions×features), but its input is {}; put an embedding before it", to_string(inputs[0]));
+           "lstm reads sequences (positions×features), but its input is {}; put an embedding before it",
+           to_string(inputs[0]));
   return {inputs[0][0], units_};
 }
 
@@ -91,8 +93,8 @@ std::size_t Lstm::prepare(std::int64_t n) {
   const std::int64_t length = plan_.inputs[0][0], rows = n * length;
   std::size_t products = bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 4 * units_);
   const auto plan = [&](Planned<InnerProduct>& planned, const InnerProductShape& shape) {
-    const InnerProduct& product =
-        planned.prepare(shape.n, [&](std::int64_t) { return plan_inner_product(plan_.providers, shape); });
+    const InnerProduct& product = planned.prepare(
+        shape.n, [&](std::int64_t) { return plan_inner_product(plan_.providers, shape); });
     products = std::max(products, product.workspace_bytes());
   };
   plan(input_products_, input_shape(n));
@@ -120,7 +122,8 @@ void Lstm::forward(const StepContext& context, const LayerTensors& t) {
   InnerProduct& recurrent = step_products_.at(n);
   for (std::int64_t i = 0; i < length; ++i) {
     if (i > 0) recurrent.forward(context.space, step.h, {}, step.recurrent, scratch);
-    lstm_forward_step(context.space, i, kept.gates, i > 0 ? step.recurrent : Tensor{}, t.parameters[3], kept.cells, t.y, step.h);
+    lstm_forward_step(context.space, i, kept.gates, i > 0 ? step.recurrent : Tensor{}, t.parameters[3], kept.cells, t.y,
+                      step.h);
   }
 }
 

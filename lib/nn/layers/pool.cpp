@@ -11,7 +11,8 @@ void PoolConfig::describe(Fields& fields) {
   fields.integer("padding", padding, {0, max_pool_kernel / 2},
                  "pixels added on each side; max never takes one, average counts them as zeros");
   fields.check(2 * padding <= kernel, "padding",
-               fmt::format("{} is more than half the kernel of {} (a window would see nothing else); use less", padding, kernel));
+               fmt::format("{} is more than half the kernel of {} (a window would see nothing else); use less", padding,
+                           kernel));
 }
 
 std::unique_ptr<Layer> MaxPoolConfig::make_layer() const { return std::make_unique<Pool>(PoolingKind::max, *this); }

@@ -21,7 +21,9 @@ class Divider {
   void align() { used_ = align_up(used_); }
   /// All that is left.
   Tensor rest() const {
-    return {data_ == nullptr ? nullptr : data_ + used_, DType::u8, {static_cast<std::int64_t>(size_ > used_ ? size_ - used_ : 0)}};
+    return {data_ == nullptr ? nullptr : data_ + used_,
+            DType::u8,
+            {static_cast<std::int64_t>(size_ > used_ ? size_ - used_ : 0)}};
   }
   std::size_t used() const { return used_; }
 

@@ -35,22 +35,27 @@ std::string SimpleCnnConfig::list() const {
 - {{linear: {{features: {}}}, name: fc1}}
 - relu
 - {{linear: {{features: {}}}, name: fc2}}
-)", filters1, filters2, hidden, classes);
+)",
+                     filters1, filters2, hidden, classes);
 }
 
 void Vgg11Config::describe(Fields& fields) {
   fields.integer("width", width, {1, 1e6}, "channels of the first stage; later ones have 2, 4, 8 and 8 times as many");
   fields.integer("hidden", hidden, {1, 1e9}, "outputs of the first two linear layers");
   fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
-  fields.number("dropout", dropout, fraction_below_one, "share of the hidden outputs that is dropped in training (0: no dropout layers)");
+  fields.number("dropout", dropout, fraction_below_one,
+                "share of the hidden outputs that is dropped in training (0: no dropout layers)");
 }
 
 std::string Vgg11Config::list() const {
   std::string text;
   int number = 0;
-  for (const auto& [factor, convolutions] : {std::pair(1, 1), std::pair(2, 1), std::pair(4, 2), std::pair(8, 2), std::pair(8, 2)}) {
+  for (const auto& [factor, convolutions] :
+       {std::pair(1, 1), std::pair(2, 1), std::pair(4, 2), std::pair(8, 2), std::pair(8, 2)}) {
     for (int i = 0; i < convolutions; ++i)
-      text += fmt::format("- {{conv2d: {{filters: {}, kernel: 3, padding: same, initializer: he}}, name: conv{}}}\n- relu\n", factor * width, ++number);
+      text += fmt::format(
+          "- {{conv2d: {{filters: {}, kernel: 3, padding: same, initializer: he}}, name: conv{}}}\n- relu\n",
+          factor * width, ++number);
     text += "- max_pool: {kernel: 2}\n";
   }
   text += "- flatten\n";

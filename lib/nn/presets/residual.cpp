@@ -21,7 +21,8 @@ class ResidualNetwork {
     trunk_ = "pool";
   }
   /// `kernels`: of the block's convolutions; the last one has `filters` channels, those before it `filters` / `narrow`.
-  void block(const std::string& name, std::int64_t filters, std::initializer_list<int> kernels, int narrow, int stride) {
+  void block(const std::string& name, std::int64_t filters, std::initializer_list<int> kernels, int narrow,
+             int stride) {
     const std::string input = trunk_;
     std::size_t number = 0;
     bool strided = false;
@@ -29,8 +30,8 @@ class ResidualNetwork {
       const bool last = ++number == kernels.size();
       const bool takes_stride = !strided && kernel == 3;
       strided = strided || takes_stride;
-      convolution(fmt::format("{}_{}", name, number), last ? filters : filters / narrow, kernel, takes_stride ? stride : 1,
-                  number == 1 ? input : "", last && zero_gamma_);
+      convolution(fmt::format("{}_{}", name, number), last ? filters : filters / narrow, kernel,
+                  takes_stride ? stride : 1, number == 1 ? input : "", last && zero_gamma_);
       if (!last) text_ += "- relu\n";
     }
     std::string shortcut = input;
@@ -38,7 +39,8 @@ class ResidualNetwork {
       shortcut = name + "_shortcut_norm";
       convolution(name + "_shortcut", filters, 1, stride, input);
     }
-    text_ += fmt::format("- {{add: {{}}, from: [{}_{}_norm, {}]}}\n- {{relu: {{}}, name: {}}}\n", name, number, shortcut, name);
+    text_ += fmt::format("- {{add: {{}}, from: [{}_{}_norm, {}]}}\n- {{relu: {{}}, name: {}}}\n", name, number,
+                         shortcut, name);
     trunk_ = name;
     channels_ = filters;
   }
@@ -48,10 +50,13 @@ class ResidualNetwork {
 
  private:
   /// A convolution and its normalisation. Padding is PyTorch's: kernel // 2 on each side.
-  void convolution(const std::string& name, std::int64_t filters, int kernel, int stride, const std::string& from, bool zero_gamma = false) {
-    text_ += fmt::format("- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: {}_conv{}}}\n"
-                         "- {{batch_norm: {{zero_gamma: {}}}, name: {}_norm}}\n",
-                         filters, kernel, stride, kernel / 2, name, from.empty() ? "" : ", from: " + from, zero_gamma, name);
+  void convolution(const std::string& name, std::int64_t filters, int kernel, int stride, const std::string& from,
+                   bool zero_gamma = false) {
+    text_ += fmt::format(
+        "- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: "
+        "{}_conv{}}}\n"
+        "- {{batch_norm: {{zero_gamma: {}}}, name: {}_norm}}\n",
+        filters, kernel, stride, kernel / 2, name, from.empty() ? "" : ", from: " + from, zero_gamma, name);
   }
 
   bool zero_gamma_;
@@ -65,7 +70,9 @@ class ResidualNetwork {
 void ResidualConfig::describe(Fields& fields) {
   fields.integer("width", width, {1, 1e6}, "channels of the first stage");
   fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
-  fields.boolean("zero_gamma", zero_gamma, "whether each block's last batch norm starts at zero, and so the block as the identity (Goyal et al. 2017)");
+  fields.boolean(
+      "zero_gamma", zero_gamma,
+      "whether each block's last batch norm starts at zero, and so the block as the identity (Goyal et al. 2017)");
 }
 
 std::string Resnet8Config::list() const {
@@ -81,7 +88,8 @@ std::string Resnet18CifarConfig::list() const {
   network.stem(width, 3, 1);
   for (const int stage : {1, 2, 3, 4})
     for (const int block : {1, 2})
-      network.block(fmt::format("stage{}_{}", stage, block), width << (stage - 1), {3, 3}, 1, stage > 1 && block == 1 ? 2 : 1);
+      network.block(fmt::format("stage{}_{}", stage, block), width << (stage - 1), {3, 3}, 1,
+                    stage > 1 && block == 1 ? 2 : 1);
   return network.head(classes);
 }
 
@@ -93,7 +101,8 @@ std::string Resnet50Config::list() const {
   for (const int blocks : {3, 4, 6, 3}) {
     ++stage;
     for (int block = 1; block <= blocks; ++block)
-      network.block(fmt::format("stage{}_{}", stage, block), 4 * (width << (stage - 1)), {1, 3, 1}, 4, stage > 1 && block == 1 ? 2 : 1);
+      network.block(fmt::format("stage{}_{}", stage, block), 4 * (width << (stage - 1)), {1, 3, 1}, 4,
+                    stage > 1 && block == 1 ? 2 : 1);
   }
   return network.head(classes);
 }

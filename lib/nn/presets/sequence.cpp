@@ -12,13 +12,15 @@ void TransformerConfig::describe(Fields& fields) {
   fields.integer("depth", depth, {1, 1e4}, "blocks of attention and two linear layers");
   fields.integer("heads", heads, {1, 1e4}, "attention heads of a block, each of d_model / heads features");
   fields.number("initial_std", initial_std, positive, "standard deviation of the weights at the start");
-  fields.check(d_model % heads == 0, "heads", fmt::format("{} features cannot be shared out to {} heads; use a divisor of d_model", d_model, heads));
+  fields.check(d_model % heads == 0, "heads",
+               fmt::format("{} features cannot be shared out to {} heads; use a divisor of d_model", d_model, heads));
 }
 
 std::string TransformerConfig::list() const {
-  std::string text = fmt::format("- {{embedding: {{vocabulary: {}, features: {}, initial_std: {}}}, name: tokens}}\n"
-                                 "- {{position_embedding: {{length: {}, initial_std: {}}}, name: positions}}\n",
-                                 vocabulary, d_model, initial_std, sequence, initial_std);
+  std::string text = fmt::format(
+      "- {{embedding: {{vocabulary: {}, features: {}, initial_std: {}}}, name: tokens}}\n"
+      "- {{position_embedding: {{length: {}, initial_std: {}}}, name: positions}}\n",
+      vocabulary, d_model, initial_std, sequence, initial_std);
   std::string trunk = "positions";
   for (std::int64_t i = 1; i <= depth; ++i) {
     const std::string block = fmt::format("block{}", i);
@@ -30,10 +32,13 @@ std::string TransformerConfig::list() const {
 - gelu
 - {{linear: {{features: {5}, initial_std: {3}}}, name: {0}_fc2}}
 - {{add: {{}}, name: {0}, from: [{0}_middle, {0}_fc2]}}
-)", block, trunk, heads, initial_std, 4 * d_model, d_model);
+)",
+                        block, trunk, heads, initial_std, 4 * d_model, d_model);
     trunk = block;
   }
-  return text + fmt::format("- {{layer_norm: {{}}, name: norm}}\n- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", vocabulary, initial_std);
+  return text +
+         fmt::format("- {{layer_norm: {{}}, name: norm}}\n- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n",
+                     vocabulary, initial_std);
 }
 
 void LstmPresetConfig::describe(Fields& fields) {
@@ -45,7 +50,8 @@ void LstmPresetConfig::describe(Fields& fields) {
 }
 
 std::string LstmPresetConfig::list() const {
-  std::string text = fmt::format("- {{embedding: {{vocabulary: {}, features: {}}}, name: tokens}}\n", vocabulary, embedding);
+  std::string text = fmt::format("- {{embedding: {{vocabulary: {}, features: {}}}, name: tokens}}\n", vocabulary,
+                                 embedding);
   for (std::int64_t i = 1; i <= depth; ++i) text += fmt::format("- {{lstm: {{units: {}}}, name: lstm{}}}\n", units, i);
   return text + fmt::format("- {{linear: {{features: {}}}, name: fc}}\n", vocabulary);
 }

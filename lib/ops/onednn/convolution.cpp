@@ -61,9 +61,10 @@ class OnednnConvolution final : public Convolution {
     plan_backward_data(problem, forward);
     plan_backward_weight(problem, forward);
     if (weight_) return;
-    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS), backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
-    weight_ = std::make_shared<SharedWeight>(SharedWeight{forward_inner, backward_inner, {problem.plain_weight, forward_inner},
-                                                          {problem.plain_weight, backward_inner}});
+    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS),
+                 backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
+    weight_ = std::make_shared<SharedWeight>(SharedWeight{
+        forward_inner, backward_inner, {problem.plain_weight, forward_inner}, {problem.plain_weight, backward_inner}});
   }
 
   std::unique_ptr<Convolution> resized(std::int64_t n) const override {
@@ -81,16 +82,20 @@ class OnednnConvolution final : public Convolution {
     weight_->backward.set(weight.data);
   }
 
-  void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y, const Tensor& workspace) override {
+  void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y,
+               const Tensor& workspace) override {
     const void* weight = weight_->forward.get();
     if (shape_.bias)
-      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_BIAS, bias.data}, {DNNL_ARG_DST, y.data}});
-    else
-      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, y.data}});
+      forward_.run(
+          workspace.data,
+          {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_BIAS, bias.data}, {DNNL_ARG_DST, y.data}});
+    else forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, y.data}});
   }
 
   void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
-    backward_data_.run(workspace.data, {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DIFF_SRC, dx.data}});
+    backward_data_.run(
+        workspace.data,
+        {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DIFF_SRC, dx.data}});
   }
 
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
@@ -98,7 +103,8 @@ class OnednnConvolution final : public Convolution {
     if (by_product_) return by_product_->backward_weight(space, x, dy, dweight, store, workspace);
     const bool direct = !converts_dweight_ && store == Store::replace;
     void* scratchpad = static_cast<std::byte*>(workspace.data) + dweight_bytes_;
-    backward_weight_.run(scratchpad, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_DIFF_DST, dy.data},
+    backward_weight_.run(scratchpad, {{DNNL_ARG_SRC, x.data},
+                                      {DNNL_ARG_DIFF_DST, dy.data},
                                       {DNNL_ARG_DIFF_WEIGHTS, direct ? dweight.data : workspace.data}});
     if (direct) return;
     OnednnCall& out = store == Store::add ? dweight_add_ : dweight_out_;
@@ -143,21 +149,30 @@ class OnednnConvolution final : public Convolution {
     const auto kind = dnnl::prop_kind::forward_training;
     const Layout weight = weight_ ? weight_->forward_layout : p.weight;
     const Forward description = preferring(forward_way(), [&] {
-      return shape_.bias ? Forward(onednn_engine(), kind, algorithm, p.x, weight, p.bias, p.y, p.strides, p.before, p.after, attributes)
-                         : Forward(onednn_engine(), kind, algorithm, p.x, weight, p.y, p.strides, p.before, p.after, attributes);
+      return shape_.bias ? Forward(onednn_engine(), kind, algorithm, p.x, weight, p.bias, p.y, p.strides, p.before,
+                                   p.after, attributes)
+                         : Forward(onednn_engine(), kind, algorithm, p.x, weight, p.y, p.strides, p.before, p.after,
+                                   attributes);
     });
-    forward_ = {description, dnnl::convolution_forward(description),
-                {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, description.weights_desc()}, {DNNL_ARG_BIAS, p.bias}, {DNNL_ARG_DST, p.y}}};
+    forward_ = {description,
+                dnnl::convolution_forward(description),
+                {{DNNL_ARG_SRC, p.x},
+                 {DNNL_ARG_WEIGHTS, description.weights_desc()},
+                 {DNNL_ARG_BIAS, p.bias},
+                 {DNNL_ARG_DST, p.y}}};
     return description;
   }
 
   void plan_backward_data(const Problem& p, const Forward& hint) {
     const Layout weight = weight_ ? weight_->backward_layout : p.weight;
     const BackwardData description = preferring(backward_data_way(), [&] {
-      return BackwardData(onednn_engine(), algorithm, p.x, weight, p.y, p.strides, p.before, p.after, hint, onednn_attributes());
+      return BackwardData(onednn_engine(), algorithm, p.x, weight, p.y, p.strides, p.before, p.after, hint,
+                          onednn_attributes());
     });
-    backward_data_ = {description, dnnl::convolution_backward_data(description),
-                      {{DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_WEIGHTS, description.weights_desc()}, {DNNL_ARG_DIFF_SRC, p.x}}};
+    backward_data_ = {
+        description,
+        dnnl::convolution_backward_data(description),
+        {{DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_WEIGHTS, description.weights_desc()}, {DNNL_ARG_DIFF_SRC, p.x}}};
   }
 
   void plan_backward_weight(const Problem& p, const Forward& hint) {
@@ -166,23 +181,26 @@ class OnednnConvolution final : public Convolution {
       backward_weight_bytes_ = by_product_->workspace_bytes();
       return;
     }
-    const BackwardWeight description(onednn_engine(), algorithm, p.x, p.dweight, p.y, p.strides, p.before, p.after, hint, onednn_attributes());
+    const BackwardWeight description(onednn_engine(), algorithm, p.x, p.dweight, p.y, p.strides, p.before, p.after,
+                                     hint, onednn_attributes());
     const Layout inner = description.diff_weights_desc();
-    backward_weight_ = {description, dnnl::convolution_backward_weights(description),
+    backward_weight_ = {description,
+                        dnnl::convolution_backward_weights(description),
                         {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_DIFF_WEIGHTS, inner}}};
     dweight_bytes_ = align_up(inner.get_size());
     converts_dweight_ = inner != p.plain_dweight;
     dweight_out_ = OnednnCall::reorder(inner, p.plain_dweight);
     dweight_add_ = OnednnCall::reorder(inner, p.plain_dweight, true);
-    backward_weight_bytes_ = dweight_bytes_ + std::max({backward_weight_.scratchpad_bytes(), dweight_out_.scratchpad_bytes(),
-                                                            dweight_add_.scratchpad_bytes()});
+    backward_weight_bytes_ = dweight_bytes_ +
+                             std::max({backward_weight_.scratchpad_bytes(), dweight_out_.scratchpad_bytes(),
+                                       dweight_add_.scratchpad_bytes()});
   }
 
   ConvolutionShape shape_;
   std::shared_ptr<SharedWeight> weight_;
   OnednnCall forward_, backward_data_;
   OnednnCall backward_weight_, dweight_out_, dweight_add_;
-  std::size_t dweight_bytes_ = 0;    // at the workspace's start, of the gradient in oneDNN's layout
+  std::size_t dweight_bytes_ = 0;  // at the workspace's start, of the gradient in oneDNN's layout
   bool converts_dweight_ = false;
   std::unique_ptr<Convolution> by_product_;  // instead of backward_weight_
   std::size_t backward_weight_bytes_ = 0;

@@ -30,7 +30,8 @@ constexpr Way forward_way = Way::blocked;
 /// multiple of 2 KiB apart, a column of them falls on a few cache sets, and it drops to 44 %.
 Way backward_data_way(std::int64_t in) { return in % 512 == 0 ? Way::blocked : Way::first; }
 
-/// dW = dyᵀ·x sums over the rows. From about here on, our own product reaches 80 % of an AVX2 core, oneDNN's 40 to 90 %.
+/// dW = dyᵀ·x sums over the rows. From about here on, our own product reaches 80 % of an AVX2 core, oneDNN's 40 to 90
+/// %.
 constexpr std::int64_t long_columns = 512;
 
 using Description = dnnl::matmul::primitive_desc;
@@ -40,11 +41,16 @@ OnednnCall matmul(Way way, Describe describe) {
   const Description description = way == Way::blocked ? preferring("brg", describe) : describe();
   const dnnl::matmul primitive(description);
   if (description.bias_desc().get_size() > 0)
-    return {description, primitive,
-            {{DNNL_ARG_SRC, description.src_desc()}, {DNNL_ARG_WEIGHTS, description.weights_desc()},
-             {DNNL_ARG_BIAS, description.bias_desc()}, {DNNL_ARG_DST, description.dst_desc()}}};
-  return {description, primitive,
-          {{DNNL_ARG_SRC, description.src_desc()}, {DNNL_ARG_WEIGHTS, description.weights_desc()},
+    return {description,
+            primitive,
+            {{DNNL_ARG_SRC, description.src_desc()},
+             {DNNL_ARG_WEIGHTS, description.weights_desc()},
+             {DNNL_ARG_BIAS, description.bias_desc()},
+             {DNNL_ARG_DST, description.dst_desc()}}};
+  return {description,
+          primitive,
+          {{DNNL_ARG_SRC, description.src_desc()},
+           {DNNL_ARG_WEIGHTS, description.weights_desc()},
            {DNNL_ARG_DST, description.dst_desc()}}};
 }
 
@@ -67,10 +73,15 @@ class OnednnInnerProduct final : public InnerProduct {
     const dnnl::engine& engine = onednn_engine();
     const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation);
     const bool packs = shape.uses > 1;
-    const Layout forward_wanted = weight_ ? weight_->forward_layout : packs ? matrix(shape.in, shape.out, type, Tag::any) : weight_transposed;
-    const Layout backward_wanted = weight_ ? weight_->backward_layout : packs ? matrix(shape.out, shape.in, type, Tag::any) : weight;
+    const Layout forward_wanted = weight_ ? weight_->forward_layout
+                                  : packs ? matrix(shape.in, shape.out, type, Tag::any)
+                                          : weight_transposed;
+    const Layout backward_wanted = weight_ ? weight_->backward_layout
+                                   : packs ? matrix(shape.out, shape.in, type, Tag::any)
+                                           : weight;
     const auto describe_forward = [&] {
-      return shape.bias ? Description(engine, x, forward_wanted, bias, y, activated) : Description(engine, x, forward_wanted, y, activated);
+      return shape.bias ? Description(engine, x, forward_wanted, bias, y, activated)
+                        : Description(engine, x, forward_wanted, y, activated);
     };
     const auto describe_backward = [&] { return Description(engine, y, backward_wanted, x, plain); };
     forward_ = matmul(forward_way, describe_forward);
@@ -81,11 +92,14 @@ class OnednnInnerProduct final : public InnerProduct {
     }
     if (!by_product_) {
       backward_weight_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, plain); });
-      backward_weight_add_ = matmul(Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
+      backward_weight_add_ = matmul(
+          Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
     }
     if (weight_) return;
-    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS), backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
-    weight_ = std::make_shared<SharedWeight>(SharedWeight{forward_inner, backward_inner, {weight_transposed, forward_inner}, {weight, backward_inner}});
+    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS),
+                 backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
+    weight_ = std::make_shared<SharedWeight>(
+        SharedWeight{forward_inner, backward_inner, {weight_transposed, forward_inner}, {weight, backward_inner}});
   }
 
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
@@ -105,15 +119,18 @@ class OnednnInnerProduct final : public InnerProduct {
     weight_->forward.set(weight.data);
     weight_->backward.set(weight.data);
   }
-  void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y, const Tensor& workspace) override {
+  void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y,
+               const Tensor& workspace) override {
     const void* weight = weight_->forward.get();
     if (shape_.bias)
-      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_BIAS, bias.data}, {DNNL_ARG_DST, y.data}});
-    else
-      forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, y.data}});
+      forward_.run(
+          workspace.data,
+          {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_BIAS, bias.data}, {DNNL_ARG_DST, y.data}});
+    else forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, y.data}});
   }
   void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
-    backward_data_.run(workspace.data, {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DST, dx.data}});
+    backward_data_.run(workspace.data,
+                       {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DST, dx.data}});
   }
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {

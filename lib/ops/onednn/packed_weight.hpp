@@ -13,7 +13,8 @@ class PackedWeight {
     if (plain == inner) return;
     packed_ = Buffer("lockstep::packed_weight", inner.get_size());
     reorder_ = OnednnCall::reorder(plain, inner);
-    if (reorder_.scratchpad_bytes() > 0) scratchpad_ = Buffer("lockstep::packed_weight_scratchpad", reorder_.scratchpad_bytes());
+    if (reorder_.scratchpad_bytes() > 0)
+      scratchpad_ = Buffer("lockstep::packed_weight_scratchpad", reorder_.scratchpad_bytes());
   }
 
   void set(const void* weight) {

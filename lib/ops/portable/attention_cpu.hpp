@@ -47,12 +47,12 @@ struct CpuAttention {
 
   /// Pieces of one thread's scratch.
   struct Scratch {
-    C *keys, *values;           // [T, size]
-    C *query, *dy, *sum;        // [size, n]: of the queries of a panel
-    C *scores, *dscores;        // [block_keys, n]
-    C *dkeys, *dvalues;         // [T, columns]
-    C *query_rows, *dy_rows;    // [columns / n][n queries][n]
-    C* rows;                    // [n queries][size]
+    C *keys, *values;         // [T, size]
+    C *query, *dy, *sum;      // [size, n]: of the queries of a panel
+    C *scores, *dscores;      // [block_keys, n]
+    C *dkeys, *dvalues;       // [T, columns]
+    C *query_rows, *dy_rows;  // [columns / n][n queries][n]
+    C* rows;                  // [n queries][size]
   };
   Scratch divide(C* memory) const {
     const auto take = [&](std::int64_t count) { return std::exchange(memory, memory + count); };
@@ -205,7 +205,8 @@ struct CpuAttention {
   }
 
   template <class T>
-  void backward(const T* qkv, std::int64_t width, const T* y, const C* logsumexp, const T* dy, T* dqkv, C* memory) const {
+  void backward(const T* qkv, std::int64_t width, const T* y, const C* logsumexp, const T* dy, T* dqkv,
+                C* memory) const {
     const Scratch s = divide(memory);
     gather(qkv + width, s.keys);
     gather(qkv + 2 * width, s.values);

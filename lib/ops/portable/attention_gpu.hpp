@@ -44,7 +44,8 @@ inline GpuAttention gpu_attention(const AttentionShape& s) {
 }
 
 template <class T>
-void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y, Compute<T>* logsumexp) {
+void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y,
+                              Compute<T>* logsumexp) {
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
@@ -66,7 +67,8 @@ void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shap
         const C known = top + Kokkos::log(total);
         logsumexp[index] = known;
         for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
-          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first : GpuAttention::chunk);
+          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
+                                                                                  : GpuAttention::chunk);
           C sum[GpuAttention::chunk] = {};
           for (std::int64_t t = 0; t < keys; ++t) {
             const C probability = Kokkos::exp(scale * a.dot(query, key + t * row) - known);
@@ -96,7 +98,8 @@ void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape
         const C scale = static_cast<C>(a.scale), own = a.dot(gradient, y + at.y + at.position * a.width);
         inner[index] = own;
         for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
-          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first : GpuAttention::chunk);
+          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
+                                                                                  : GpuAttention::chunk);
           C sum[GpuAttention::chunk] = {};
           for (std::int64_t t = 0; t < a.keys(at.position); ++t) {
             const T* other = key + t * row;
@@ -110,8 +113,8 @@ void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape
 }
 
 template <class T>
-void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const Compute<T>* logsumexp,
-                           const T* dy, const Compute<T>* inner, T* dqkv) {
+void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv,
+                           const Compute<T>* logsumexp, const T* dy, const Compute<T>* inner, T* dqkv) {
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
@@ -123,7 +126,8 @@ void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, 
         const T* key = qkv + at.qkv + at.position * row + a.width;
         const C scale = static_cast<C>(a.scale);
         for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
-          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first : GpuAttention::chunk);
+          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
+                                                                                  : GpuAttention::chunk);
           C dkey[GpuAttention::chunk] = {}, dvalue[GpuAttention::chunk] = {};
           for (std::int64_t t = a.causal ? at.position : 0; t < a.length; ++t) {
             const T* query = qkv + at.qkv + t * row;

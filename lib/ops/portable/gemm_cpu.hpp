@@ -36,7 +36,9 @@ struct CpuGemm {
     return {rows, columns};
   }
 
-  static std::size_t scratch_bytes(std::int64_t tile_columns) { return static_cast<std::size_t>((block_m + tile_columns) * depth * size); }
+  static std::size_t scratch_bytes(std::int64_t tile_columns) {
+    return static_cast<std::size_t>((block_m + tile_columns) * depth * size);
+  }
 
   /// Panels [panel][k][width] of `count` lines. Where a line's neighbours lie far apart, squares are
   /// turned at a time, so that every cache line is read once.
@@ -69,7 +71,9 @@ struct CpuGemm {
         pack<m>(a.data + first * a.row + p * a.column, a.row, a.column, count, terms, block_a);
         for (std::int64_t j = 0; j < columns; j += n) {
           T* panel_b = slice_b + j * terms;
-          if (first == 0) pack<n>(b.data + p * b.row + j * b.column, b.column, b.row, std::min<std::int64_t>(n, columns - j), terms, panel_b);
+          if (first == 0)
+            pack<n>(b.data + p * b.row + j * b.column, b.column, b.row, std::min<std::int64_t>(n, columns - j), terms,
+                    panel_b);
           for (std::int64_t i = 0; i < count; i += m)
             micro_product<T>(terms, block_a + i * terms, panel_b, c + (first + i) * c_stride + j, c_stride, count - i,
                              columns - j, add || p > 0);
@@ -91,14 +95,13 @@ void multiply_on_cpu(const ExecSpace& space, std::int64_t m, std::int64_t n, std
   const std::int64_t tiles = (m + tile_m - 1) / tile_m * tiles_n;
   const auto policy =
       Policy(space, static_cast<int>(tiles), 1).set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(bytes + 64)));
-  Kokkos::parallel_for(
-      "lockstep::gemm::tiles", policy, [=](const typename Policy::member_type& team) {
-        T* scratch = static_cast<T*>(team.team_scratch(1).get_shmem_aligned(bytes, 64));
-        const std::int64_t i = team.league_rank() / tiles_n * tile_m;
-        const std::int64_t j = team.league_rank() % tiles_n * tile_n;
-        Gemm::tile({a.data + i * a.row, a.row, a.column}, {b.data + j * b.column, b.row, b.column},
-                   c + i * c_stride + j, c_stride, std::min(tile_m, m - i), std::min(tile_n, n - j), k, add, scratch);
-      });
+  Kokkos::parallel_for("lockstep::gemm::tiles", policy, [=](const typename Policy::member_type& team) {
+    T* scratch = static_cast<T*>(team.team_scratch(1).get_shmem_aligned(bytes, 64));
+    const std::int64_t i = team.league_rank() / tiles_n * tile_m;
+    const std::int64_t j = team.league_rank() % tiles_n * tile_n;
+    Gemm::tile({a.data + i * a.row, a.row, a.column}, {b.data + j * b.column, b.row, b.column}, c + i * c_stride + j,
+               c_stride, std::min(tile_m, m - i), std::min(tile_n, n - j), k, add, scratch);
+  });
 }
 
 }  // namespace lockstep

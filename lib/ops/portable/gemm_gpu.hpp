@@ -23,7 +23,8 @@ KOKKOS_INLINE_FUNCTION void pack_shared(const Team& team, const T* from, std::in
   for (int index = team.team_rank(); index < panels * k; index += team.team_size()) {
     const int panel = index / k, p = index % k;
     const std::int64_t first = static_cast<std::int64_t>(panel) * micro;
-    pack_line<micro>(from + first * along + p * stride_k, along, count - first, packed + (panel * GpuTile::depth + p) * micro);
+    pack_line<micro>(from + first * along + p * stride_k, along, count - first,
+                     packed + (panel * GpuTile::depth + p) * micro);
   }
 }
 

@@ -74,8 +74,8 @@ struct Micro {
 
 /// c (+)= a·b with panels a [k][m] and b [k][n]; `rows` × `columns` of c exist.
 template <class T>
-void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, std::int64_t rows,
-                   std::int64_t columns, bool add) {
+void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, std::int64_t rows, std::int64_t columns,
+                   bool add) {
   constexpr int m = Micro<T>::m, n = Micro<T>::n, lanes = VectorOf<T>::lanes;
   Vector<T> sum[m][2] = {};
   for (int p = 0; p < k; ++p, a += m, b += n) {

@@ -117,7 +117,8 @@ TEST(Override, ReplacesAndMakes) {
 TEST(Override, Mistakes) {
   EXPECT_THAT(override_complaint("run.seed", ExitStatus::bad_usage), HasSubstr("write key.path=value"));
   EXPECT_THAT(override_complaint("=3", ExitStatus::bad_usage), HasSubstr("write key.path=value"));
-  EXPECT_THAT(override_complaint("model.layers.2=relu", ExitStatus::bad_deck), HasSubstr("no such list entry (the list has 2"));
+  EXPECT_THAT(override_complaint("model.layers.2=relu", ExitStatus::bad_deck),
+              HasSubstr("no such list entry (the list has 2"));
   EXPECT_THAT(override_complaint("model.layers.-1=relu", ExitStatus::bad_deck), HasSubstr("no such list entry"));
   EXPECT_THAT(override_complaint("run.seed.x=1", ExitStatus::bad_deck), HasSubstr("is a value, not a mapping"));
   EXPECT_THAT(override_complaint("run.seed={a: 1, a: 2}", ExitStatus::bad_deck), HasSubstr("repeated key"));

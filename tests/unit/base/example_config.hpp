@@ -47,16 +47,19 @@ struct Example : Config {
     fields.integers("sizes", sizes, at_least_one, "sizes");
     fields.text("title", title, "a title");
     fields.choice("color", color, colors, "a color");
-    fields.section("inner", [&](Fields& inner) {
-      inner.integer("needed", needed, any_number, "has no default", Presence::required);
-      inner.check(needed != 13, "needed", "13 is refused (bad luck); take 12");
-    }, "a section", Presence::required);
-    fields.optional_section("extra", has_extra, [&](Fields& section) {
-      section.number("extra", extra, any_number, "more");
-    }, "may be absent");
-    fields.section("figure", [&](Fields& figure) {
-      figure.one_of("type", shape, shape_config, shapes, "what it is");
-    }, "a choice");
+    fields.section(
+        "inner",
+        [&](Fields& inner) {
+          inner.integer("needed", needed, any_number, "has no default", Presence::required);
+          inner.check(needed != 13, "needed", "13 is refused (bad luck); take 12");
+        },
+        "a section", Presence::required);
+    fields.optional_section(
+        "extra", has_extra, [&](Fields& section) { section.number("extra", extra, any_number, "more"); },
+        "may be absent");
+    fields.section(
+        "figure", [&](Fields& figure) { figure.one_of("type", shape, shape_config, shapes, "what it is"); },
+        "a choice");
     fields.list_of("parts", parts, shapes, "several");
     fields.check(count != 4 || !flag, "count", "4 with flag (they exclude each other); change one");
   }

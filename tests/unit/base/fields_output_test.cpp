@@ -22,14 +22,16 @@ void expect_reads_back(const std::string& deck) {
 
 TEST(ResolvedDeck, ReadsBackToTheSameText) {
   expect_reads_back("inner: {needed: 1}\n");
-  expect_reads_back("inner: {needed: -9007199254740993}\nrate: 0.1\nmeans: [0.1307, 1e-300, -0, 123456789.123456789]\n");
+  expect_reads_back(
+      "inner: {needed: -9007199254740993}\nrate: 0.1\nmeans: [0.1307, 1e-300, -0, 123456789.123456789]\n");
   expect_reads_back("inner: {needed: 1}\npadding: same\nlimit: 5\nextra: {}\nfigure: {type: circle, radius: 1}\n");
   expect_reads_back("inner: {needed: 1}\nparts: [square, {circle: {radius: 3}, name: a}, {square: {}, from: [a]}]\n");
   expect_reads_back("inner: {needed: 1}\ncolor: dark_blue\nflag: false\nsizes: [3]\n");
 }
 
 TEST(ResolvedDeck, TextsSurvive) {
-  for (const std::string text : {"true", "12", "null", "~", "a: b", "# no comment", "it's", "say \\\"x\\\"", "ü × 中", "\\\\path", "*x", "- a"}) {
+  for (const std::string text : {"true", "12", "null", "~", "a: b", "# no comment", "it's", "say \\\"x\\\"", "ü × 中",
+                                 "\\\\path", "*x", "- a"}) {
     Example first = read_example("inner: {needed: 1}\ntitle: \"" + text + "\"\n");
     Example second = read_example(write_config(first));
     EXPECT_EQ(first.title, second.title);
@@ -48,7 +50,8 @@ TEST(ResolvedDeck, NumbersSurvive) {
 TEST(ResolvedDeck, NamesEveryKey) {
   Example config = read_example("inner: {needed: 1}\n");
   const std::string resolved = write_config(config);
-  for (const char* key : {"flag:", "count:", "padding:", "rate:", "color:", "inner:", "needed:", "figure:", "type:", "edge:"})
+  for (const char* key :
+       {"flag:", "count:", "padding:", "rate:", "color:", "inner:", "needed:", "figure:", "type:", "edge:"})
     EXPECT_THAT(resolved, HasSubstr(key));
 }
 
@@ -58,7 +61,8 @@ TEST(Schema, IsJsonWithEveryKey) {
   EXPECT_EQ(schema.at("$schema"), "https://json-schema.org/draft/2020-12/schema");
   EXPECT_EQ(schema.at("title"), "Example");
   const auto& properties = schema.at("properties");
-  for (const char* key : {"flag", "count", "limit", "padding", "rate", "means", "sizes", "title", "color", "inner", "extra", "figure", "parts"}) {
+  for (const char* key : {"flag", "count", "limit", "padding", "rate", "means", "sizes", "title", "color", "inner",
+                          "extra", "figure", "parts"}) {
     ASSERT_TRUE(properties.contains(key)) << key;
     EXPECT_TRUE(properties.at(key).contains("description")) << key;
   }
@@ -80,9 +84,27 @@ TEST(Schema, IsJsonWithEveryKey) {
 TEST(Reference, HasEveryKey) {
   Example config;
   const std::string page = reference_page(config);
-  for (const char* text : {"`flag`", "`count`", "`limit`", "`padding`", "`rate`", "`means`", "`sizes`", "`title`", "`color`",
-                           "`inner`", "`needed`", "`extra`", "`type`", "`edge`", "`radius`", "`parts`", "**required**",
-                           "red, green or dark_blue", "at least 1 and at most 10", "a flag", "Four corners"})
+  for (const char* text : {"`flag`",
+                           "`count`",
+                           "`limit`",
+                           "`padding`",
+                           "`rate`",
+                           "`means`",
+                           "`sizes`",
+                           "`title`",
+                           "`color`",
+                           "`inner`",
+                           "`needed`",
+                           "`extra`",
+                           "`type`",
+                           "`edge`",
+                           "`radius`",
+                           "`parts`",
+                           "**required**",
+                           "red, green or dark_blue",
+                           "at least 1 and at most 10",
+                           "a flag",
+                           "Four corners"})
     EXPECT_THAT(page, HasSubstr(text));
 }
 

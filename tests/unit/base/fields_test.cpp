@@ -77,17 +77,21 @@ TEST(Fields, Defaults) {
 }
 
 TEST(Fields, UnknownKeysNameTheNearest) {
-  EXPECT_THAT(complaint("conut: 3"), AllOf(StartsWith("deck.yaml:1:1: conut: unknown key"), HasSubstr("did you mean 'count'?")));
-  EXPECT_THAT(complaint("zzzzzzzz: 3"), AllOf(HasSubstr("unknown key"), HasSubstr("known here: "), HasSubstr("padding")));
+  EXPECT_THAT(complaint("conut: 3"),
+              AllOf(StartsWith("deck.yaml:1:1: conut: unknown key"), HasSubstr("did you mean 'count'?")));
+  EXPECT_THAT(complaint("zzzzzzzz: 3"),
+              AllOf(HasSubstr("unknown key"), HasSubstr("known here: "), HasSubstr("padding")));
   EXPECT_THAT(complaint("figure: {type: circle, radius: 1, edge: 2}"),
-              StartsWith("deck.yaml:1:35: figure.edge: unknown key")) << "a key of another choice";
+              StartsWith("deck.yaml:1:35: figure.edge: unknown key"))
+      << "a key of another choice";
   EXPECT_THAT(complaint("figure:\n  egde: 2"), AllOf(StartsWith("deck.yaml:2:3: figure.egde"), HasSubstr("'edge'")));
   EXPECT_THAT(complaint("parts: [{square: {egde: 2}}]"), HasSubstr("did you mean 'edge'?"));
   EXPECT_THAT(complaint("parts: [{square: {}, nmae: x}]"), HasSubstr("did you mean 'name'?"));
 }
 
 TEST(Fields, WrongTypes) {
-  EXPECT_THAT(complaint("flag: yes"), AllOf(StartsWith("deck.yaml:1:7: flag: 'yes' is given"), HasSubstr("true or false")));
+  EXPECT_THAT(complaint("flag: yes"),
+              AllOf(StartsWith("deck.yaml:1:7: flag: 'yes' is given"), HasSubstr("true or false")));
   EXPECT_THAT(complaint("flag: 'true'"), HasSubstr("true or false"));
   EXPECT_THAT(complaint("count: 3.5"), HasSubstr("a whole number"));
   EXPECT_THAT(complaint("count: 3x"), HasSubstr("a whole number"));
@@ -108,7 +112,8 @@ TEST(Fields, WrongTypes) {
 }
 
 TEST(Fields, WrongWords) {
-  EXPECT_THAT(complaint("color: gren"), AllOf(HasSubstr("'gren' is unknown (known: red, green, dark_blue)"), HasSubstr("did you mean 'green'?")));
+  EXPECT_THAT(complaint("color: gren"),
+              AllOf(HasSubstr("'gren' is unknown (known: red, green, dark_blue)"), HasSubstr("did you mean 'green'?")));
   EXPECT_THAT(complaint("figure: {type: cirlce}"), HasSubstr("did you mean 'circle'?"));
   EXPECT_THAT(complaint("parts: [circel]"), HasSubstr("did you mean 'circle'?"));
   EXPECT_THAT(complaint("parts: [{circle: {radius: 1}, square: {}}]"), HasSubstr("a second type"));
@@ -116,7 +121,8 @@ TEST(Fields, WrongWords) {
 }
 
 TEST(Fields, Ranges) {
-  EXPECT_THAT(complaint("count: 0"), AllOf(StartsWith("deck.yaml:1:8: count: 0 is out of range"), HasSubstr("at least 1 and at most 10")));
+  EXPECT_THAT(complaint("count: 0"),
+              AllOf(StartsWith("deck.yaml:1:8: count: 0 is out of range"), HasSubstr("at least 1 and at most 10")));
   EXPECT_THAT(complaint("count: 11"), HasSubstr("out of range"));
   EXPECT_THAT(complaint("count: -128"), HasSubstr("out of range"));
   EXPECT_THAT(complaint("rate: 1"), HasSubstr("less than 1"));

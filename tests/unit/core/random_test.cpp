@@ -18,7 +18,8 @@ std::vector<std::uint32_t> words(const RandomBits& bits) { return {bits.word, bi
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(words(philox(0, 0, 0)), (std::vector<std::uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const std::uint64_t ones = ~std::uint64_t{0};
-  EXPECT_EQ(words(philox(ones, ones, ones)), (std::vector<std::uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(words(philox(ones, ones, ones)),
+            (std::vector<std::uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   // Digits of pi: counter 243f6a88 85a308d3 13198a2e 03707344, key a4093822 299f31d0, lowest word first.
   EXPECT_EQ(words(philox(0x299f31d0a4093822u, 0x0370734413198a2eu, 0x85a308d3243f6a88u)),
             (std::vector<std::uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
@@ -27,8 +28,9 @@ TEST(Philox, KnownAnswers) {
 /// Not in the test itself: nvcc wants no kernels in private functions, which TestBody is.
 Kokkos::View<double*, MemorySpace> uniform_numbers(const RandomStream& random, int count) {
   const Kokkos::View<double*, MemorySpace> made("made", static_cast<std::size_t>(count));
-  Kokkos::parallel_for("lockstep::test", Kokkos::RangePolicy<ExecSpace>(0, count),
-                       KOKKOS_LAMBDA(const int i) { made(i) = random.uniform(static_cast<std::uint64_t>(i)); });
+  Kokkos::parallel_for(
+      "lockstep::test", Kokkos::RangePolicy<ExecSpace>(0, count),
+      KOKKOS_LAMBDA(const int i) { made(i) = random.uniform(static_cast<std::uint64_t>(i)); });
   return made;
 }
 
@@ -57,7 +59,8 @@ TEST(RandomStream, UniformIsUniform) {
 
 TEST(RandomStream, BelowIsTheHighHalfOfAProduct) {
   const RandomStream random(3, RandomPurpose::dataset);
-  for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{7}, std::uint64_t{1} << 33, ~std::uint64_t{0}})
+  for (const std::uint64_t n :
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{7}, std::uint64_t{1} << 33, ~std::uint64_t{0}})
     for (std::uint64_t i = 0; i < 200; ++i) {
       const RandomBits bits = random.bits(i);
       const unsigned __int128 value = (static_cast<unsigned __int128>(bits.word[0]) << 32) | bits.word[1];
@@ -69,7 +72,8 @@ TEST(RandomStream, PurposesAndIndicesShareNothing) {
   std::set<std::uint64_t> seen;
   int made = 0;
   for (std::uint64_t seed : {0, 1})
-    for (const auto purpose : {RandomPurpose::parameters, RandomPurpose::shuffle, RandomPurpose::dropout, RandomPurpose::dataset})
+    for (const auto purpose :
+         {RandomPurpose::parameters, RandomPurpose::shuffle, RandomPurpose::dropout, RandomPurpose::dataset})
       for (std::uint64_t index = 0; index < 5; ++index)
         for (std::uint64_t i = 0; i < 50; ++i, ++made) {
           const RandomBits bits = RandomStream(seed, purpose, index).bits(i);

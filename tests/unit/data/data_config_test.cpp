@@ -34,9 +34,10 @@ TEST(DataConfig, SyntheticKindsHaveTheirOwnKeys) {
 }
 
 TEST(DataConfig, ResolvedDeckReadsBack) {
-  for (const char* deck : {"file: a.h5\n", "synthetic: {kind: glyphs, train: 9}\nnormalize: {mean: [0, 1], std: [1, 2]}\n",
-                           "synthetic: {kind: linear, outputs: 2}\n", "file: text.h5\nsequence_length: 64\n",
-                           "synthetic: {kind: random, vocabulary: 50, sequence_length: 8}\n"}) {
+  for (const char* deck :
+       {"file: a.h5\n", "synthetic: {kind: glyphs, train: 9}\nnormalize: {mean: [0, 1], std: [1, 2]}\n",
+        "synthetic: {kind: linear, outputs: 2}\n", "file: text.h5\nsequence_length: 64\n",
+        "synthetic: {kind: random, vocabulary: 50, sequence_length: 8}\n"}) {
     DataConfig config = config_of(deck);
     const std::string text = write_config(config);
     DataConfig again = config_of(text);
@@ -56,8 +57,10 @@ TEST(DataConfig, RefusesContradictions) {
   refused("synthetic: {kind: random}\n", "must have one entry");
   refused("synthetic: {kind: random, shape: [1000000, 1000000, 3]}\n", "larger than any example");
   refused("synthetic: {kind: random, vocabulary: 5}\n", "sequence_length: is missing");
-  refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, shape: [4]}\n", "shape: stands beside vocabulary");
-  refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, classes: 4}\n", "classes: stands beside vocabulary");
+  refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, shape: [4]}\n",
+          "shape: stands beside vocabulary");
+  refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, classes: 4}\n",
+          "classes: stands beside vocabulary");
   refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, type: u8}\n", "type: stands beside vocabulary");
   refused("synthetic: {kind: random, shape: [4], sequence_length: 3}\n", "given without vocabulary");
   refused("synthetic: {kind: glyphs}\nsequence_length: 3\n", "sequence_length: stands beside synthetic");

@@ -63,7 +63,8 @@ TEST(DataLoader, GivesWhatDirectReadsGive) {
 
 TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
   const MemoryDataset dataset = numbered(100);
-  DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 1, .shuffle = false, .epochs = 1}), 1, {}, 0, 2);
+  DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 1, .shuffle = false, .epochs = 1}), 1, {}, 0,
+                    2);
   for (std::int64_t i = 0; i < 100; ++i) {
     const HostBatch* batch = loader.next();
     if (i % 25 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the thread would overwrite it now
@@ -76,7 +77,8 @@ TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
 
 TEST(DataLoader, RanksWithoutExamplesGetEmptyBatches) {
   const MemoryDataset dataset = numbered(5);
-  DataLoader loader(dataset, Sampler({.dataset_size = 5, .global_batch = 2, .epochs = 1, .rank = 3, .ranks = 4}), 1, {}, 0);
+  DataLoader loader(dataset, Sampler({.dataset_size = 5, .global_batch = 2, .epochs = 1, .rank = 3, .ranks = 4}), 1, {},
+                    0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(loader.next()->size(), 0);
   EXPECT_EQ(loader.next(), nullptr);
 }

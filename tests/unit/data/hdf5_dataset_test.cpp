@@ -53,7 +53,8 @@ TEST(Hdf5Dataset, SaysWhatIsWrongWithTheLayout) {
   expect_refused("/validation differs from /train", {images, classes, {"/validation/tokens", u8, {100}}});
   expect_refused("/train/inputs: holds f64", {{"/train/inputs", f64, {4, 5}}, classes});
   expect_refused("/train/inputs: holds i32", {{"/train/inputs", i32, {4, 5}}, classes});
-  expect_refused("/train/inputs: has the shape 4×5×5 (images have four dimensions)", {{"/train/inputs", u8, {4, 5, 5}}, classes});
+  expect_refused("/train/inputs: has the shape 4×5×5 (images have four dimensions)",
+                 {{"/train/inputs", u8, {4, 5, 5}}, classes});
   expect_refused("/train/inputs: has the shape 4 ", {{"/train/inputs", f32, {4}}, classes});
   expect_refused("/train/inputs: has no examples", {{"/train/inputs", u8, {0, 5, 5, 1}}, {"/train/targets", u8, {0}}});
   expect_refused("its examples are empty", {{"/train/inputs", u8, {4, 5, 0, 1}}, classes});

@@ -132,7 +132,8 @@ TEST_F(ImportIdx, TrailingBytes) {
 
 TEST_F(ImportIdx, DamagedGzip) {
   std::string noise;
-  for (std::uint32_t i = 0, x = 1; i < 3000; ++i) noise.push_back(static_cast<char>((x = x * 1664525u + 1013904223u) >> 24));
+  for (std::uint32_t i = 0, x = 1; i < 3000; ++i)
+    noise.push_back(static_cast<char>((x = x * 1664525u + 1013904223u) >> 24));
   write_gzip(folder / "images", idx(0x803, {5, 20, 30}, noise));
   const std::string whole = read_file(folder / "images");
   images = whole.substr(0, whole.size() / 2);

@@ -56,8 +56,8 @@ TEST(ImportText, Utf8ThereAndBack) {
 }
 
 TEST(ImportText, RefusesWhatIsNoText) {
-  for (const std::string bad : {"ab\xff", "ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xe2\x82", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80",
-                                "ab\xe0\x80\x80", "ab\xf0\x80\x80\x80", "ab\xc3z"})
+  for (const std::string bad : {"ab\xff", "ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xe2\x82", "ab\xed\xa0\x80",
+                                "ab\xf4\x90\x80\x80", "ab\xe0\x80\x80", "ab\xf0\x80\x80\x80", "ab\xc3z"})
     expect_error(ExitStatus::bad_data, "x.txt: byte 2 is no UTF-8", [&] { decode_utf8(bad, "x.txt"); });
   expect_error(ExitStatus::bad_data, "byte 1 is 0", [&] { decode_utf8(std::string("a\0b", 3), "x.txt"); });
   const ScratchFolder folder;
@@ -89,7 +89,8 @@ TEST(ImportShakespeare, HasTheNumbersOfItsReadMe) {
   const ScratchFolder folder;
   options.output = folder / "text.h5";
   options.validation = 0.1;
-  EXPECT_EQ(import_text(options), options.output + ": 1003854 characters to train on, 111540 to validate on, 65 distinct");
+  EXPECT_EQ(import_text(options),
+            options.output + ": 1003854 characters to train on, 111540 to validate on, 65 distinct");
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST(Sampler, EachExampleOnceAnEpochForAnyRanksAndBatch) {
   for (const std::int64_t size : {1, 10, 97})
     for (const std::int64_t batch : {1, 3, 10, 64, 200})
       for (const int ranks : {1, 2, 3, 4, 7}) {
-        const auto batches = global_batches({.dataset_size = size, .global_batch = batch, .seed = 5, .epochs = 2}, ranks);
+        const auto batches = global_batches({.dataset_size = size, .global_batch = batch, .seed = 5, .epochs = 2},
+                                            ranks);
         std::vector<int> seen(static_cast<std::size_t>(size), 0);
         for (const auto& examples : batches)
           for (const auto example : examples) ++seen[static_cast<std::size_t>(example)];
@@ -129,7 +130,8 @@ TEST(Sampler, EndlessWithoutEpochs) {
 TEST(Sampler, ShufflesEvenly) {
   constexpr int n = 6, epochs = 6000;
   int counts[n][n] = {};
-  for (const auto& plan : plans_of(Sampler({.dataset_size = n, .global_batch = n, .seed = 1, .epochs = epochs}), epochs))
+  for (const auto& plan :
+       plans_of(Sampler({.dataset_size = n, .global_batch = n, .seed = 1, .epochs = epochs}), epochs))
     for (std::size_t place = 0; place < n; ++place) ++counts[plan.examples[place]][place];
   double chi_squared = 0;
   for (const auto& row : counts)

@@ -83,7 +83,8 @@ TEST(Linear, TargetsFollowTheKnownWeights) {
     for (std::size_t k = 0; k < 3; ++k) {
       double sum = 0;
       for (std::size_t j = 0; j < 32; ++j)
-        sum += linear_weight(static_cast<std::int64_t>(k), static_cast<std::int64_t>(j)) * static_cast<double>(x[i * 32 + j]);
+        sum += linear_weight(static_cast<std::int64_t>(k), static_cast<std::int64_t>(j)) *
+               static_cast<double>(x[i * 32 + j]);
       EXPECT_NEAR(static_cast<double>(y[i * 3 + k]), sum, 1e-6);
     }
   EXPECT_EQ(linear_weight(0, 0), -1.0);

@@ -15,7 +15,8 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 /// 0, 1, …, count-1, and the last one over again for validation.
-std::string file_of(const ScratchFolder& folder, const StoredType& type, std::int64_t count, std::int64_t validation = 0) {
+std::string file_of(const ScratchFolder& folder, const StoredType& type, std::int64_t count,
+                    std::int64_t validation = 0) {
   const std::string name = folder / "text.h5";
   Hdf5File file = Hdf5File::create(name);
   const auto write = [&]<class T>(T, const std::string& split, std::int64_t n) {
@@ -43,7 +44,8 @@ Datasets open(const std::string& file, std::optional<std::int64_t> sequence_leng
 
 TEST(TokenDataset, WindowsPredictWhatFollows) {
   const ScratchFolder folder;
-  for (const StoredType& type : {StoredType::of(DType::u8), StoredType::u16(), StoredType::of(DType::i32), StoredType::of(DType::i64)}) {
+  for (const StoredType& type :
+       {StoredType::of(DType::u8), StoredType::u16(), StoredType::of(DType::i32), StoredType::of(DType::i64)}) {
     const std::string name = file_of(folder, type, 24, 9);
     const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(name));
     for (const std::size_t limit : {default_memory_limit, std::size_t{8}}) {
@@ -72,9 +74,12 @@ TEST(TokenDataset, NamesTheFirstTokenThatIsTooLarge) {
     const auto dataset = open_token_dataset(file, "train", 4, limit);
     dataset->check_tokens(600);
     dataset->check_classes(600);
-    expect_error(ExitStatus::bad_data, name + ":/train/tokens: token 530 at position 530 is outside the model's vocabulary of 530 words (0 to 529)",
-                 [&] { dataset->check_tokens(530); });
-    expect_error(ExitStatus::bad_data, "token 599 at position 599 is outside the model's 599 outputs", [&] { dataset->check_classes(599); });
+    expect_error(
+        ExitStatus::bad_data,
+        name + ":/train/tokens: token 530 at position 530 is outside the model's vocabulary of 530 words (0 to 529)",
+        [&] { dataset->check_tokens(530); });
+    expect_error(ExitStatus::bad_data, "token 599 at position 599 is outside the model's 599 outputs",
+                 [&] { dataset->check_classes(599); });
   }
 }
 
@@ -91,7 +96,9 @@ TEST(TokenDataset, SaysWhatIsWrong) {
   const std::vector<float> reals(4);
   const StoredType i64 = StoredType::of(DType::i64);
   expect_error(ExitStatus::bad_data, "token -3 at position 2", [&] { open(stored(i64, {4}, wide), 2); });
-  expect_error(ExitStatus::bad_data, "token 2147483648 at position 1", [&] { open(stored(i64, {2}, std::vector{wide[0], wide[3]}), 1); });
+  expect_error(ExitStatus::bad_data, "token 2147483648 at position 1", [&] {
+    open(stored(i64, {2}, std::vector{wide[0], wide[3]}), 1);
+  });
   expect_error(ExitStatus::bad_data, "holds f32", [&] { open(stored(StoredType::of(DType::f32), {4}, reals), 2); });
   expect_error(ExitStatus::bad_data, "has the shape 2×2", [&] { open(stored(i64, {2, 2}, wide), 2); });
   const std::string name = file_of(folder, StoredType::of(DType::u8), 8, 4);
@@ -158,10 +165,12 @@ TEST(TokenDataset, TokensAreUploadedAsTheyAre) {
   }
   NormalizeConfig normalize;
   normalize.mean = normalize.std = {1};
-  expect_error(ExitStatus::bad_deck, "data.normalize: the inputs are tokens", [&] { check_normalize(dataset->format(), normalize); });
+  expect_error(ExitStatus::bad_deck, "data.normalize: the inputs are tokens",
+               [&] { check_normalize(dataset->format(), normalize); });
   AugmentConfig augment;
   augment.horizontal_flip = true;
-  expect_error(ExitStatus::bad_deck, "data.augment: the inputs are 4 tokens", [&] { check_augment(dataset->format(), augment); });
+  expect_error(ExitStatus::bad_deck, "data.augment: the inputs are 4 tokens",
+               [&] { check_augment(dataset->format(), augment); });
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
   EXPECT_EQ(a.texts, b.texts);
   ASSERT_EQ(a.arrays.size(), b.arrays.size());
   for (const auto& array : a.arrays) {
-    const auto same = std::find_if(b.arrays.begin(), b.arrays.end(), [&](const auto& x) { return x.name == array.name; });
+    const auto same = std::find_if(b.arrays.begin(), b.arrays.end(),
+                                   [&](const auto& x) { return x.name == array.name; });
     ASSERT_NE(same, b.arrays.end()) << array.name;
     EXPECT_EQ(array.dtype, same->dtype);
     EXPECT_EQ(array.shape, same->shape);
@@ -127,9 +128,11 @@ TEST(Checkpoint, WeightsFilesNeedNoChecksums) {
 
 TEST(Checkpoint, UnwritablePlacesAreNamed) {
   const ScratchFolder folder;
-  expect_error(ExitStatus::cannot_create, "No such file or directory", [&] { write_checkpoint(folder / "no/c.h5", example()); });
+  expect_error(ExitStatus::cannot_create, "No such file or directory",
+               [&] { write_checkpoint(folder / "no/c.h5", example()); });
   std::filesystem::create_directory(folder / "c.h5");
-  expect_error(ExitStatus::cannot_create, "a folder has that name", [&] { write_checkpoint(folder / "c.h5", example()); });
+  expect_error(ExitStatus::cannot_create, "a folder has that name",
+               [&] { write_checkpoint(folder / "c.h5", example()); });
 }
 
 /// A full disk, played by a limit on the size of files.

@@ -84,7 +84,10 @@ TEST(Hdf5, RefusesFilesCutAtAnyLength) {
   for (std::size_t length = 1; length < whole.size(); length += 13) {
     write_file(folder / "cut.h5", whole.substr(0, length));
     // Shorter than the format's first block, a file does not even say how long it was.
-    expect_error(ExitStatus::bad_data, length < 8 ? "is not an HDF5 file" : length < 48 ? "" : "is truncated",
+    expect_error(ExitStatus::bad_data,
+                 length < 8    ? "is not an HDF5 file"
+                 : length < 48 ? ""
+                               : "is truncated",
                  [&] { Hdf5File::open(folder / "cut.h5"); });
   }
 }

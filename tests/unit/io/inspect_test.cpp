@@ -27,7 +27,8 @@ TEST(Inspect, DescribesACheckpoint) {
   write_checkpoint(folder / "c.h5", example());
   const Inspection inspection = inspect_file(folder / "c.h5");
   EXPECT_EQ(inspection.problem, "");
-  for (const char* part : {"checkpoint, 3 datasets", "/model/fc/weight", "u8", "2×3", "6 B", "checksum ok", "second line"})
+  for (const char* part :
+       {"checkpoint, 3 datasets", "/model/fc/weight", "u8", "2×3", "6 B", "checksum ok", "second line"})
     EXPECT_TRUE(contains(inspection.text, part)) << part << " in\n" << inspection.text;
 }
 

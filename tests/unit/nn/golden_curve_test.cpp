@@ -22,7 +22,8 @@ using Json = nlohmann::json;
 void start(const ParameterBuffer& parameters, const Graph& graph) {
   std::vector<std::size_t> order(graph.nodes().size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return graph.nodes()[a].number < graph.nodes()[b].number; });
+  std::sort(order.begin(), order.end(),
+            [&](auto a, auto b) { return graph.nodes()[a].number < graph.nodes()[b].number; });
   std::uint64_t number = 400;
   std::int64_t fan_in = 1;  // of biases, that of the weight before
   for (const std::size_t node : order) {
@@ -32,7 +33,8 @@ void start(const ParameterBuffer& parameters, const Graph& graph) {
       const Tensor tensor = parameters.values_of(node)[i];
       if (tensor.shape.rank() > 1) fan_in = tensor.count() / tensor.shape[0];
       const bool scale_of_norm = tensor.shape.rank() == 1 && specs[i].name == "weight";
-      auto values = test::filling(number++, tensor.count(), scale_of_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(fan_in)));
+      auto values = test::filling(number++, tensor.count(),
+                                  scale_of_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(fan_in)));
       if (scale_of_norm)
         for (double& value : values) value += 1;
       test::set_values(tensor, values);
@@ -49,7 +51,8 @@ Batch make_batch(const Model& model, DType dtype, std::int64_t n, std::uint64_t 
   const Graph& graph = model.graph();
   if (graph.nodes()[0].layer->vocabulary() == 0) {
     std::vector<std::int32_t> classes;
-    for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>((3 * i + static_cast<std::int64_t>(version)) % 10));
+    for (std::int64_t i = 0; i < n; ++i)
+      classes.push_back(static_cast<std::int32_t>((3 * i + static_cast<std::int64_t>(version)) % 10));
     return {test::make_filled(dtype, graph.input_shape().with_batch(n), 500 + version), test::make_classes(classes)};
   }
   const Shape shape = graph.input_shape().with_batch(n);
@@ -66,15 +69,18 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
   const auto extents = golden.at("input").get<std::vector<std::int64_t>>();
   const Shape input{std::span(extents)};
   constexpr std::int64_t n = 8;
-  Model model(Graph(config.resolved_layers(), input), {.dtype = dtype, .providers = test::using_provider(provider), .max_batch = n});
+  Model model(Graph(config.resolved_layers(), input),
+              {.dtype = dtype, .providers = test::using_provider(provider), .max_batch = n});
   start(model.parameters(), model.graph());
   OptimizerConfig optimizer_config;
-  read_config(parse_deck(fmt::format("{{type: sgd, momentum: {}}}", golden.at("momentum").get<double>()), "test"), optimizer_config);
+  read_config(parse_deck(fmt::format("{{type: sgd, momentum: {}}}", golden.at("momentum").get<double>()), "test"),
+              optimizer_config);
   const auto optimizer = optimizer_config.make(model.parameters());
   LossConfig loss_config;
   const auto loss = loss_config.make();
 
-  const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}),
+      sums("sums", DType::f64, {2});
   const OwnedTensor scale = test::make_tensor(DType::f64, {1}, {1.0 / n});
   const StepContext context;
   std::vector<double> losses;
@@ -85,7 +91,8 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
     loss->evaluate(context.space, outputs, batch.targets.get(), model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, batch.x.get(), [](ParameterRange) {});
     model.parameters().update_statistics(context.space, 1.0 / n);
-    optimizer->step(context.space, model.parameters(), {golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1, scale.get()});
+    optimizer->step(context.space, model.parameters(),
+                    {golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1, scale.get()});
     context.space.fence();
     losses.push_back(test::values_of(sums.get())[0] / n);
   }

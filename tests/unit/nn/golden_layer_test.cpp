@@ -27,23 +27,28 @@ TEST(Golden, Layers) {
     }
     for (const DType dtype : {DType::f32, DType::f64})
       for (const ProviderKind provider : {ProviderKind::automatic, ProviderKind::portable}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", entry, name_of(dtype), provider_names[static_cast<std::size_t>(provider)]));
+        SCOPED_TRACE(
+            fmt::format("{} {} {}", entry, name_of(dtype), provider_names[static_cast<std::size_t>(provider)]));
         test::LayerHarness harness(entry, inputs, golden.at("inputs")[0][0],
-                                   {.dtype = dtype, .providers = test::using_provider(provider),
+                                   {.dtype = dtype,
+                                    .providers = test::using_provider(provider),
                                     .fused = golden.at("relu") ? Activation::relu : Activation::none,
                                     .addition = golden.value("addition", false)});
         const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
         if (golden.contains("evaluation")) {
-          EXPECT_LT(test::largest_difference(harness.forward(false), golden.at("evaluation").get<Numbers>()), tolerance);
+          EXPECT_LT(test::largest_difference(harness.forward(false), golden.at("evaluation").get<Numbers>()),
+                    tolerance);
         }
         EXPECT_LT(test::largest_difference(harness.forward(), golden.at("y").get<Numbers>()), tolerance);
         const auto gradients = harness.backward(test::filling(7, harness.output_shape().count()));
         ASSERT_EQ(gradients.x.size(), golden.at("dx").size());
         for (std::size_t i = 0; i < gradients.x.size(); ++i)
-          EXPECT_LT(test::largest_difference(gradients.x[i], golden.at("dx")[i].get<Numbers>()), tolerance) << "dx " << i;
+          EXPECT_LT(test::largest_difference(gradients.x[i], golden.at("dx")[i].get<Numbers>()), tolerance)
+              << "dx " << i;
         ASSERT_EQ(gradients.parameters.size(), golden.at("parameters").size());
         for (std::size_t i = 0; i < gradients.parameters.size(); ++i)
-          EXPECT_LT(test::largest_difference(gradients.parameters[i], golden.at("parameters")[i].get<Numbers>()), tolerance)
+          EXPECT_LT(test::largest_difference(gradients.parameters[i], golden.at("parameters")[i].get<Numbers>()),
+                    tolerance)
               << harness.specs()[i].name;
       }
   }
@@ -59,20 +64,25 @@ TEST(Golden, Losses) {
     const std::int64_t n = golden.at("n"), k = golden.at("k");
     LossConfig config;
     std::string deck = "type: " + golden.at("type").get<std::string>() + "\n";
-    if (golden.at("type") == "cross_entropy") deck += fmt::format("label_smoothing: {}\n", golden.at("label_smoothing").get<double>());
+    if (golden.at("type") == "cross_entropy")
+      deck += fmt::format("label_smoothing: {}\n", golden.at("label_smoothing").get<double>());
     read_config(parse_deck(deck, "test"), config);
     const auto loss = config.make();
     std::vector<std::int32_t> classes;
     for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>((5 * i + 3) % k));
     for (const DType dtype : {DType::f32, DType::f64}) {
-      const OwnedTensor y = test::make_filled(dtype, {n, k}, 1, golden.at("scale")), values = test::make_filled(dtype, {n, k}, 2);
+      const OwnedTensor y = test::make_filled(dtype, {n, k}, 1, golden.at("scale")),
+                        values = test::make_filled(dtype, {n, k}, 2);
       const OwnedTensor labels = test::make_classes(classes), dy("dy", dtype, {n, k});
       const OwnedTensor scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
-      loss->evaluate(ExecSpace(), y.get(), loss->wants_classes() ? labels.get() : values.get(), dy.get(), scratch.get(), sums.get());
+      loss->evaluate(ExecSpace(), y.get(), loss->wants_classes() ? labels.get() : values.get(), dy.get(), scratch.get(),
+                     sums.get());
       ExecSpace().fence();
       const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
-      EXPECT_NEAR(test::values_of(sums.get())[0] / golden.at("loss").get<double>(), 1.0, tolerance) << golden.at("type");
-      EXPECT_LT(test::largest_difference(test::values_of(dy.get()), golden.at("gradient").get<Numbers>()), tolerance) << golden.at("type");
+      EXPECT_NEAR(test::values_of(sums.get())[0] / golden.at("loss").get<double>(), 1.0, tolerance)
+          << golden.at("type");
+      EXPECT_LT(test::largest_difference(test::values_of(dy.get()), golden.at("gradient").get<Numbers>()), tolerance)
+          << golden.at("type");
     }
   }
 }

@@ -27,13 +27,17 @@ std::string complaint(const std::string& layers, const Shape& input) {
 }
 
 TEST(Graph, ConcatenationsAreAsWideAsTheirInputs) {
-  const Graph graph = graph_of("[{conv2d: {filters: 2, kernel: 1}, name: a}, {conv2d: {filters: 5, kernel: 1}, name: b}, {concat: {}, from: [a, b, a]}, global_avg_pool]", {4, 3, 1});
+  const Graph graph = graph_of(
+      "[{conv2d: {filters: 2, kernel: 1}, name: a}, {conv2d: {filters: 5, kernel: 1}, name: b}, {concat: {}, from: [a, b, a]}, global_avg_pool]",
+      {4, 3, 1});
   EXPECT_EQ(graph.nodes()[2].shape, (Shape{4, 3, 9}));
   EXPECT_EQ(graph.output_shape(), Shape{9});
 }
 
 TEST(Graph, NamesShapesAndInputs) {
-  const Graph graph = graph_of("[{conv2d: {filters: 4, kernel: 3, padding: same, stride: 2}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 10}, name: last}]", {9, 7, 3});
+  const Graph graph = graph_of(
+      "[{conv2d: {filters: 4, kernel: 3, padding: same, stride: 2}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 10}, name: last}]",
+      {9, 7, 3});
   const auto& nodes = graph.nodes();
   ASSERT_EQ(nodes.size(), 5u);
   EXPECT_EQ(nodes[0].name, "conv2d_1");
@@ -57,23 +61,29 @@ TEST(Graph, RunningNumbersCountTypes) {
 
 TEST(Graph, AnyActivationIsFused) {
   for (const char* activation : {"relu", "tanh", "sigmoid", "gelu"})
-    EXPECT_TRUE(graph_of(fmt::format("[{{linear: {{features: 3}}}}, {}]", activation), {2}).nodes()[1].view) << activation;
+    EXPECT_TRUE(graph_of(fmt::format("[{{linear: {{features: 3}}}}, {}]", activation), {2}).nodes()[1].view)
+        << activation;
   EXPECT_TRUE(graph_of("[{conv2d: {filters: 3, kernel: 1}}, tanh]", {2, 2, 1}).nodes()[1].view);
-  EXPECT_FALSE(graph_of("[{conv2d: {filters: 3, kernel: 1}}, gelu]", {2, 2, 1}).nodes()[1].view) << "a convolution keeps nothing";
+  EXPECT_FALSE(graph_of("[{conv2d: {filters: 3, kernel: 1}}, gelu]", {2, 2, 1}).nodes()[1].view)
+      << "a convolution keeps nothing";
   EXPECT_TRUE(graph_of("[batch_norm, relu]", {2}).nodes()[1].view);
   EXPECT_FALSE(graph_of("[batch_norm, tanh]", {2}).nodes()[1].view);
 }
 
 TEST(Graph, ReluIsFusedOnlyWhereNobodySeesWhatIsBefore) {
-  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {relu: {}, name: r}, {add: {}, from: [a, r]}]", {2}).nodes()[1].view);
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {relu: {}, name: r}, {add: {}, from: [a, r]}]", {2})
+                   .nodes()[1]
+                   .view);
   EXPECT_FALSE(graph_of("[relu, {linear: {features: 3}}]", {2}).nodes()[0].view);
   EXPECT_FALSE(graph_of("[{max_pool: {kernel: 2}}, relu, flatten]", {4, 4, 1}).nodes()[1].view);
   EXPECT_FALSE(graph_of("[{conv2d: {filters: 1, kernel: 1}}, flatten, relu]", {4, 4, 1}).nodes()[2].view);
 }
 
 TEST(Graph, AdditionsAndActivationsJoinABatchNorm) {
-  const Graph graph = graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {linear: {features: 3}, name: c, from: a},"
-                               " {add: {}, name: s, from: [b, c]}, {relu: {}, name: r}, {linear: {features: 2}, name: last}]", {4});
+  const Graph graph = graph_of(
+      "[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {linear: {features: 3}, name: c, from: a},"
+      " {add: {}, name: s, from: [b, c]}, {relu: {}, name: r}, {linear: {features: 2}, name: last}]",
+      {4});
   std::vector<std::string> order;
   for (const auto& node : graph.nodes()) order.push_back(node.name);
   EXPECT_EQ(order, (std::vector<std::string>{"a", "c", "b", "s", "r", "last"})) << "the norm waits for what it adds";
@@ -84,11 +94,29 @@ TEST(Graph, AdditionsAndActivationsJoinABatchNorm) {
 }
 
 TEST(Graph, AdditionsStayWhereSomebodySeesWhatIsBefore) {
-  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, a], name: s}, {add: {}, from: [s, b]}]", {4}).nodes()[2].view);
-  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, b]}]", {4}).nodes()[2].view);
-  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {add: {}, from: [a, b]}]", {4}).nodes()[2].view);
-  EXPECT_TRUE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [a, b]}]", {4}).nodes()[2].view) << "the last layer";
-  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [a, b], name: s}, {relu: {}, name: r}, {add: {}, from: [r, s]}]", {4}).nodes()[3].view)
+  EXPECT_FALSE(
+      graph_of(
+          "[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, a], name: s}, {add: {}, from: [s, b]}]",
+          {4})
+          .nodes()[2]
+          .view);
+  EXPECT_FALSE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, b]}]", {4})
+                   .nodes()[2]
+                   .view);
+  EXPECT_FALSE(
+      graph_of("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {add: {}, from: [a, b]}]", {4})
+          .nodes()[2]
+          .view);
+  EXPECT_TRUE(graph_of("[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [a, b]}]", {4})
+                  .nodes()[2]
+                  .view)
+      << "the last layer";
+  EXPECT_FALSE(
+      graph_of(
+          "[{linear: {features: 3}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [a, b], name: s}, {relu: {}, name: r}, {add: {}, from: [r, s]}]",
+          {4})
+          .nodes()[3]
+          .view)
       << "the sum has another reader";
 }
 
@@ -96,27 +124,39 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}}]", {4, 4, 1}), HasSubstr("put a flatten before it"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 5}}]", {4, 4, 1}), HasSubstr("larger than its padded input"));
-  EXPECT_THAT(complaint("[{conv2d: {filters: 4, kernel: 1, groups: 2}}]", {4, 4, 3}), HasSubstr("cannot be cut into 2 groups"));
+  EXPECT_THAT(complaint("[{conv2d: {filters: 4, kernel: 1, groups: 2}}]", {4, 4, 3}),
+              HasSubstr("cannot be cut into 2 groups"));
   EXPECT_THAT(complaint("[{max_pool: {kernel: 5}}]", {4, 4, 3}), HasSubstr("larger than its padded input"));
-  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, name: a}]", {4}), HasSubstr("a second layer is named 'a'"));
-  EXPECT_THAT(complaint("[{linear: {features: 3}, name: first}, {relu: {}, from: frist}]", {4}), HasSubstr("did you mean 'first'?"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, name: a}]", {4}),
+              HasSubstr("a second layer is named 'a'"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}, name: first}, {relu: {}, from: frist}]", {4}),
+              HasSubstr("did you mean 'first'?"));
   EXPECT_THAT(complaint("[{relu: {}, name: a, from: a}]", {4}), HasSubstr("no earlier layer"));
-  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {relu: {}, from: a}]", {4}), HasSubstr("nothing reads layer 'b'"));
-  EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {linear: {features: 2}, name: b}, {add: {}, from: [a, b]}]", {4}), HasSubstr("cannot sum 3 and 2"));
+  EXPECT_THAT(
+      complaint("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {relu: {}, from: a}]", {4}),
+      HasSubstr("nothing reads layer 'b'"));
+  EXPECT_THAT(
+      complaint("[{linear: {features: 3}, name: a}, {linear: {features: 2}, name: b}, {add: {}, from: [a, b]}]", {4}),
+      HasSubstr("cannot sum 3 and 2"));
   EXPECT_THAT(complaint("[{linear: {features: 3}}, add]", {4}), HasSubstr("add has 1 input"));
   EXPECT_THAT(complaint("[{linear: {features: 3}}, concat]", {4}), HasSubstr("concat has 1 input"));
-  EXPECT_THAT(complaint("[{conv2d: {filters: 1, kernel: 1}, name: a}, {conv2d: {filters: 1, kernel: 2}, name: b}, {concat: {}, from: [a, b]}]", {4, 4, 1}),
-              HasSubstr("cannot join 4×4×1 and 3×3×1"));
+  EXPECT_THAT(
+      complaint(
+          "[{conv2d: {filters: 1, kernel: 1}, name: a}, {conv2d: {filters: 1, kernel: 2}, name: b}, {concat: {}, from: [a, b]}]",
+          {4, 4, 1}),
+      HasSubstr("cannot join 4×4×1 and 3×3×1"));
   EXPECT_THAT(complaint("[{linear: {features: 3}}, global_avg_pool]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, from: [a, a]}]", {4}), HasSubstr("2 are named"));
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}]", {4, 3}), HasSubstr("embedding reads tokens"));
   EXPECT_THAT(complaint("[{position_embedding: {length: 5}}]", {4}), HasSubstr("reads sequences"));
-  EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}, {position_embedding: {length: 5}}]", {6}), HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));
+  EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}, {position_embedding: {length: 5}}]", {6}),
+              HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));
   EXPECT_THAT(complaint("[{attention: {heads: 2}}]", {4}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{attention: {heads: 3}}]", {4, 8}), HasSubstr("8 features cannot be divided among 3 heads"));
   EXPECT_THAT(complaint("[{lstm: {units: 3}}]", {4, 8, 1}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{relu: {}, name: a/b}]", {4}), HasSubstr("cannot be a layer's name"));
-  EXPECT_THAT(complaint("[{linear: {features: 4}}, {embedding: {vocabulary: 10, features: 2}}]", {4}), HasSubstr("embedding reads tokens"));
+  EXPECT_THAT(complaint("[{linear: {features: 4}}, {embedding: {vocabulary: 10, features: 2}}]", {4}),
+              HasSubstr("embedding reads tokens"));
 }
 
 TEST(Graph, MoreInputsThanAnyLayerTakes) {
@@ -138,7 +178,8 @@ TEST(Presets, AreWhatTheIssueSays) {
 }
 
 TEST(Model, FlopsOfLargeProducts) {
-  const Model model(graph_of("[{linear: {features: 3}}, relu, {linear: {features: 2}}]", {5}), {.dtype = DType::f64, .max_batch = 4});
+  const Model model(graph_of("[{linear: {features: 3}}, relu, {linear: {features: 2}}]", {5}),
+                    {.dtype = DType::f64, .max_batch = 4});
   // The first layer needs no gradient of the data.
   EXPECT_EQ(model.training_flops(4), 2.0 * 4 * (2 * 15 + 3 * 6));
 }

@@ -125,7 +125,8 @@ std::vector<double> numerical(LayerHarness& harness, const Tensor& tensor, const
 
 TEST_P(LayerGradient, AgreesWithCentralDifferences) {
   const auto& [provider, c] = GetParam();
-  LayerHarness harness(c.entry, c.inputs, c.n, {.providers = test::using_provider(provider), .fused = c.fused, .addition = c.addition});
+  LayerHarness harness(c.entry, c.inputs, c.n,
+                       {.providers = test::using_provider(provider), .fused = c.fused, .addition = c.addition});
   if (harness.layer().is_view()) {
     EXPECT_EQ(harness.output_shape().count(), harness.x(0).count());
     return;
@@ -134,7 +135,8 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
   harness.forward();
   const auto gradients = harness.backward(weight);
   for (std::size_t i = 0; i < harness.inputs(); ++i)
-    EXPECT_LT(test::largest_difference(gradients.x[i], numerical(harness, harness.x(i), weight)), 1e-7) << "input " << i;
+    EXPECT_LT(test::largest_difference(gradients.x[i], numerical(harness, harness.x(i), weight)), 1e-7)
+        << "input " << i;
   for (std::size_t i = 0; i < harness.parameters(); ++i) {
     if (harness.specs()[i].kind == ParameterSpec::Kind::statistic) continue;  // no gradient: see BatchNormLayer below
     EXPECT_LT(test::largest_difference(gradients.parameters[i], numerical(harness, harness.parameter(i), weight)), 1e-7)
@@ -157,18 +159,21 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
 TEST_P(LayerGradient, F32AgreesWithF64) {
   const auto& [provider, c] = GetParam();
   const ProvidersConfig providers = test::using_provider(provider);
-  LayerHarness narrow(c.entry, c.inputs, c.n, {.dtype = DType::f32, .providers = providers, .fused = c.fused, .addition = c.addition});
+  LayerHarness narrow(c.entry, c.inputs, c.n,
+                      {.dtype = DType::f32, .providers = providers, .fused = c.fused, .addition = c.addition});
   LayerHarness wide(c.entry, c.inputs, c.n, {.providers = providers, .fused = c.fused, .addition = c.addition});
   if (wide.layer().is_view()) return;
   const auto weight = test::filling(7, wide.output_shape().count());
   EXPECT_LT(test::largest_difference(narrow.forward(), wide.forward()), 2e-5);
   const auto a = narrow.backward(weight), b = wide.backward(weight);
   for (std::size_t i = 0; i < a.x.size(); ++i) EXPECT_LT(test::largest_difference(a.x[i], b.x[i]), 2e-5);
-  for (std::size_t i = 0; i < a.parameters.size(); ++i) EXPECT_LT(test::largest_difference(a.parameters[i], b.parameters[i]), 2e-5);
+  for (std::size_t i = 0; i < a.parameters.size(); ++i)
+    EXPECT_LT(test::largest_difference(a.parameters[i], b.parameters[i]), 2e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, LayerGradient,
-                         testing::Combine(testing::Values(ProviderKind::automatic, ProviderKind::portable), testing::ValuesIn(cases)));
+                         testing::Combine(testing::Values(ProviderKind::automatic, ProviderKind::portable),
+                                          testing::ValuesIn(cases)));
 
 /// Every other provider of the build, where it does the shape; f32, since oneDNN has no f64.
 TEST(LayerProviders, AgreeWithThePortableOne) {
@@ -179,7 +184,9 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
         std::unique_ptr<LayerHarness> harness;
         try {
           harness = std::make_unique<LayerHarness>(
-              c.entry, c.inputs, c.n, LayerHarness::Options{.dtype = dtype, .providers = test::using_provider(kind), .fused = c.fused, .addition = c.addition});
+              c.entry, c.inputs, c.n,
+              LayerHarness::Options{
+                  .dtype = dtype, .providers = test::using_provider(kind), .fused = c.fused, .addition = c.addition});
         } catch (const Error& error) {
           EXPECT_EQ(error.status(), ExitStatus::bad_deck) << error.what();
           EXPECT_NE(kind, ProviderKind::automatic);
@@ -188,8 +195,12 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
           continue;
         }
         LayerHarness portable(c.entry, c.inputs, c.n,
-                              {.dtype = dtype, .providers = test::using_provider(ProviderKind::portable), .fused = c.fused, .addition = c.addition});
-        const std::string what = fmt::format("{} {} {}", provider_names[static_cast<std::size_t>(kind)], name_of(dtype), c.entry);
+                              {.dtype = dtype,
+                               .providers = test::using_provider(ProviderKind::portable),
+                               .fused = c.fused,
+                               .addition = c.addition});
+        const std::string what = fmt::format("{} {} {}", provider_names[static_cast<std::size_t>(kind)], name_of(dtype),
+                                             c.entry);
         const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
         const auto weight = test::filling(7, portable.output_shape().count());
         EXPECT_LT(test::largest_difference(harness->forward(), portable.forward()), tolerance) << what;
@@ -197,7 +208,8 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
           const auto a = harness->backward(weight, store), b = portable.backward(weight, store);
           EXPECT_LT(test::largest_difference(a.x[0], b.x[0]), tolerance) << what;
           for (std::size_t i = 0; i < a.parameters.size(); ++i)
-            EXPECT_LT(test::largest_difference(a.parameters[i], b.parameters[i]), tolerance) << what << " " << harness->specs()[i].name;
+            EXPECT_LT(test::largest_difference(a.parameters[i], b.parameters[i]), tolerance)
+                << what << " " << harness->specs()[i].name;
         }
       }
 }
@@ -260,7 +272,9 @@ TEST(BatchNormLayer, EvaluationReadsTheRunningValues) {
 }
 
 TEST(BatchNormLayer, TakesOneAdditionAndThenRelu) {
-  const auto make = [] { return dynamic_cast<const LayerConfig&>(*test::parse_layer("batch_norm").config).make_layer(); };
+  const auto make = [] {
+    return dynamic_cast<const LayerConfig&>(*test::parse_layer("batch_norm").config).make_layer();
+  };
   const auto plain = make();
   EXPECT_EQ(plain->max_inputs(), 1u);
   EXPECT_FALSE(plain->fuse(Activation::tanh));

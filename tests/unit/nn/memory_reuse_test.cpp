@@ -16,19 +16,26 @@ class RandomNetwork {
  public:
   explicit RandomNetwork(std::uint64_t seed) : random_(seed, RandomPurpose::dataset) {
     add("{conv2d: {filters: 3, kernel: 3, padding: same}}", {});
-    static const char* const image_layers[] = {"{conv2d: {filters: 3, kernel: 3, padding: same}}", "{batch_norm: {}}",
-                                               "{dropout: {rate: 0.3}}", "{max_pool: {kernel: 3, stride: 1, padding: 1}}",
-                                               "{avg_pool: {kernel: 3, stride: 1, padding: 1}}", "{relu: {}}",
-                                               "{batch_norm: {}}", "{batch_norm: {}}", "{batch_norm: {}}", "{layer_norm: {}}",
+    static const char* const image_layers[] = {"{conv2d: {filters: 3, kernel: 3, padding: same}}",
+                                               "{batch_norm: {}}",
+                                               "{dropout: {rate: 0.3}}",
+                                               "{max_pool: {kernel: 3, stride: 1, padding: 1}}",
+                                               "{avg_pool: {kernel: 3, stride: 1, padding: 1}}",
+                                               "{relu: {}}",
+                                               "{batch_norm: {}}",
+                                               "{batch_norm: {}}",
+                                               "{batch_norm: {}}",
+                                               "{layer_norm: {}}",
                                                "{gelu: {}}"};
     stage(image_layers);
     add("{flatten: {}}", {last()});
     begin_ = names_.size() - 1;
     add("{linear: {features: 4}}", {last()});
     begin_ = names_.size() - 1;
-    static const char* const vector_layers[] = {"{linear: {features: 4}}", "{relu: {}}", "{dropout: {rate: 0.3}}",
-                                                "{flatten: {}}", "{relu: {}}", "{linear: {features: 4, bias: false}}",
-                                                "{batch_norm: {}}", "{gelu: {}}", "{tanh: {}}"};
+    static const char* const vector_layers[] = {
+        "{linear: {features: 4}}", "{relu: {}}", "{dropout: {rate: 0.3}}",
+        "{flatten: {}}",           "{relu: {}}", "{linear: {features: 4, bias: false}}",
+        "{batch_norm: {}}",        "{gelu: {}}", "{tanh: {}}"};
     stage(vector_layers);
   }
 
@@ -89,7 +96,8 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
   SCOPED_TRACE(layers);
   const auto items = test::parse_layers(layers);
   const ProvidersConfig portable = test::using_provider(ProviderKind::portable);
-  Model model(Graph(items, input), {.dtype = DType::f64, .providers = portable, .max_batch = max_batch, .purpose = purpose});
+  Model model(Graph(items, input),
+              {.dtype = DType::f64, .providers = portable, .max_batch = max_batch, .purpose = purpose});
   StepContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
   // The first round leaves the arena full of other numbers.
   for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {  // with a ragged last chunk
@@ -97,7 +105,8 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
     test::PlainModel plain(Graph(items, input), DType::f64, n, portable);
     plain.parameters().initialize(context.space, 8);
     model.parameters().initialize(context.space, 8);
-    const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), static_cast<std::uint64_t>(50 + context.step));
+    const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n),
+                                            static_cast<std::uint64_t>(50 + context.step));
     const Tensor y = model.forward(context, x.get());
     // Bit for bit, but that norms join the statistics of chunks.
     const auto outputs = test::values_of(y), wanted = test::values_of(plain.forward(context, x.get()));
@@ -122,7 +131,8 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
 
 /// Tasks of the plan that compute something again.
 int computed_again(const std::string& layers, const Shape& input, std::int64_t n, Checkpointing checkpointing) {
-  const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training, checkpointing);
+  const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training,
+                                  checkpointing);
   int tasks = 0;
   for (const Segment& segment : plan.backward)
     for (const Task& task : segment.tasks) tasks += task.kind == Task::Kind::forward_again;
@@ -186,7 +196,10 @@ void expect_same_with_blocks(const std::string& layers, const Shape& input, std:
   const auto items = test::parse_layers(layers);
   std::vector<std::vector<std::vector<double>>> gradients;
   for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::blocks}) {
-    Model model(Graph(items, input), {.dtype = DType::f64, .providers = test::using_provider(ProviderKind::portable), .max_batch = n, .checkpointing = checkpointing});
+    Model model(Graph(items, input), {.dtype = DType::f64,
+                                      .providers = test::using_provider(ProviderKind::portable),
+                                      .max_batch = n,
+                                      .checkpointing = checkpointing});
     StepContext context{.seed = 3, .step = 4};
     model.parameters().initialize(context.space, 8);
     const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), 50);
@@ -208,7 +221,8 @@ TEST(MemoryReuse, BlocksComputedAgain) {
     expect_same_with_blocks(RandomNetwork(seed).list(), {5, 4, 2}, 3);
   }
   EXPECT_GT(again, 20);
-  for (std::uint64_t seed = 0; seed < 20 && !testing::Test::HasFailure(); ++seed) expect_same_with_blocks(RandomNetwork(seed).list(), {15, 16, 2}, 130);
+  for (std::uint64_t seed = 0; seed < 20 && !testing::Test::HasFailure(); ++seed)
+    expect_same_with_blocks(RandomNetwork(seed).list(), {15, 16, 2}, 130);
 }
 
 TEST(MemoryReuse, BlocksNeedLessMemory) {
@@ -216,15 +230,17 @@ TEST(MemoryReuse, BlocksNeedLessMemory) {
   for (int i = 0; i < 35; ++i) list += ", {linear: {features: 100}}, relu";
   const Graph graph(test::parse_layers(list + "]"), {100});
   const std::size_t all = plan_step(graph, DType::f64, 8, Purpose::training).bytes;
-  EXPECT_LE(plan_step(graph, DType::f64, 8, Purpose::training, Checkpointing::blocks).bytes, all * 14 / 36);  // 2·√36 and a little
+  EXPECT_LE(plan_step(graph, DType::f64, 8, Purpose::training, Checkpointing::blocks).bytes,
+            all * 14 / 36);  // 2·√36 and a little
 }
 
 TEST(MemoryReuse, LayersThatReadTheData) {
-  for (const char* layers : {"[flatten, relu, {linear: {features: 2}}]", "[flatten, flatten, {linear: {features: 2}}, flatten]",
-                             "[relu, flatten]", "[{dropout: {rate: 0.5}}, flatten, {linear: {features: 3}}, relu, relu]",
-                             "[{flatten: {}, name: a}, {add: {}, from: [a, a]}, {linear: {features: 2}}]",
-                             "[{flatten: {}, name: a}, {linear: {features: 40}, name: b}, {add: {}, from: [b, a, b]}]",
-                             "[{max_pool: {kernel: 2}}, flatten, {linear: {features: 2}}]", "[flatten, {linear: {features: 2}}]"})
+  for (const char* layers :
+       {"[flatten, relu, {linear: {features: 2}}]", "[flatten, flatten, {linear: {features: 2}}, flatten]",
+        "[relu, flatten]", "[{dropout: {rate: 0.5}}, flatten, {linear: {features: 3}}, relu, relu]",
+        "[{flatten: {}, name: a}, {add: {}, from: [a, a]}, {linear: {features: 2}}]",
+        "[{flatten: {}, name: a}, {linear: {features: 40}, name: b}, {add: {}, from: [b, a, b]}]",
+        "[{max_pool: {kernel: 2}}, flatten, {linear: {features: 2}}]", "[flatten, {linear: {features: 2}}]"})
     expect_same(layers, {5, 4, 2}, Purpose::training);
 }
 

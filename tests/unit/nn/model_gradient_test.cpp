@@ -18,27 +18,45 @@ struct Case {
 const Case cases[] = {
     {"chain", "[{linear: {features: 6}}, relu, {linear: {features: 3}}]", {5}},
     {"first_layer_alone", "[{linear: {features: 3}}]", {4}},
-    {"images", "[{conv2d: {filters: 3, kernel: 3, padding: same}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]", {5, 6, 2}},
+    {"images",
+     "[{conv2d: {filters: 3, kernel: 3, padding: same}}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]",
+     {5, 6, 2}},
     {"relu_on_a_flatten", "[{conv2d: {filters: 2, kernel: 2}}, flatten, relu, {linear: {features: 3}}]", {4, 4, 1}},
-    {"residual", "[{conv2d: {filters: 3, kernel: 3, padding: same}}, {relu: {}, name: trunk}, {conv2d: {filters: 3, kernel: 3, padding: same}, name: branch},"
-                 " {add: {}, from: [branch, trunk]}, relu, flatten, {linear: {features: 3}}]", {4, 3, 2}},
-    {"read_three_times", "[{linear: {features: 4}, name: a}, {linear: {features: 4}, name: b}, {linear: {features: 4}, name: c, from: a}, relu,"
-                         " {add: {}, name: d, from: [relu_1, a, b]}, {linear: {features: 3}}]", {5}},
+    {"residual",
+     "[{conv2d: {filters: 3, kernel: 3, padding: same}}, {relu: {}, name: trunk}, {conv2d: {filters: 3, kernel: 3, padding: same}, name: branch},"
+     " {add: {}, from: [branch, trunk]}, relu, flatten, {linear: {features: 3}}]",
+     {4, 3, 2}},
+    {"read_three_times",
+     "[{linear: {features: 4}, name: a}, {linear: {features: 4}, name: b}, {linear: {features: 4}, name: c, from: a}, relu,"
+     " {add: {}, name: d, from: [relu_1, a, b]}, {linear: {features: 3}}]",
+     {5}},
     {"twice_the_same", "[{linear: {features: 3}, name: a}, {add: {}, from: [a, a]}]", {4}},
     {"relu_not_fused", "[{linear: {features: 3}, name: a}, {relu: {}, name: r}, {add: {}, from: [a, r]}]", {4}},
     {"ends_with_relu", "[{linear: {features: 3}}, relu]", {4}},
     {"dropout", "[{linear: {features: 8}}, relu, {dropout: {rate: 0.5}}, {linear: {features: 3}}]", {5}},
-    {"norm_block", "[{conv2d: {filters: 3, kernel: 3, padding: same}}, {batch_norm: {}}, {relu: {}, name: trunk},"
-                   " {conv2d: {filters: 3, kernel: 3, padding: same}}, batch_norm, relu, {conv2d: {filters: 3, kernel: 3, padding: same}}, {batch_norm: {}, name: b},"
-                   " {add: {}, from: [b, trunk]}, relu, flatten, {linear: {features: 3}}]", {4, 3, 2}},
-    {"norm_projection", "[{conv2d: {filters: 3, kernel: 3, padding: same}, name: stem}, {conv2d: {filters: 4, kernel: 3, stride: 2, padding: 1}},"
-                        " {batch_norm: {}, name: b}, {conv2d: {filters: 4, kernel: 1, stride: 2}, from: stem}, {batch_norm: {}, name: p},"
-                        " {add: {}, from: [b, p], name: sum}, {relu: {}, name: r}, {add: {}, from: [r, r]}, flatten, {linear: {features: 3}}]", {5, 4, 2}},
-    {"norm_of_a_sum_with_itself", "[{linear: {features: 4}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, a], name: c}, {add: {}, from: [c, a]}]", {5}},
-    {"norm_read_twice", "[{linear: {features: 4}, name: a}, {batch_norm: {}, name: b}, {gelu: {}, name: g}, {linear: {features: 4}, name: l, from: b}, {add: {}, from: [g, l, b]}]", {5}},
+    {"norm_block",
+     "[{conv2d: {filters: 3, kernel: 3, padding: same}}, {batch_norm: {}}, {relu: {}, name: trunk},"
+     " {conv2d: {filters: 3, kernel: 3, padding: same}}, batch_norm, relu, {conv2d: {filters: 3, kernel: 3, padding: same}}, {batch_norm: {}, name: b},"
+     " {add: {}, from: [b, trunk]}, relu, flatten, {linear: {features: 3}}]",
+     {4, 3, 2}},
+    {"norm_projection",
+     "[{conv2d: {filters: 3, kernel: 3, padding: same}, name: stem}, {conv2d: {filters: 4, kernel: 3, stride: 2, padding: 1}},"
+     " {batch_norm: {}, name: b}, {conv2d: {filters: 4, kernel: 1, stride: 2}, from: stem}, {batch_norm: {}, name: p},"
+     " {add: {}, from: [b, p], name: sum}, {relu: {}, name: r}, {add: {}, from: [r, r]}, flatten, {linear: {features: 3}}]",
+     {5, 4, 2}},
+    {"norm_of_a_sum_with_itself",
+     "[{linear: {features: 4}, name: a}, {batch_norm: {}, name: b}, {add: {}, from: [b, a], name: c}, {add: {}, from: [c, a]}]",
+     {5}},
+    {"norm_read_twice",
+     "[{linear: {features: 4}, name: a}, {batch_norm: {}, name: b}, {gelu: {}, name: g}, {linear: {features: 4}, name: l, from: b}, {add: {}, from: [g, l, b]}]",
+     {5}},
     {"norm_last", "[{linear: {features: 3}}, batch_norm]", {5}},
-    {"sums", "[{linear: {features: 4}, name: a}, {gelu: {}, name: g}, {add: {}, from: [a, g], name: s}, {layer_norm: {}, name: n}, {linear: {features: 4}, name: l}, {add: {}, from: [s, l]}]", {5}},
-    {"pools", "[{avg_pool: {kernel: 2, stride: 1}}, {conv2d: {filters: 2, kernel: 3, stride: 2, padding: 1}}, {avg_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]", {6, 7, 2}},
+    {"sums",
+     "[{linear: {features: 4}, name: a}, {gelu: {}, name: g}, {add: {}, from: [a, g], name: s}, {layer_norm: {}, name: n}, {linear: {features: 4}, name: l}, {add: {}, from: [s, l]}]",
+     {5}},
+    {"pools",
+     "[{avg_pool: {kernel: 2, stride: 1}}, {conv2d: {filters: 2, kernel: 3, stride: 2, padding: 1}}, {avg_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]",
+     {6, 7, 2}},
 };
 
 /// One forward pass and loss, and on request the gradients of the summed loss.
@@ -68,10 +86,12 @@ class Experiment {
   double evaluate(std::int64_t first, std::int64_t count, Store store, bool backward = true) {
     const StepContext context{.seed = 1, .step = 2, .first_example = first, .gradients = store};
     const Tensor input = rows(input_.get(), first, count);
-    const Tensor targets = loss_->wants_classes() ? rows(classes_.get(), first, count) : rows(values_.get(), first, count);
+    const Tensor targets = loss_->wants_classes() ? rows(classes_.get(), first, count)
+                                                  : rows(values_.get(), first, count);
     fill_zero(context.space, sums_.get());
     const Tensor outputs = model.forward(context, input);
-    loss_->evaluate(context.space, outputs, targets, backward ? model.output_gradient() : Tensor{}, scratch_.get(), sums_.get());
+    loss_->evaluate(context.space, outputs, targets, backward ? model.output_gradient() : Tensor{}, scratch_.get(),
+                    sums_.get());
     if (backward) model.backward(context, input, [](ParameterRange) {});
     context.space.fence();
     return test::values_of(sums_.get())[0];
@@ -91,7 +111,8 @@ class Experiment {
   static Tensor rows(const Tensor& all, std::int64_t first, std::int64_t count) {
     const std::int64_t each = all.count() / all.shape[0];
     Shape shape = all.shape.rank() == 1 ? Shape{count} : Shape(all.shape.extents().subspan(1)).with_batch(count);
-    return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first * each) * size_of(all.dtype), all.dtype, shape};
+    return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first * each) * size_of(all.dtype), all.dtype,
+            shape};
   }
 
   std::int64_t n_, k_;
@@ -135,7 +156,8 @@ TEST_P(ModelGradient, MicroBatchesAddUpToTheWhole) {
   test::poison(experiment.model.parameters().gradients());
   double loss_sum = 0;
   for (std::int64_t first = 0; first < 7; first += 3)
-    loss_sum += experiment.evaluate(first, std::min<std::int64_t>(3, 7 - first), first == 0 ? Store::replace : Store::add);
+    loss_sum += experiment.evaluate(first, std::min<std::int64_t>(3, 7 - first),
+                                    first == 0 ? Store::replace : Store::add);
   EXPECT_NEAR(loss_sum, whole_loss, 1e-12);
   EXPECT_LT(test::largest_difference(experiment.gradients(), whole), 1e-12);
 }

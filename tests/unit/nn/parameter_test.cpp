@@ -23,7 +23,8 @@ const Parameter& find(const ParameterBuffer& buffer, const std::string& name) {
   return *std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == name; });
 }
 
-constexpr const char* network = "[{linear: {features: 7}, name: a}, relu, {linear: {features: 3, bias: false}, name: b}, {linear: {features: 5}, name: c}]";
+constexpr const char* network =
+    "[{linear: {features: 7}, name: a}, relu, {linear: {features: 3, bias: false}, name: b}, {linear: {features: 5}, name: c}]";
 
 TEST(ParameterBuffer, LastLayerFirstAlignedWithoutHoles) {
   for (const DType dtype : {DType::f32, DType::f64}) {
@@ -55,8 +56,11 @@ TEST(ParameterBuffer, GapsAreZero) {
 }
 
 TEST(ParameterBuffer, StartsAsPyTorchDoes) {
-  const ParameterBuffer buffer = buffer_of("[{conv2d: {filters: 50, kernel: 5}, name: conv}, flatten, {linear: {features: 100}, name: fc}]", {8, 8, 4}, DType::f64, 3);
-  for (const auto& [name, fan_in] : {std::pair{"conv/weight", 100.0}, {"conv/bias", 100.0}, {"fc/weight", 800.0}, {"fc/bias", 800.0}}) {
+  const ParameterBuffer buffer = buffer_of(
+      "[{conv2d: {filters: 50, kernel: 5}, name: conv}, flatten, {linear: {features: 100}, name: fc}]", {8, 8, 4},
+      DType::f64, 3);
+  for (const auto& [name, fan_in] :
+       {std::pair{"conv/weight", 100.0}, {"conv/bias", 100.0}, {"fc/weight", 800.0}, {"fc/bias", 800.0}}) {
     const auto values = test::values_of(buffer.values(find(buffer, name)));
     const double bound = 1 / std::sqrt(fan_in);
     double largest = 0, sum = 0;
@@ -72,16 +76,20 @@ TEST(ParameterBuffer, StartDependsOnTheSeedAndTheLayersBefore) {
   const ParameterBuffer other = buffer_of(network, {11}, DType::f64, 2);
   EXPECT_EQ(test::bytes_of(one.values()), test::bytes_of(same.values()));
   EXPECT_NE(test::bytes_of(one.values()), test::bytes_of(other.values()));
-  const ParameterBuffer longer = buffer_of(std::string(network).insert(std::string(network).size() - 1, ", {linear: {features: 2}}"), {11}, DType::f64, 1);
+  const ParameterBuffer longer = buffer_of(
+      std::string(network).insert(std::string(network).size() - 1, ", {linear: {features: 2}}"), {11}, DType::f64, 1);
   for (const char* name : {"a/weight", "a/bias", "b/weight"})
     EXPECT_EQ(test::values_of(longer.values(find(longer, name))), test::values_of(one.values(find(one, name)))) << name;
-  EXPECT_NE(test::values_of(one.values(find(one, "a/weight")))[0], test::values_of(one.values(find(one, "c/weight")))[0]);
+  EXPECT_NE(test::values_of(one.values(find(one, "a/weight")))[0],
+            test::values_of(one.values(find(one, "c/weight")))[0]);
 }
 
 TEST(ParameterBuffer, F32IsF64Rounded) {
-  const ParameterBuffer narrow = buffer_of(network, {11}, DType::f32, 1), wide = buffer_of(network, {11}, DType::f64, 1);
+  const ParameterBuffer narrow = buffer_of(network, {11}, DType::f32, 1),
+                        wide = buffer_of(network, {11}, DType::f64, 1);
   for (const auto& parameter : wide.parameters()) {
-    const auto a = test::values_of(narrow.values(find(narrow, parameter.name))), b = test::values_of(wide.values(parameter));
+    const auto a = test::values_of(narrow.values(find(narrow, parameter.name))),
+               b = test::values_of(wide.values(parameter));
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], static_cast<double>(static_cast<float>(b[i])));
   }
 }

@@ -16,9 +16,12 @@ struct Case {
   std::string entry;
   Shape input;
 };
-const Case cases[] = {{"{linear: {features: 7}}", {5, 6}},          {"{embedding: {vocabulary: 11, features: 6}}", {9}},
-                      {"{position_embedding: {length: 9}}", {7, 6}}, {"{attention: {heads: 2}}", {37, 12}},
-                      {"{attention: {heads: 3, causal: false}}", {20, 12}}, {"{lstm: {units: 9}}", {12, 5}}};
+const Case cases[] = {{"{linear: {features: 7}}", {5, 6}},
+                      {"{embedding: {vocabulary: 11, features: 6}}", {9}},
+                      {"{position_embedding: {length: 9}}", {7, 6}},
+                      {"{attention: {heads: 2}}", {37, 12}},
+                      {"{attention: {heads: 3, causal: false}}", {20, 12}},
+                      {"{lstm: {units: 9}}", {12, 5}}};
 
 TEST(SequenceLayers, SixteenBitsStayNearFp64) {
   for (const auto& c : cases)
@@ -60,7 +63,8 @@ TEST(SequenceLayers, WhatIsKeptGrowsLinearlyWithTheLength) {
 
 TEST(SequenceLayers, ChunksOfKeysDoNotShowThemselves) {
   // A causal head's first positions do not depend on how many follow.
-  LayerHarness brief("{attention: {heads: 1}}", {{40, 6}}, 1, {}), extended("{attention: {heads: 1}}", {{300, 6}}, 1, {});
+  LayerHarness brief("{attention: {heads: 1}}", {{40, 6}}, 1, {}),
+      extended("{attention: {heads: 1}}", {{300, 6}}, 1, {});
   const auto y = brief.forward();
   auto first = extended.forward();
   first.resize(y.size());

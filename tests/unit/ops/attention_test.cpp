@@ -27,8 +27,9 @@ Attended attend(const AttentionShape& s, bool plain, double scale = 1.0) {
     dispatch_float(s.dtype, [&]<class T>(T) {
       using C = Compute<T>;
       attention_forward_on_gpu<T>(space, s, qkv.get().as<const T>(), y.get().as<T>(), logsumexp.get().as<C>());
-      attention_backward_on_gpu<T>(space, s, qkv.get().as<const T>(), y.get().as<const T>(), logsumexp.get().as<const C>(),
-                                   dy.get().as<const T>(), dqkv.get().as<T>(), static_cast<C*>(workspace.get().data));
+      attention_backward_on_gpu<T>(space, s, qkv.get().as<const T>(), y.get().as<const T>(),
+                                   logsumexp.get().as<const C>(), dy.get().as<const T>(), dqkv.get().as<T>(),
+                                   static_cast<C*>(workspace.get().data));
     });
   } else {
     attention_forward(space, s, qkv.get(), y.get(), logsumexp.get(), workspace.get());
@@ -38,8 +39,9 @@ Attended attend(const AttentionShape& s, bool plain, double scale = 1.0) {
   return {test::values_of(y.get()), test::values_of(logsumexp.get()), test::values_of(dqkv.get())};
 }
 
-const AttentionShape shapes[] = {{2, 7, 3, 5, true},    {1, 1, 2, 3, false},   {1, 16, 1, 16, true}, {2, 33, 2, 8, false},
-                                 {1, 97, 1, 33, true},  {1, 205, 2, 7, false}, {1, 250, 1, 64, true}, {3, 12, 5, 1, true}};
+const AttentionShape shapes[] = {{2, 7, 3, 5, true},    {1, 1, 2, 3, false},  {1, 16, 1, 16, true},
+                                 {2, 33, 2, 8, false},  {1, 97, 1, 33, true}, {1, 205, 2, 7, false},
+                                 {1, 250, 1, 64, true}, {3, 12, 5, 1, true}};
 
 TEST(Attention, BlocksAgreeWithScoresOneAtATime) {
   for (AttentionShape s : shapes)

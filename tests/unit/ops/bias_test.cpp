@@ -105,16 +105,18 @@ std::string label(Activation activation) {
   return names[static_cast<std::size_t>(activation)];
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    sizes, BiasTest,
-    testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::gelu),
-                     testing::Values(std::tuple(1, 1), std::tuple(1, 77), std::tuple(300, 1), std::tuple(131, 10),
-                                     std::tuple(257, 32), std::tuple(64, 33), std::tuple(1001, 67))),
-    [](const testing::TestParamInfo<Parameters>& info) {
-      const auto& size = std::get<2>(info.param);
-      return std::string(name_of(std::get<0>(info.param))) + label(std::get<1>(info.param)) + std::to_string(std::get<0>(size)) + "x" +
-             std::to_string(std::get<1>(size));
-    });
+INSTANTIATE_TEST_SUITE_P(sizes, BiasTest,
+                         testing::Combine(testing::Values(DType::f32, DType::f64),
+                                          testing::Values(Activation::none, Activation::relu, Activation::tanh,
+                                                          Activation::sigmoid, Activation::gelu),
+                                          testing::Values(std::tuple(1, 1), std::tuple(1, 77), std::tuple(300, 1),
+                                                          std::tuple(131, 10), std::tuple(257, 32), std::tuple(64, 33),
+                                                          std::tuple(1001, 67))),
+                         [](const testing::TestParamInfo<Parameters>& info) {
+                           const auto& size = std::get<2>(info.param);
+                           return std::string(name_of(std::get<0>(info.param))) + label(std::get<1>(info.param)) +
+                                  std::to_string(std::get<0>(size)) + "x" + std::to_string(std::get<1>(size));
+                         });
 
 }  // namespace
 }  // namespace lockstep::test

@@ -21,8 +21,8 @@ class ConvolutionTest : public testing::TestWithParam<Parameters> {};
 
 TEST_P(ConvolutionTest, agrees_with_the_definition) {
   const auto& [provider_name, dtype, k] = GetParam();
-  const ConvolutionShape shape{k.n,   k.h,    k.w,      k.c,     k.filters, k.kernel_h, k.kernel_w, k.stride,    k.top,
-                               k.left, k.bottom, k.right, k.groups, dtype,     k.bias,     k.activation};
+  const ConvolutionShape shape{k.n,   k.h,    k.w,      k.c,     k.filters, k.kernel_h, k.kernel_w, k.stride,
+                               k.top, k.left, k.bottom, k.right, k.groups,  dtype,      k.bias,     k.activation};
   const Provider* provider = find_provider(provider_name);
   if (provider == nullptr) GTEST_SKIP() << "not in this build";
   const auto product = provider->convolution(shape);

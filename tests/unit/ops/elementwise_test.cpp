@@ -22,7 +22,8 @@ class Elementwise : public testing::TestWithParam<DType> {
   const ExecSpace space;
   const DType dtype = GetParam();
   const Shape shape{7, 13, 3};
-  const std::vector<double> a = rounded(dtype, filling(1, shape.count())), b = rounded(dtype, filling(2, shape.count()));
+  const std::vector<double> a = rounded(dtype, filling(1, shape.count())),
+                            b = rounded(dtype, filling(2, shape.count()));
   /// Of one rounded result of a few fp32 operations, or fp64 ones.
   const double tolerance = rounding_error(dtype) + (dtype == DType::f64 ? 1e-15 : 4e-7);
 };
@@ -60,7 +61,8 @@ TEST_P(Elementwise, ReluKeepsWhatIsNotANumber) {
 }
 
 TEST_P(Elementwise, TanhAndSigmoid) {
-  const OwnedTensor x = make_filled(dtype, shape, 1, 4), dy = make_filled(dtype, shape, 2), y("y", dtype, shape), dx("dx", dtype, shape);
+  const OwnedTensor x = make_filled(dtype, shape, 1, 4), dy = make_filled(dtype, shape, 2), y("y", dtype, shape),
+                    dx("dx", dtype, shape);
   const std::vector<double> values = values_of(x.get());
   for (const Activation activation : {Activation::tanh, Activation::sigmoid}) {
     activation_forward(space, activation, x.get(), y.get());
@@ -83,11 +85,12 @@ TEST_P(Elementwise, GeluIsExact) {
   for (double value = -9; value < 9; value += 1.0 / 1024) values.push_back(value);
   values = rounded(dtype, values);
   const Shape all{static_cast<std::int64_t>(values.size())};
-  const OwnedTensor x = test::make_tensor(dtype, all, values), dy = make_filled(dtype, all, 2), y("y", dtype, all), slope("slope", dtype, all);
+  const OwnedTensor x = test::make_tensor(dtype, all, values), dy = make_filled(dtype, all, 2), y("y", dtype, all),
+                    slope("slope", dtype, all);
   const std::vector<double> gradient = values_of(dy.get());
   activation_forward(space, Activation::gelu, x.get(), y.get(), slope.get());
   activation_backward(space, Activation::gelu, slope.get(), dy.get(), dy.get());  // in place
-  activation_forward(space, Activation::gelu, x.get(), x.get());  // in place, and nothing kept
+  activation_forward(space, Activation::gelu, x.get(), x.get());                  // in place, and nothing kept
   space.fence();
   std::vector<double> expected_y, expected_dx;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -55,7 +55,9 @@ TEST(FastMath, TanhAndSigmoid) {
   EXPECT_TRUE(std::isnan(fast_tanh(std::nanf(""))));
 
   const auto right_sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  EXPECT_LT(largest_error(-80, 20, [](float x) { return fast_sigmoid(x); }, right_sigmoid), 4);
+  EXPECT_LT(largest_error(
+                -80, 20, [](float x) { return fast_sigmoid(x); }, right_sigmoid),
+            4);
   EXPECT_EQ(fast_sigmoid(infinity), 1.0f);
   EXPECT_EQ(fast_sigmoid(-infinity), 0.0f);
   EXPECT_TRUE(std::isnan(fast_sigmoid(std::nanf(""))));

@@ -38,9 +38,11 @@ TEST_P(InnerProductTest, agrees_with_the_definition) {
   for (int call = 0; call < 2; ++call) {  // a plan is used again and again
     product->set_weight(tweight.get());
     product->forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
-    expect_near(download(ty.get()), reference::inner_product_forward(shape, x, weight, bias), tolerance(dtype, shape.in));
+    expect_near(download(ty.get()), reference::inner_product_forward(shape, x, weight, bias),
+                tolerance(dtype, shape.in));
     product->backward_data(space, tdy.get(), tdx.get(), workspace.get());
-    expect_near(download(tdx.get()), reference::inner_product_backward_data(shape, dy, weight), tolerance(dtype, shape.out));
+    expect_near(download(tdx.get()), reference::inner_product_backward_data(shape, dy, weight),
+                tolerance(dtype, shape.out));
 
     Values expected(dweight_before.size());
     reference::inner_product_backward_weight(shape, x, dy, expected);

@@ -22,19 +22,24 @@ TEST_P(LayerNormTest, AgreesWithPlainLoops) {
   for (double& value : values) value += 16;
   const OwnedTensor x = test::make_tensor(dtype, shape, values), dy = test::make_filled(dtype, shape, 2);
   const OwnedTensor weight = test::make_filled(master, {c}, 3), bias = test::make_filled(master, {c}, 4);
-  const OwnedTensor y("y", dtype, shape), moments("moments", master, {rows, 2}), dweight("dweight", master, {c}), dbias("dbias", master, {c});
-  const OwnedTensor workspace("workspace", DType::u8, {static_cast<std::int64_t>(layer_norm_workspace_bytes(space, dtype, rows, c))});
+  const OwnedTensor y("y", dtype, shape), moments("moments", master, {rows, 2}), dweight("dweight", master, {c}),
+      dbias("dbias", master, {c});
+  const OwnedTensor workspace("workspace", DType::u8,
+                              {static_cast<std::int64_t>(layer_norm_workspace_bytes(space, dtype, rows, c))});
   for (const auto* tensor : {&y, &moments, &dweight, &dbias, &workspace}) test::poison(tensor->get());
-  const auto expected = reference::layer_norm(1e-5, test::values_of(x.get()), test::values_of(weight.get()), test::values_of(bias.get()),
-                                              test::values_of(dy.get()));
+  const auto expected = reference::layer_norm(1e-5, test::values_of(x.get()), test::values_of(weight.get()),
+                                              test::values_of(bias.get()), test::values_of(dy.get()));
 
   layer_norm_forward(space, 1e-5, x.get(), weight.get(), bias.get(), y.get(), moments.get());
-  layer_norm_backward_weight(space, x.get(), moments.get(), dy.get(), dweight.get(), dbias.get(), Store::replace, workspace.get());
-  layer_norm_backward_weight(space, x.get(), moments.get(), dy.get(), dweight.get(), dbias.get(), Store::add, workspace.get());
+  layer_norm_backward_weight(space, x.get(), moments.get(), dy.get(), dweight.get(), dbias.get(), Store::replace,
+                             workspace.get());
+  layer_norm_backward_weight(space, x.get(), moments.get(), dy.get(), dweight.get(), dbias.get(), Store::add,
+                             workspace.get());
   const OwnedTensor added = test::make_filled(dtype, shape, 5);
   const std::vector<double> before = test::values_of(added.get());
   layer_norm_backward_data(space, x.get(), weight.get(), moments.get(), dy.get(), added.get(), Store::add);
-  layer_norm_backward_data(space, x.get(), weight.get(), moments.get(), dy.get(), dy.get(), Store::replace);  // in place
+  layer_norm_backward_data(space, x.get(), weight.get(), moments.get(), dy.get(), dy.get(),
+                           Store::replace);  // in place
   space.fence();
 
   const double sums = dtype == DType::f64 ? 1e-12 : 5e-5, each = sums + 2 * test::rounding_error(dtype);
@@ -56,14 +61,16 @@ TEST_P(LayerNormTest, OfASum) {
   const ExecSpace space;
   const std::int64_t c = shape[-1];
   const DType master = master_dtype(dtype);
-  const OwnedTensor a = test::make_filled(dtype, shape, 1), b = test::make_filled(dtype, shape, 2), weight = test::make_filled(master, {c}, 3), bias = test::make_filled(master, {c}, 4);
+  const OwnedTensor a = test::make_filled(dtype, shape, 1), b = test::make_filled(dtype, shape, 2),
+                    weight = test::make_filled(master, {c}, 3), bias = test::make_filled(master, {c}, 4);
   const Shape per_row{shape.count() / c, 2};
   const OwnedTensor x("x", dtype, shape), y("y", dtype, shape), moments("moments", master, per_row);
   const OwnedTensor sum("sum", dtype, shape), y_of_sum("y", dtype, shape), moments_of_sum("moments", master, per_row);
   for (const auto* tensor : {&sum, &y_of_sum, &moments_of_sum}) test::poison(tensor->get());
   add(space, a.get(), b.get(), x.get());
   layer_norm_forward(space, 1e-5, x.get(), weight.get(), bias.get(), y.get(), moments.get());
-  add_layer_norm_forward(space, 1e-5, a.get(), b.get(), sum.get(), weight.get(), bias.get(), y_of_sum.get(), moments_of_sum.get());
+  add_layer_norm_forward(space, 1e-5, a.get(), b.get(), sum.get(), weight.get(), bias.get(), y_of_sum.get(),
+                         moments_of_sum.get());
   space.fence();
   EXPECT_EQ(test::values_of(sum.get()), test::values_of(x.get()));
   EXPECT_EQ(test::values_of(y_of_sum.get()), test::values_of(y.get()));
@@ -72,7 +79,8 @@ TEST_P(LayerNormTest, OfASum) {
 
 INSTANTIATE_TEST_SUITE_P(Types, LayerNormTest,
                          testing::Combine(testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
-                                          testing::Values(Shape{5, 7}, Shape{2, 3, 64}, Shape{131, 33}, Shape{1, 1001}, Shape{300, 19})));
+                                          testing::Values(Shape{5, 7}, Shape{2, 3, 64}, Shape{131, 33}, Shape{1, 1001},
+                                                          Shape{300, 19})));
 
 }  // namespace
 }  // namespace lockstep

@@ -27,7 +27,8 @@ class LossOps : public testing::TestWithParam<std::tuple<DType, Case>> {
   const DType dtype = std::get<0>(GetParam());
   const Case c = std::get<1>(GetParam());
   const double tolerance = dtype == DType::f64 ? 1e-12 : 1e-5;
-  const OwnedTensor dy{"dy", dtype, {c.n, c.k}}, scratch{"scratch", DType::f64, {c.n, 2}}, sums{"sums", DType::f64, {2}};
+  const OwnedTensor dy{"dy", dtype, {c.n, c.k}}, scratch{"scratch", DType::f64, {c.n, 2}},
+      sums{"sums", DType::f64, {2}};
 };
 
 TEST_P(LossOps, CrossEntropy) {
@@ -35,7 +36,8 @@ TEST_P(LossOps, CrossEntropy) {
   std::vector<std::int32_t> targets;
   for (std::int64_t i = 0; i < c.n; ++i) targets.push_back(static_cast<std::int32_t>((5 * i + 3) % c.k));
   const OwnedTensor classes = test::make_classes(targets);
-  const auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k), filling(1, c.n * c.k, c.scale), targets);
+  const auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k),
+                                                 filling(1, c.n * c.k, c.scale), targets);
 
   softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), dy.get(), scratch.get(), sums.get());
   space.fence();
@@ -56,7 +58,9 @@ TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
     for (const double scale : {1.0, 1024.0}) {
       fill_zero(space, sums.get());
       if (squares) mean_squared_error(space, logits.get(), t.get(), dy.get(), scratch.get(), sums.get(), scale);
-      else softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), dy.get(), scratch.get(), sums.get(), scale);
+      else
+        softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), dy.get(), scratch.get(), sums.get(),
+                              scale);
       space.fence();
       losses.push_back(values_of(sums.get()));
       gradients.push_back(values_of(dy.get()));
@@ -69,22 +73,26 @@ TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
 /// Positions of a sequence are examples of 1/T each.
 TEST_P(LossOps, CrossEntropyOfSequences) {
   const std::int64_t positions = 5, rows = c.n * positions;
-  const OwnedTensor logits = make_filled(dtype, {c.n, positions, c.k}, 1, c.scale), gradient("gradient", dtype, {c.n, positions, c.k});
+  const OwnedTensor logits = make_filled(dtype, {c.n, positions, c.k}, 1, c.scale),
+                    gradient("gradient", dtype, {c.n, positions, c.k});
   const OwnedTensor per_row("per_row", DType::f64, {rows, 2});
   std::vector<std::int32_t> targets;
   for (std::int64_t i = 0; i < rows; ++i) targets.push_back(static_cast<std::int32_t>((5 * i + 3) % c.k));
   const OwnedTensor classes = test::make_classes(targets);
-  auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k), filling(1, rows * c.k, c.scale), targets);
+  auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k), filling(1, rows * c.k, c.scale),
+                                           targets);
   for (double& value : expected.gradient) value /= positions;
   softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), gradient.get(), per_row.get(), sums.get());
   space.fence();
-  EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss / positions, expected.correct / positions}), tolerance);
+  EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss / positions, expected.correct / positions}),
+            tolerance);
   EXPECT_LT(test::largest_difference(values_of(gradient.get()), expected.gradient), tolerance);
 }
 
 TEST_P(LossOps, SquaredError) {
   const OwnedTensor y = make_filled(dtype, {c.n, c.k}, 1, c.scale), t = make_filled(dtype, {c.n, c.k}, 2, c.scale);
-  const auto expected = reference::squared_error(static_cast<std::size_t>(c.k), filling(1, c.n * c.k, c.scale), filling(2, c.n * c.k, c.scale));
+  const auto expected = reference::squared_error(static_cast<std::size_t>(c.k), filling(1, c.n * c.k, c.scale),
+                                                 filling(2, c.n * c.k, c.scale));
   mean_squared_error(space, y.get(), t.get(), dy.get(), scratch.get(), sums.get());
   space.fence();
   EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss, 0}), tolerance);
@@ -103,11 +111,12 @@ TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const ExecSpace space;
     const std::int64_t n = 6, k = 531;
-    const OwnedTensor logits = make_filled(dtype, {n, k}, 1, 8), dy("dy", dtype, {n, k}), scratch("scratch", DType::f64, {n, 2}),
-                      sums("sums", DType::f64, {2});
+    const OwnedTensor logits = make_filled(dtype, {n, k}, 1, 8), dy("dy", dtype, {n, k}),
+                      scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
     const std::vector<std::int32_t> targets = {0, 530, 17, 200, 3, 511};
     const auto expected = reference::cross_entropy(0.1, static_cast<std::size_t>(k), values_of(logits.get()), targets);
-    softmax_cross_entropy(space, 0.1, logits.get(), test::make_classes(targets).get(), dy.get(), scratch.get(), sums.get(), 4096);
+    softmax_cross_entropy(space, 0.1, logits.get(), test::make_classes(targets).get(), dy.get(), scratch.get(),
+                          sums.get(), 4096);
     space.fence();
     EXPECT_NEAR(values_of(sums.get())[0] / expected.loss, 1, 1e-6);
     const auto gradient = values_of(dy.get());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/convert.hpp"
 #include "ops/normalize.hpp"
+#include "ops/convert.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,8 @@ TEST_P(Normalize, ScalesAndShiftsByChannel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Normalize, testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(1, 3)));
+INSTANTIATE_TEST_SUITE_P(Types, Normalize,
+                         testing::Combine(testing::Values(DType::f32, DType::f64), testing::Values(1, 3)));
 
 TEST(Convert, KeepsTheNumbers) {
   const OwnedTensor x = test::make_filled(DType::f32, {97}, 3), y("y", DType::f64, {97});

@@ -11,10 +11,10 @@ namespace {
 
 const PoolingShape shapes[] = {
     {.n = 3, .h = 8, .w = 6, .c = 5, .kernel = 2, .stride = 2},
-    {.n = 2, .h = 7, .w = 5, .c = 1, .kernel = 2, .stride = 2},    // an edge that no window reaches
+    {.n = 2, .h = 7, .w = 5, .c = 1, .kernel = 2, .stride = 2},  // an edge that no window reaches
     {.n = 1, .h = 9, .w = 11, .c = 3, .kernel = 3, .stride = 2, .padding = 1},
     {.n = 2, .h = 6, .w = 7, .c = 17, .kernel = 3, .stride = 1, .padding = 1},  // windows overlap
-    {.n = 2, .h = 10, .w = 9, .c = 2, .kernel = 2, .stride = 3},   // gaps between windows
+    {.n = 2, .h = 10, .w = 9, .c = 2, .kernel = 2, .stride = 3},                // gaps between windows
     {.n = 1, .h = 5, .w = 5, .c = 4, .kernel = 5, .stride = 1, .padding = 2},
     {.n = 1, .h = 1, .w = 1, .c = 33, .kernel = 1, .stride = 1},
     {.n = 1, .h = 40, .w = 33, .c = 2, .kernel = 16, .stride = 5, .padding = 8},

@@ -51,8 +51,8 @@ inline OwnedTensor not_a_number(DType dtype, const Shape& shape) {
 
 /// Sums of `terms` products of numbers in [-1, 1), in any order: the rounding errors that they may show.
 inline double tolerance(DType dtype, std::int64_t terms) {
-  const double epsilon =
-      dtype == DType::f32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  const double epsilon = dtype == DType::f32 ? std::numeric_limits<float>::epsilon()
+                                             : std::numeric_limits<double>::epsilon();
   return epsilon * static_cast<double>(8 + terms);
 }
 

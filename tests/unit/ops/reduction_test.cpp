@@ -23,7 +23,8 @@ TEST(SumOfSquares, AgreesWithAPlainLoop) {
 
 TEST(SumOfSquares, OfF32IsAccumulatedInF64) {
   const std::int64_t count = 1 << 20;
-  const OwnedTensor x = test::make_tensor(DType::f32, {count}, std::vector<double>(static_cast<std::size_t>(count), 0.1));
+  const OwnedTensor x = test::make_tensor(DType::f32, {count},
+                                          std::vector<double>(static_cast<std::size_t>(count), 0.1));
   const OwnedTensor scratch("scratch", DType::f64, {sum_of_squares_scratch(count)});
   const double one = static_cast<double>(0.1F) * static_cast<double>(0.1F);
   EXPECT_NEAR(sum_of_squares(ExecSpace(), x.get(), scratch.get()) / (one * static_cast<double>(count)), 1.0, 1e-11);

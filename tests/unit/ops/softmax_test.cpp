@@ -15,7 +15,8 @@ class SoftmaxTest : public testing::TestWithParam<std::tuple<DType, Shape>> {};
 TEST_P(SoftmaxTest, AgreesWithPlainLoops) {
   const auto& [dtype, shape] = GetParam();
   const ExecSpace space;
-  const OwnedTensor x = test::make_filled(dtype, shape, 1, 20), dy = test::make_filled(dtype, shape, 2), y("y", dtype, shape);
+  const OwnedTensor x = test::make_filled(dtype, shape, 1, 20), dy = test::make_filled(dtype, shape, 2),
+                    y("y", dtype, shape);
   const auto values = test::values_of(x.get()), gradient = test::values_of(dy.get());
   softmax_forward(space, x.get(), y.get());
   space.fence();
@@ -40,7 +41,8 @@ TEST_P(SoftmaxTest, AgreesWithPlainLoops) {
 }
 
 TEST_P(SoftmaxTest, LargeNumbersDoNotOverflow) {
-  const OwnedTensor x = test::make_tensor(std::get<0>(GetParam()), {2, 3}, {60000, -60000, 0, -60000, -60000, -60000}), y("y", std::get<0>(GetParam()), {2, 3});
+  const OwnedTensor x = test::make_tensor(std::get<0>(GetParam()), {2, 3}, {60000, -60000, 0, -60000, -60000, -60000}),
+                    y("y", std::get<0>(GetParam()), {2, 3});
   softmax_forward(ExecSpace(), x.get(), y.get());
   ExecSpace().fence();
   const auto third = test::rounded(std::get<0>(GetParam()), {1.0 / 3})[0];

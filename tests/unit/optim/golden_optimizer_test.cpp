@@ -27,7 +27,8 @@ std::vector<double> rounded(const std::vector<double>& values, DType dtype) {
   std::vector<double> result;
   for (const double value : values) {
     const auto narrow = static_cast<float>(value);
-    result.push_back(static_cast<double>(dtype == DType::bf16 ? static_cast<float>(bfloat16(narrow)) : static_cast<float>(half(narrow))));
+    result.push_back(static_cast<double>(dtype == DType::bf16 ? static_cast<float>(bfloat16(narrow))
+                                                              : static_cast<float>(half(narrow))));
   }
   return result;
 }
@@ -49,15 +50,18 @@ TEST(Golden, Optimizers) {
       }
       for (std::uint64_t step = 0; step < 10; ++step) {
         test::set_values(parameters.gradients(weight), test::filling(301 + step, 23));
-        optimizer->step(ExecSpace(), parameters, {.learning_rate = 0.1,
-                                                  .number = static_cast<std::int64_t>(step) + 1,
-                                                  .gradient_scale = gradient_scale.compute(ExecSpace(), parameters, 1.0 / 16)});
+        optimizer->step(ExecSpace(), parameters,
+                        {.learning_rate = 0.1,
+                         .number = static_cast<std::int64_t>(step) + 1,
+                         .gradient_scale = gradient_scale.compute(ExecSpace(), parameters, 1.0 / 16)});
         ExecSpace().fence();
       }
-      EXPECT_LT(test::largest_difference(test::values_of(parameters.values(weight)), golden.at("p").get<std::vector<double>>()),
+      EXPECT_LT(test::largest_difference(test::values_of(parameters.values(weight)),
+                                         golden.at("p").get<std::vector<double>>()),
                 dtype == DType::f64 ? 1e-14 : 1e-6);
       const auto all = test::values_of(parameters.values());
-      EXPECT_EQ(std::vector<double>(all.begin() + 23, all.end()), std::vector<double>(all.size() - 23, 0.0)) << "gaps stay zero";
+      EXPECT_EQ(std::vector<double>(all.begin() + 23, all.end()), std::vector<double>(all.size() - 23, 0.0))
+          << "gaps stay zero";
       if (is_16_bit_type(dtype)) {
         EXPECT_EQ(test::values_of(parameters.rounded()), rounded(all, dtype));
       }

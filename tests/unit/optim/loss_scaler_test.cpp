@@ -69,7 +69,8 @@ TEST(LossScaler, GoesOnFromItsState) {
 }
 
 TEST(LossScaler, RefusesWhatMakesNoSense) {
-  for (const char* deck : {"{growth: 1}", "{backoff: 1}", "{interval: 0}", "{hysteresis: 0}", "{floor: 0}", "{initial: 4, floor: 8}"})
+  for (const char* deck :
+       {"{growth: 1}", "{backoff: 1}", "{interval: 0}", "{hysteresis: 0}", "{floor: 0}", "{initial: 4, floor: 8}"})
     EXPECT_THROW(config_of(deck), DeckError) << deck;
 }
 
