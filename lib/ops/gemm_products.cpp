@@ -6,6 +6,7 @@
 #include "core/memory_plan.hpp"
 #include "ops/bias.hpp"
 #include "ops/im2col.hpp"
+#include "ops/portable/window_gradient.hpp"
 
 namespace lockstep {
 namespace {
@@ -59,7 +60,7 @@ class GemmInnerProduct final : public InnerProduct {
 /// product with its weights W [filters/groups, k]:
 ///   y = columns·Wᵀ,  dcolumns = dy·W,  dW = dyᵀ·columns.
 /// Channels are innermost in k, as in x, so that columns are made of whole runs of x; the weights
-/// are brought to that order in the workspace.
+/// are brought to that order in the workspace. Some gradients dW need no columns (portable/window_gradient.hpp).
 class GemmConvolution final : public Convolution {
  public:
   GemmConvolution(const Gemm& gemm, const ConvolutionShape& shape)
@@ -68,7 +69,8 @@ class GemmConvolution final : public Convolution {
         pixels_(shape.out_h() * shape.out_w()),
         k_(shape.kernel_h * shape.kernel_w * (shape.c / shape.groups)),
         group_filters_(shape.filters / shape.groups),
-        plain_(is_plain(shape)) {
+        plain_(is_plain(shape)),
+        by_windows_(!plain_ && has_window_gradient(shape)) {
     const std::int64_t image_bytes = std::max<std::int64_t>(1, pixels_ * k_ * element_bytes());
     images_ = std::clamp<std::int64_t>(column_budget / image_bytes, 1, std::max<std::int64_t>(1, shape.n));
   }
@@ -83,7 +85,9 @@ class GemmConvolution final : public Convolution {
   void set_weight(const Tensor& weight) override { *weight_ = weight; }
 
   std::size_t workspace_bytes() const override {
-    return plain_ ? 0 : columns_offset() + static_cast<std::size_t>(images_ * pixels_ * k_ * element_bytes());
+    if (plain_) return 0;
+    const auto columns = columns_offset() + static_cast<std::size_t>(images_ * pixels_ * k_ * element_bytes());
+    return by_windows_ ? std::max(columns, window_gradient_workspace_bytes(shape_)) : columns;
   }
 
   void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
@@ -124,6 +128,7 @@ class GemmConvolution final : public Convolution {
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
     if (shape_.n == 0) return no_examples(space, dweight, store);
+    if (by_windows_) return window_gradient(space, shape_, x, dy, dweight, store, workspace);
     const Tensor ordered = plain_ ? dweight : weight_of(workspace);
     bool first = !plain_ || store == Store::replace;
     for_chunks([&](const Im2col& chunk, std::int64_t rows, std::int64_t first_row) {
@@ -188,6 +193,7 @@ class GemmConvolution final : public Convolution {
   std::int64_t k_;
   std::int64_t group_filters_;
   bool plain_;
+  bool by_windows_;      // the gradient of the weight
   std::int64_t images_;  // of a chunk
   std::shared_ptr<Tensor> weight_ = std::make_shared<Tensor>();
 };

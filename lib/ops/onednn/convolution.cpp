@@ -8,6 +8,7 @@
 #include "ops/onednn/packed_weight.hpp"
 #include "ops/onednn/products.hpp"
 #include "ops/portable/gemm.hpp"
+#include "ops/portable/window_gradient.hpp"
 
 namespace lockstep {
 namespace {
@@ -129,8 +130,9 @@ class OnednnConvolution final : public Convolution {
     return shape_.kernel_h == 1 && shape_.kernel_w == 1 ? "jit_1x1:avx2" : "jit:avx2";
   }
 
-  /// On AVX2 the weight's gradient is a product over columns of the images, where these are long enough to
-  /// copy: ours where the result is large, dnnl_sgemm where it stays in the cache. Null: oneDNN's own.
+  /// On AVX2 the weight's gradient is ours where windows of the images can be read in place, else a product over
+  /// columns of the images, where these are long enough to copy: ours where the result is large, dnnl_sgemm where it
+  /// stays in the cache. Null: oneDNN's own.
   std::unique_ptr<Convolution> weight_gradient_by_product() const {
     static const OnednnGemm small_result;
     static const PortableGemm large_result;
@@ -139,7 +141,7 @@ class OnednnConvolution final : public Convolution {
     // `deterministic` (3.7): two runs would differ.
     const bool point = shape_.kernel_h == 1 && shape_.kernel_w == 1;
     if (point && ExecSpace().concurrency() > 1) return convolution_from(large_result, shape_);
-    if (!onednn_uses_avx2() || shape_.c < 32) return nullptr;
+    if (!onednn_uses_avx2() || (shape_.c < 32 && !has_window_gradient(shape_))) return nullptr;
     if (std::min(shape_.c, shape_.filters) < 128) return convolution_from(small_result, shape_);
     return convolution_from(large_result, shape_);
   }

@@ -119,4 +119,29 @@ void strided_micro_product(std::int64_t k, const T* a, std::int64_t a_row, std::
   }
 }
 
+/// The same for an a of `lines` lines of `width` terms: element (i, line, p) is a[i + line·a_line + p·a_step]. Panel b
+/// is [lines·width][n]; the first `rows` rows of c exist. In line with its callers' loops it would run out of
+/// registers.
+template <class T>
+[[gnu::noinline]] void window_micro_product(std::int64_t lines, std::int64_t width, const T* a, std::int64_t a_line,
+                                            std::int64_t a_step, const T* b, T* c, std::int64_t c_stride,
+                                            std::int64_t rows, bool add) {
+  constexpr int m = Micro<T>::m, n = Micro<T>::n, lanes = VectorOf<T>::lanes;
+  Vector<T> sum[m][2] = {};
+  for (; lines > 0; --lines, a += a_line) {
+    const T* terms = a;
+    for (std::int64_t p = 0; p < width; ++p, terms += a_step, b += n) {
+      const Vector<T> b0 = load(b), b1 = load(b + lanes);
+      for (int i = 0; i < m; ++i) {
+        sum[i][0] = sum[i][0] + terms[i] * b0;
+        sum[i][1] = sum[i][1] + terms[i] * b1;
+      }
+    }
+  }
+  for (int i = 0; i < m && i < rows; ++i, c += c_stride) {
+    store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
+    store<T>(add ? sum[i][1] + load(c + lanes) : sum[i][1], c + lanes);
+  }
+}
+
 }  // namespace lockstep
