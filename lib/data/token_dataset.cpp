@@ -140,8 +140,7 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
            extents_text(array.extents));
   validate(array.count() > sequence_length, ExitStatus::bad_data,
            "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at "
-           "least {}, "
-           "or a smaller data.sequence_length",
+           "least {}, or a smaller data.sequence_length",
            description, array.count(), sequence_length, sequence_length + 1);
   if (static_cast<std::size_t>(array.count()) > memory_limit / sizeof(std::int32_t)) {
     Hdf5Rows rows = file->rows(name, StoredType::of(DType::i64));

@@ -13,7 +13,8 @@ namespace lockstep {
 
 std::unique_ptr<InnerProduct> inner_product_from(const Gemm& gemm, const InnerProductShape& shape);
 
-/// Convolution as im2col and a product, a bounded number of images at a time.
+/// Convolution as im2col and a product, a bounded number of images at a time; weight gradients without columns where
+/// that is faster (portable/window_gradient.hpp).
 std::unique_ptr<Convolution> convolution_from(const Gemm& gemm, const ConvolutionShape& shape);
 
 }  // namespace lockstep

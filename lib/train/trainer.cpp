@@ -272,8 +272,7 @@ void Trainer::give_up() {
         ExitStatus::internal,
         fmt::format(
             "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
-            "the "
-            "step before, with a smaller learning rate or with precision.compute bf16",
+            "the step before, with a smaller learning rate or with precision.compute bf16",
             state_.step + 1, verdict, scaler_->scale()));
   });
 }

@@ -53,8 +53,8 @@ class ResidualNetwork {
   void convolution(const std::string& name, std::int64_t filters, int kernel, int stride, const std::string& from,
                    bool zero_gamma = false) {
     text_ += fmt::format(
-        "- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: "
-        "{}_conv{}}}\n"
+        "- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, "
+        "name: {}_conv{}}}\n"
         "- {{batch_norm: {{zero_gamma: {}}}, name: {}_norm}}\n",
         filters, kernel, stride, kernel / 2, name, from.empty() ? "" : ", from: " + from, zero_gamma, name);
   }

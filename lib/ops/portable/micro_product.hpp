@@ -72,19 +72,24 @@ struct Micro {
   static constexpr int n = vectors * VectorOf<T>::lanes;
 };
 
+/// One term of an m × n piece: sum[i] += a[i·a_row]·b.
+template <class T>
+[[gnu::always_inline]] inline void add_term(Vector<T> (&sum)[Micro<T>::m][2], const T* a, std::int64_t a_row,
+                                            const T* b) {
+  const Vector<T> b0 = load(b), b1 = load(b + VectorOf<T>::lanes);
+  for (int i = 0; i < Micro<T>::m; ++i) {
+    sum[i][0] = sum[i][0] + a[i * a_row] * b0;
+    sum[i][1] = sum[i][1] + a[i * a_row] * b1;
+  }
+}
+
 /// c (+)= a·b with panels a [k][m] and b [k][n]; `rows` × `columns` of c exist.
 template <class T>
 void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, std::int64_t rows, std::int64_t columns,
                    bool add) {
   constexpr int m = Micro<T>::m, n = Micro<T>::n, lanes = VectorOf<T>::lanes;
   Vector<T> sum[m][2] = {};
-  for (int p = 0; p < k; ++p, a += m, b += n) {
-    const Vector<T> b0 = load(b), b1 = load(b + lanes);
-    for (int i = 0; i < m; ++i) {
-      sum[i][0] = sum[i][0] + a[i] * b0;
-      sum[i][1] = sum[i][1] + a[i] * b1;
-    }
-  }
+  for (int p = 0; p < k; ++p, a += m, b += n) add_term<T>(sum, a, 1, b);
   if (rows >= m && columns >= n) {
     for (int i = 0; i < m; ++i, c += c_stride) {
       store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
@@ -106,13 +111,7 @@ void strided_micro_product(std::int64_t k, const T* a, std::int64_t a_row, std::
                            std::int64_t c_stride, bool add) {
   constexpr int m = Micro<T>::m, n = Micro<T>::n, lanes = VectorOf<T>::lanes;
   Vector<T> sum[m][2] = {};
-  for (std::int64_t p = 0; p < k; ++p, a += a_step, b += n) {
-    const Vector<T> b0 = load(b), b1 = load(b + lanes);
-    for (int i = 0; i < m; ++i) {
-      sum[i][0] = sum[i][0] + a[i * a_row] * b0;
-      sum[i][1] = sum[i][1] + a[i * a_row] * b1;
-    }
-  }
+  for (std::int64_t p = 0; p < k; ++p, a += a_step, b += n) add_term<T>(sum, a, a_row, b);
   for (int i = 0; i < m; ++i, c += c_stride) {
     store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
     store<T>(add ? sum[i][1] + load(c + lanes) : sum[i][1], c + lanes);
@@ -130,13 +129,7 @@ template <class T>
   Vector<T> sum[m][2] = {};
   for (; lines > 0; --lines, a += a_line) {
     const T* terms = a;
-    for (std::int64_t p = 0; p < width; ++p, terms += a_step, b += n) {
-      const Vector<T> b0 = load(b), b1 = load(b + lanes);
-      for (int i = 0; i < m; ++i) {
-        sum[i][0] = sum[i][0] + terms[i] * b0;
-        sum[i][1] = sum[i][1] + terms[i] * b1;
-      }
-    }
+    for (std::int64_t p = 0; p < width; ++p, terms += a_step, b += n) add_term<T>(sum, terms, 1, b);
   }
   for (int i = 0; i < m && i < rows; ++i, c += c_stride) {
     store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "reference/convolution.hpp"
 
+#include "ops/portable/window_gradient.hpp"
 #include "products_support.hpp"
 
 namespace lockstep::test {
@@ -16,13 +17,17 @@ struct ConvolutionCase {
   Activation activation = Activation::none;
 };
 
+ConvolutionShape shape_of(const ConvolutionCase& k, DType dtype) {
+  return {k.n,   k.h,    k.w,      k.c,     k.filters, k.kernel_h, k.kernel_w, k.stride,
+          k.top, k.left, k.bottom, k.right, k.groups,  dtype,      k.bias,     k.activation};
+}
+
 using Parameters = std::tuple<std::string, DType, ConvolutionCase>;
 class ConvolutionTest : public testing::TestWithParam<Parameters> {};
 
 TEST_P(ConvolutionTest, agrees_with_the_definition) {
   const auto& [provider_name, dtype, k] = GetParam();
-  const ConvolutionShape shape{k.n,   k.h,    k.w,      k.c,     k.filters, k.kernel_h, k.kernel_w, k.stride,
-                               k.top, k.left, k.bottom, k.right, k.groups,  dtype,      k.bias,     k.activation};
+  const ConvolutionShape shape = shape_of(k, dtype);
   const Provider* provider = find_provider(provider_name);
   if (provider == nullptr) GTEST_SKIP() << "not in this build";
   const auto product = provider->convolution(shape);
@@ -94,6 +99,18 @@ const ConvolutionCase cases[] = {
     {"wide_groups", 2, 7, 20, 12, 34, 3, 3, 1, 1, 1, 1, 1, 2},
     {"even_sizes", 4, 14, 14, 32, 64, 5, 5, 1, 2, 2, 2, 2, 1, true, Activation::relu},
 };
+
+TEST(WindowGradient, IsWhatWideCasesTest) {
+  int wide = 0;
+  for (const ConvolutionCase& k : cases) {
+    if (!k.name.starts_with("wide")) continue;
+    EXPECT_EQ(has_window_gradient(shape_of(k, DType::f32)), kernels_run_on_host) << k.name;
+    EXPECT_EQ(has_window_gradient(shape_of(k, DType::f64)), kernels_run_on_host) << k.name;
+    EXPECT_FALSE(has_window_gradient(shape_of(k, DType::bf16))) << k.name;
+    ++wide;
+  }
+  EXPECT_GE(wide, 5);
+}
 
 INSTANTIATE_TEST_SUITE_P(providers, ConvolutionTest,
                          testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
