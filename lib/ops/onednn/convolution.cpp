@@ -47,25 +47,18 @@ struct Problem {
   Dims strides, before, after;
 };
 
-/// The weight of the convolutions of all sizes, in the layouts that the two products over it like best.
-struct SharedWeight {
-  Layout forward_layout, backward_layout;
-  PackedWeight forward, backward;
-};
-
 class OnednnConvolution final : public Convolution {
  public:
-  explicit OnednnConvolution(const ConvolutionShape& shape, std::shared_ptr<SharedWeight> shared = nullptr)
-      : shape_(shape), weight_(std::move(shared)) {
+  explicit OnednnConvolution(const ConvolutionShape& shape, std::shared_ptr<PackedWeight> weight = nullptr)
+      : shape_(shape), weight_(std::move(weight)) {
     const Problem problem(shape);
     const Forward forward = plan_forward(problem);
     plan_backward_data(problem, forward);
     plan_backward_weight(problem, forward);
     if (weight_) return;
-    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS),
-                 backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
-    weight_ = std::make_shared<SharedWeight>(SharedWeight{
-        forward_inner, backward_inner, {problem.plain_weight, forward_inner}, {problem.plain_weight, backward_inner}});
+    using Layouts = PackedWeight::Layouts;
+    weight_ = std::make_shared<PackedWeight>(Layouts{problem.plain_weight, forward_.layout(DNNL_ARG_WEIGHTS)},
+                                             Layouts{problem.plain_weight, backward_data_.layout(DNNL_ARG_WEIGHTS)});
   }
 
   std::unique_ptr<Convolution> resized(std::int64_t n) const override {
@@ -78,14 +71,11 @@ class OnednnConvolution final : public Convolution {
     return std::max({forward_.scratchpad_bytes(), backward_data_.scratchpad_bytes(), backward_weight_bytes_});
   }
 
-  void set_weight(const Tensor& weight) override {
-    weight_->forward.set(weight.data);
-    weight_->backward.set(weight.data);
-  }
+  void set_weight(const Tensor& weight) override { weight_->set(weight.data); }
 
   void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
-    const void* weight = weight_->forward.get();
+    const void* weight = weight_->forward();
     if (shape_.bias)
       forward_.run(
           workspace.data,
@@ -96,7 +86,7 @@ class OnednnConvolution final : public Convolution {
   void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
     backward_data_.run(
         workspace.data,
-        {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DIFF_SRC, dx.data}});
+        {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward()}, {DNNL_ARG_DIFF_SRC, dx.data}});
   }
 
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
@@ -149,7 +139,7 @@ class OnednnConvolution final : public Convolution {
   Forward plan_forward(const Problem& p) {
     const auto attributes = onednn_attributes(shape_.activation);
     const auto kind = dnnl::prop_kind::forward_training;
-    const Layout weight = weight_ ? weight_->forward_layout : p.weight;
+    const Layout weight = weight_ ? weight_->forward_layout() : p.weight;
     const Forward description = preferring(forward_way(), [&] {
       return shape_.bias ? Forward(onednn_engine(), kind, algorithm, p.x, weight, p.bias, p.y, p.strides, p.before,
                                    p.after, attributes)
@@ -166,7 +156,7 @@ class OnednnConvolution final : public Convolution {
   }
 
   void plan_backward_data(const Problem& p, const Forward& hint) {
-    const Layout weight = weight_ ? weight_->backward_layout : p.weight;
+    const Layout weight = weight_ ? weight_->backward_layout() : p.weight;
     const BackwardData description = preferring(backward_data_way(), [&] {
       return BackwardData(onednn_engine(), algorithm, p.x, weight, p.y, p.strides, p.before, p.after, hint,
                           onednn_attributes());
@@ -199,7 +189,7 @@ class OnednnConvolution final : public Convolution {
   }
 
   ConvolutionShape shape_;
-  std::shared_ptr<SharedWeight> weight_;
+  std::shared_ptr<PackedWeight> weight_;  // of the convolutions of all sizes
   OnednnCall forward_, backward_data_;
   OnednnCall backward_weight_, dweight_out_, dweight_add_;
   std::size_t dweight_bytes_ = 0;  // at the workspace's start, of the gradient in oneDNN's layout

@@ -54,17 +54,10 @@ OnednnCall matmul(Way way, Describe describe) {
            {DNNL_ARG_DST, description.dst_desc()}}};
 }
 
-/// The weight of the products of all sizes. Rearranged only where it is used many times; else oneDNN
-/// does that piece by piece in its products, which is cheaper.
-struct SharedWeight {
-  Layout forward_layout, backward_layout;
-  PackedWeight forward, backward;
-};
-
 class OnednnInnerProduct final : public InnerProduct {
  public:
-  explicit OnednnInnerProduct(const InnerProductShape& shape, std::shared_ptr<SharedWeight> shared = nullptr)
-      : shape_(shape), weight_(std::move(shared)) {
+  explicit OnednnInnerProduct(const InnerProductShape& shape, std::shared_ptr<PackedWeight> given_weight = nullptr)
+      : shape_(shape), weight_(std::move(given_weight)) {
     const DType type = shape.dtype, master = master_dtype(type);
     const Layout x = matrix(shape.n, shape.in, type), y = matrix(shape.n, shape.out, type);
     const Layout weight = matrix(shape.out, shape.in, type), dweight = matrix(shape.out, shape.in, master);
@@ -72,11 +65,13 @@ class OnednnInnerProduct final : public InnerProduct {
     const Layout dy_transposed = matrix(shape.out, shape.n, type, Tag::ba), bias = matrix(1, shape.out, master);
     const dnnl::engine& engine = onednn_engine();
     const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation);
+    // Rearranged only where it is used many times; else oneDNN does that piece by piece in its products, which is
+    // cheaper.
     const bool packs = shape.uses > 1;
-    const Layout forward_wanted = weight_ ? weight_->forward_layout
+    const Layout forward_wanted = weight_ ? weight_->forward_layout()
                                   : packs ? matrix(shape.in, shape.out, type, Tag::any)
                                           : weight_transposed;
-    const Layout backward_wanted = weight_ ? weight_->backward_layout
+    const Layout backward_wanted = weight_ ? weight_->backward_layout()
                                    : packs ? matrix(shape.out, shape.in, type, Tag::any)
                                            : weight;
     const auto describe_forward = [&] {
@@ -96,10 +91,9 @@ class OnednnInnerProduct final : public InnerProduct {
           Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
     }
     if (weight_) return;
-    const Layout forward_inner = forward_.layout(DNNL_ARG_WEIGHTS),
-                 backward_inner = backward_data_.layout(DNNL_ARG_WEIGHTS);
-    weight_ = std::make_shared<SharedWeight>(
-        SharedWeight{forward_inner, backward_inner, {weight_transposed, forward_inner}, {weight, backward_inner}});
+    using Layouts = PackedWeight::Layouts;
+    weight_ = std::make_shared<PackedWeight>(Layouts{weight_transposed, forward_.layout(DNNL_ARG_WEIGHTS)},
+                                             Layouts{weight, backward_data_.layout(DNNL_ARG_WEIGHTS)});
   }
 
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
@@ -115,13 +109,10 @@ class OnednnInnerProduct final : public InnerProduct {
                      by_product_ ? by_product_->workspace_bytes() : 0});
   }
 
-  void set_weight(const Tensor& weight) override {
-    weight_->forward.set(weight.data);
-    weight_->backward.set(weight.data);
-  }
+  void set_weight(const Tensor& weight) override { weight_->set(weight.data); }
   void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
-    const void* weight = weight_->forward.get();
+    const void* weight = weight_->forward();
     if (shape_.bias)
       forward_.run(
           workspace.data,
@@ -130,7 +121,7 @@ class OnednnInnerProduct final : public InnerProduct {
   }
   void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
     backward_data_.run(workspace.data,
-                       {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward.get()}, {DNNL_ARG_DST, dx.data}});
+                       {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward()}, {DNNL_ARG_DST, dx.data}});
   }
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
@@ -141,7 +132,7 @@ class OnednnInnerProduct final : public InnerProduct {
 
  private:
   InnerProductShape shape_;
-  std::shared_ptr<SharedWeight> weight_;
+  std::shared_ptr<PackedWeight> weight_;  // of the products of all sizes
   OnednnCall forward_, backward_data_, backward_weight_, backward_weight_add_;
   std::unique_ptr<InnerProduct> by_product_;  // instead of backward_weight_
 };
