@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/embedding.hpp"
 
+#include "ops/row_parts.hpp"
+
 namespace lockstep {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
-// Columns that one index of a sum works on: on CPUs a few vectors; on GPUs one, so that neighbouring
-// threads read neighbouring numbers.
-constexpr int tile = kernels_run_on_host ? 32 : 1;
 
 template <class T>
 void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
@@ -28,13 +26,13 @@ void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, 
 template <class T>
 void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
                    const T* dy, Compute<T>* dweight) {
-  const std::int64_t tiles = (features + tile - 1) / tile;
+  const std::int64_t tiles = tiles_of(features);
   // With one thread whole rows, which are read and written in one piece.
   const std::int64_t parts = space.concurrency() < tiles ? space.concurrency() : tiles;
   Kokkos::parallel_for(
       "lockstep::embedding::backward", Range(space, 0, parts), KOKKOS_LAMBDA(const std::int64_t part) {
-        const std::int64_t first = tiles * part / parts * tile;
-        const std::int64_t wanted = tiles * (part + 1) / parts * tile;
+        const std::int64_t first = tiles * part / parts * column_tile;
+        const std::int64_t wanted = tiles * (part + 1) / parts * column_tile;
         const std::int64_t end = wanted < features ? wanted : features;
         for (std::int64_t place = 0; place < count; ++place) {
           Compute<T>* to = dweight + tokens[place] * features;
@@ -62,12 +60,12 @@ void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t lengt
 template <class T>
 void add_up_positions(const ExecSpace& space, std::int64_t n, std::int64_t per_example, const T* dy,
                       Compute<T>* dweight, bool add) {
-  const std::int64_t tiles = (per_example + tile - 1) / tile;
+  const std::int64_t tiles = tiles_of(per_example);
   Kokkos::parallel_for(
       "lockstep::position_embedding::backward", Range(space, 0, tiles), KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t first = index * tile;
-        const int width = static_cast<int>(per_example - first < tile ? per_example - first : tile);
-        Compute<T> sum[tile] = {};
+        const std::int64_t first = index * column_tile;
+        const int width = static_cast<int>(per_example - first < column_tile ? per_example - first : column_tile);
+        Compute<T> sum[column_tile] = {};
         for (std::int64_t i = 0; i < n; ++i)
           for (int j = 0; j < width; ++j) sum[j] += Compute<T>(dy[i * per_example + first + j]);
         for (int j = 0; j < width; ++j) dweight[first + j] = add ? dweight[first + j] + sum[j] : sum[j];

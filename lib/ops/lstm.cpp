@@ -2,15 +2,16 @@
 #include "ops/lstm.hpp"
 
 #include "ops/fast_math.hpp"
+#include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 
-// Units that one index of a kernel works on: on CPUs a few vectors, on GPUs one. Numbers pass through
-// arrays of that length, so that compilers see that nothing overlaps.
-constexpr int tile = kernels_run_on_host ? 32 : 1;
+// Units that one index of a kernel works on. Numbers pass through arrays of that length, so that compilers see that
+// nothing overlaps.
+constexpr int tile = column_tile;
 
 /// Where a tile of units stands.
 struct Place {
@@ -18,12 +19,10 @@ struct Place {
   int width;
 };
 KOKKOS_INLINE_FUNCTION Place place_of(std::int64_t index, std::int64_t units) {
-  const std::int64_t tiles = (units + tile - 1) / tile;
+  const std::int64_t tiles = tiles_of(units);
   const std::int64_t unit = index % tiles * tile;
   return {index / tiles, unit, static_cast<int>(units - unit < tile ? units - unit : tile)};
 }
-std::int64_t tiles_of(std::int64_t n, std::int64_t units) { return n * ((units + tile - 1) / tile); }
-
 template <class T, class C>
 KOKKOS_INLINE_FUNCTION void read(const T* from, int width, C* to) {
   for (int j = 0; j < width; ++j) to[j] = C(from[j]);
@@ -41,7 +40,7 @@ template <class T, class C>
 void forward_step(const ExecSpace& space, std::int64_t n, std::int64_t length, std::int64_t units, std::int64_t t,
                   T* gates, const T* recurrent, const C* bias, C* cells, T* y, T* h) {
   Kokkos::parallel_for(
-      "lockstep::lstm::forward_step", Range(space, 0, tiles_of(n, units)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::lstm::forward_step", Range(space, 0, n * tiles_of(units)), KOKKOS_LAMBDA(const std::int64_t index) {
         const Place at = place_of(index, units);
         const std::int64_t step = at.example * length + t;
         T* own = gates + step * 4 * units + at.unit;
@@ -70,7 +69,7 @@ void backward_step(const ExecSpace& space, std::int64_t n, std::int64_t length, 
                    const T* gates, const C* cells, const T* dy, const T* recurrent, C* dcell, T* dgates,
                    T* dgates_step) {
   Kokkos::parallel_for(
-      "lockstep::lstm::backward_step", Range(space, 0, tiles_of(n, units)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::lstm::backward_step", Range(space, 0, n * tiles_of(units)), KOKKOS_LAMBDA(const std::int64_t index) {
         const Place at = place_of(index, units);
         const std::int64_t step = at.example * length + t;
         C gate[4][tile] = {}, cell[tile] = {}, before[tile] = {}, dh[tile] = {}, dc[tile] = {}, dgate[4][tile];

@@ -24,9 +24,9 @@ OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& gra
 void OverflowWatch::begin(const ExecSpace& space) { fill_zero(space, counts_.get()); }
 
 void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
-  const auto found = std::find_if(layers_.begin(), layers_.end(),
-                                  [&](const Layer& layer) { return layer.range.first == range.first; });
-  if (found == layers_.end()) return;  // statistics
+  const auto found = std::ranges::lower_bound(layers_, range.first, {},
+                                              [](const Layer& layer) { return layer.range.first; });
+  if (found == layers_.end() || found->range.first != range.first) return;  // statistics
   const Tensor all = parameters.gradients();
   const Tensor part{static_cast<std::byte*>(all.data) + static_cast<std::size_t>(range.first) * size_of(all.dtype),
                     all.dtype,

@@ -6,7 +6,6 @@
 #include "ops/onednn/packed_weight.hpp"
 #include "ops/onednn/products.hpp"
 #include "ops/portable/gemm.hpp"
-#include "ops/portable/provider.hpp"
 
 namespace lockstep {
 namespace {
@@ -99,7 +98,6 @@ class OnednnInnerProduct final : public InnerProduct {
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
     InnerProductShape shape = shape_;
     shape.n = n;
-    if (n == 0) return portable_provider()->inner_product(shape);
     return std::make_unique<OnednnInnerProduct>(shape, weight_);
   }
 
