@@ -23,6 +23,7 @@ KOKKOS_INLINE_FUNCTION Place place_of(std::int64_t index, std::int64_t units) {
   const std::int64_t unit = index % tiles * tile;
   return {index / tiles, unit, static_cast<int>(units - unit < tile ? units - unit : tile)};
 }
+
 template <class T, class C>
 KOKKOS_INLINE_FUNCTION void read(const T* from, int width, C* to) {
   for (int j = 0; j < width; ++j) to[j] = C(from[j]);

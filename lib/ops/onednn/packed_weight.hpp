@@ -8,8 +8,8 @@
 namespace lockstep {
 
 /// A weight in the layouts that the products of the forward and of the backward pass like best, made anew when it has
-/// been changed. Both take their turns in one buffer: a step does all of one pass before the other, so that each
-/// is still made once a step.
+/// been changed. Both take their turns in one buffer, so that each is made once a pass: once a step, but more often
+/// where pieces (batch.micro) or blocks that are computed again let passes alternate.
 class PackedWeight {
  public:
   /// How the weight is given, and how a product wants it; the same where it takes it as it is.
