@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/log.hpp"
+#include "bench/all_reduce.hpp"
 #include "bench/products.hpp"
 #include "data/import_idx.hpp"
 #include "data/import_text.hpp"
@@ -167,6 +168,24 @@ void declare_inspect(CLI::App& app, Command& chosen) {
   });
 }
 
+void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
+  CLI::App* command = bench.add_subcommand("allreduce", "Sums over the ranks that it is started with, in every way");
+  const auto options = std::make_shared<AllReduceBench>();
+  command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([&chosen, options] {
+    chosen = [options](const Communicator& comm) {
+      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+      bench_all_reduce(comm, *options, [&](const std::string& line) {
+        print(comm, line + "\n");
+        std::fflush(stdout);
+      });
+    };
+  });
+}
+
 void declare_bench(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "bench", "Measure this machine, and the share of its limits that each provider reaches");
@@ -209,6 +228,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
   }
+  declare_all_reduce_bench(*command, chosen);
 }
 
 void declare_printers(CLI::App& app, Command& chosen) {

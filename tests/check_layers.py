@@ -11,7 +11,7 @@ MAY_USE = {
     "base": set(),
     "core": {"base"},
     "ops": {"base", "core"},
-    "bench": {"base", "core", "ops"},
+    "bench": {"base", "core", "ops", "comm"},
     "comm": {"base", "core"},
     "io": {"base", "core"},
     "nn": {"base", "core", "ops"},

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/communicator.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <new>
 #include <optional>
 
+#include "comm/mpi_handle.hpp"
+
 namespace lockstep {
-namespace {
 
-/// Counts of one MPI call are ints.
-constexpr std::int64_t max_count = std::int64_t{1} << 30;
-
-/// Inside a node, sums go in pieces that stay in the caches: 13 MB over 2 ranks take 3.1 ms in pieces of
-/// 1 MB and 4.5 ms in one (Open MPI 5.0, Zen 3). Between nodes, more calls would mean more latency.
-constexpr std::int64_t cached_count = std::int64_t{1} << 18;
+std::mutex& mpi_lock() {
+  static std::mutex lock;
+  return lock;
+}
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
@@ -31,6 +28,8 @@ MPI_Datatype mpi_type(DType dtype) {
   }
   refuse_dtype(dtype, "a type that MPI knows");
 }
+
+namespace {
 
 /// Gives MPI a host address of the tensor's numbers: the tensor itself, or a copy around the call.
 /// (An MPI that takes device addresses would not need it; it must not be assumed.)
@@ -64,52 +63,71 @@ MpiSession::MpiSession(int& argc, char**& argv) {
 
 MpiSession::~MpiSession() { MPI_Finalize(); }
 
-Communicator Communicator::world() {
-  int rank = 0, size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
-  int on_this_node = 0;
-  MPI_Comm_size(node, &on_this_node);
-  MPI_Comm_free(&node);
-  return {rank, size, on_this_node == size};
+Communicator::Communicator(std::shared_ptr<MpiHandle> mpi) : mpi_(std::move(mpi)) {
+  MPI_Comm_rank(mpi_->comm, &rank_);
+  MPI_Comm_size(mpi_->comm, &size_);
 }
 
-void Communicator::barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
+Communicator Communicator::world() { return Communicator(std::make_shared<MpiHandle>(MPI_COMM_WORLD)); }
+
+Communicator Communicator::duplicate() const {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(mpi_->comm, &copy);
+  return Communicator(std::make_shared<MpiHandle>(copy));
+}
+
+Communicator Communicator::split(int number) const {
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(mpi_->comm, number, rank_, &part);
+  return Communicator(std::make_shared<MpiHandle>(part));
+}
+
+Communicator Communicator::on_this_node() const {
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(mpi_->comm, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
+  return Communicator(std::make_shared<MpiHandle>(node));
+}
+
+void Communicator::barrier() const { MPI_Barrier(mpi_->comm); }
 
 void Communicator::broadcast(std::string& text) const {
   auto size = static_cast<std::int64_t>(text.size());
-  MPI_Bcast(&size, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&size, 1, MPI_INT64_T, 0, mpi_->comm);
   text.resize(static_cast<std::size_t>(size));
-  validate(size <= max_count, ExitStatus::internal, "a text of {} bytes is too long to broadcast", size);
-  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, MPI_COMM_WORLD);
+  validate(size <= max_mpi_count, ExitStatus::internal, "a text of {} bytes is too long to broadcast", size);
+  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, mpi_->comm);
 }
 
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
-    in_pieces(tensor, data, max_count,
-              [&](std::byte* piece, int count) { MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, MPI_COMM_WORLD); });
+    in_pieces(tensor, data, max_mpi_count,
+              [&](std::byte* piece, int count) { MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, mpi_->comm); });
   });
 }
 
 void Communicator::sum(std::span<double> values) const {
-  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, mpi_->comm);
 }
 
 void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
-    in_pieces(tensor, data, on_one_node_ ? cached_count : max_count, [&](std::byte* piece, int count) {
-      MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(tensor.dtype), MPI_SUM, MPI_COMM_WORLD);
+    in_pieces(tensor, data, max_mpi_count, [&](std::byte* piece, int count) {
+      MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(tensor.dtype), MPI_SUM, mpi_->comm);
     });
   });
 }
 
 std::int64_t Communicator::max(std::int64_t value) const {
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm);
   return value;
+}
+
+std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(size_));
+  MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm);
+  return values;
 }
 
 void Communicator::together(const std::function<void()>& work) const {
@@ -125,7 +143,7 @@ void Communicator::together(const std::function<void()>& work) const {
                     fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
   }
   std::int64_t first = failure ? rank_ : size_;
-  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, mpi_->comm);
   if (first == size_) return;
 
   // The lowest rank that failed tells the others what it would have said.
@@ -135,9 +153,9 @@ void Communicator::together(const std::function<void()>& work) const {
     header[0] = static_cast<std::int64_t>(failure->status());
     header[1] = static_cast<std::int64_t>(message.size());
   }
-  MPI_Bcast(header, 2, MPI_INT64_T, static_cast<int>(first), MPI_COMM_WORLD);
+  MPI_Bcast(header, 2, MPI_INT64_T, static_cast<int>(first), mpi_->comm);
   message.resize(static_cast<std::size_t>(header[1]));
-  MPI_Bcast(message.data(), static_cast<int>(header[1]), MPI_CHAR, static_cast<int>(first), MPI_COMM_WORLD);
+  MPI_Bcast(message.data(), static_cast<int>(header[1]), MPI_CHAR, static_cast<int>(first), mpi_->comm);
   throw SharedError(static_cast<ExitStatus>(header[0]), message);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "core/tensor.hpp"
 
 namespace lockstep {
+
+struct MpiHandle;
 
 /// Starts and ends MPI; one object in main.
 class MpiSession {
@@ -26,7 +29,7 @@ struct SharedError : Error {
   using Error::Error;
 };
 
-/// The ranks of a run. Every call is collective unless it says otherwise.
+/// A group of ranks. Every call is collective over them unless it says otherwise.
 class Communicator {
  public:
   /// All ranks of the MPI world (a single one without mpirun).
@@ -36,14 +39,23 @@ class Communicator {
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
 
+  /// The same ranks, whose messages do not meet those of others.
+  Communicator duplicate() const;
+  /// The ranks that give the same number, in the order that they have here.
+  Communicator split(int number) const;
+  /// The ranks that can share memory with this one.
+  Communicator on_this_node() const;
+
   void barrier() const;
-  /// From rank 0 to all.
+  /// From rank 0 of the group to all.
   void broadcast(std::string& text) const;
   void broadcast(const ExecSpace& space, const Tensor& tensor) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void sum(std::span<double> values) const;
   void sum(const ExecSpace& space, const Tensor& tensor) const;
   std::int64_t max(std::int64_t value) const;
+  /// What each rank has given, in the order of ranks.
+  std::vector<std::int64_t> gather(std::int64_t value) const;
 
   /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
   /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left
@@ -53,12 +65,15 @@ class Communicator {
   /// Ends all ranks with this status, from any one of them. Does not return.
   [[noreturn]] void abort(ExitStatus status) const;
 
- private:
-  Communicator(int rank, int size, bool on_one_node) : rank_(rank), size_(size), on_one_node_(on_one_node) {}
+  /// For comm/ alone.
+  MpiHandle& mpi() const { return *mpi_; }
 
-  int rank_;
-  int size_;
-  bool on_one_node_;
+ private:
+  explicit Communicator(std::shared_ptr<MpiHandle> mpi);
+
+  std::shared_ptr<MpiHandle> mpi_;
+  int rank_ = 0;
+  int size_ = 1;
 };
 
 /// "Open MPI v5.0.7 …", one line.

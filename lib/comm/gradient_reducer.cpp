@@ -2,48 +2,216 @@
 #include "comm/gradient_reducer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
 
-#include "base/timer.hpp"
+#include "base/log.hpp"
 
 namespace lockstep {
+namespace {
 
-void ParallelConfig::describe(Fields& fields) {
-  static constexpr std::string_view algorithms[] = {"auto", "mpi"};
-  static constexpr std::string_view overlaps[] = {"auto", "none"};
-  fields.number("bucket_mb", bucket_mb, {0.001, 4096},
-                "gradients are summed over ranks in pieces of this many megabytes");
-  fields.choice("all_reduce", all_reduce, algorithms,
-                "algorithm of the sum; mpi is the MPI library's own, the only one so far");
-  fields.choice("overlap", overlap, overlaps,
-                "whether sums run beside the backward pass; none, the only way so far, reduces as buckets fill");
+/// The first bucket is smaller, so that communication begins early.
+constexpr double first_bucket_mb = 1;
+
+void wait_for(AllReduce& sum) {
+  Patience patience;
+  while (!sum.advance()) patience.pause();
 }
 
-GradientReducer::GradientReducer(const Communicator& comm, const ParallelConfig& config, const Tensor& gradients)
-    : comm_(comm),
-      gradients_(gradients),
-      bucket_(std::max<std::int64_t>(1, static_cast<std::int64_t>(config.bucket_mb * 1e6) /
-                                            static_cast<std::int64_t>(size_of(gradients.dtype)))) {}
+}  // namespace
+
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
+  const bool wanted = config.all_reduce == AllReduceKind::automatic || config.all_reduce == AllReduceKind::hierarchical;
+  if (!wanted || topology.all.size() == 1) return std::nullopt;
+  std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
+  // Where one node has none, nobody uses any: all ranks must sum in the same way.
+  if (topology.all.max(memory ? 0 : 1) == 0) return memory;
+  if (topology.all.is_root())
+    warn(
+        "a node's ranks cannot share {} bytes of memory each; gradients are sent in messages instead, which takes "
+        "longer (is /dev/shm large enough?)",
+        bytes);
+  return std::nullopt;
+}
+
+/// Runs the sums, bucket by bucket, as they are allowed.
+class GradientReducer::Helper {
+ public:
+  Helper(AllReduce& all_reduce, const std::vector<Bucket>& buckets)
+      : all_reduce_(all_reduce), buckets_(buckets), thread_([this] { work(); }) {}
+  ~Helper() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  /// The first `count` buckets are final.
+  void allow(std::size_t count) {
+    {
+      const std::lock_guard lock(mutex_);
+      allowed_ = count;
+    }
+    changed_.notify_all();
+  }
+  /// Waits until all buckets are summed, and begins anew.
+  void finish() {
+    std::unique_lock lock(mutex_);
+    allowed_ = buckets_.size();
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return summed_ == buckets_.size(); });
+    allowed_ = summed_ = 0;
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stopping_ || summed_ < allowed_; });
+      if (stopping_) return;
+      const Bucket bucket = buckets_[summed_];
+      lock.unlock();
+      all_reduce_.start(bucket.first, bucket.end - bucket.first);
+      wait_for(all_reduce_);
+      lock.lock();
+      ++summed_;
+      changed_.notify_all();
+    }
+  }
+
+  AllReduce& all_reduce_;
+  const std::vector<Bucket>& buckets_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::size_t allowed_ = 0, summed_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;  // last: starts when all else stands
+};
+
+/// Runs some steps in each way, and tells which was the fastest.
+class GradientReducer::Trial {
+ public:
+  /// A step has ended. The way for the next one, and whether that is for good. Collective.
+  std::pair<Overlap, bool> next(const Communicator& ranks) {
+    const std::size_t way = steps_ / each;
+    // The first step makes what all others find there; the first of a way begins with what the way before it has left.
+    if (steps_ % each != 0) seconds_[way] = std::min(seconds_[way], timer_.seconds());
+    timer_.restart();
+    if (++steps_ < each * ways.size()) return {ways[steps_ / each], false};
+    ranks.sum(seconds_);
+    return {ways[static_cast<std::size_t>(std::ranges::min_element(seconds_) - seconds_.begin())], true};
+  }
+
+  static constexpr std::array<Overlap, 3> ways{Overlap::none, Overlap::poll, Overlap::thread};
+
+ private:
+  static constexpr std::size_t each = 5;  // steps
+
+  std::size_t steps_ = 0;
+  std::array<double, ways.size()> seconds_{1e9, 1e9, 1e9};
+  Timer timer_;
+};
+
+GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& topology,
+                                 const std::optional<NodeMemory>& memory, const Tensor& gradients)
+    : ranks_(topology.all), gradients_(gradients) {
+  if (ranks_.size() == 1) return;
+  host_ = static_cast<std::byte*>(gradients.data);
+  if constexpr (!host_shares_memory) {
+    if (!memory) staging_.resize(gradients.bytes());
+    host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
+  }
+  all_reduce_ = make_all_reduce(config, topology, memory, {gradients.dtype, host_});
+
+  const auto elements = [&](double megabytes) {
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(megabytes * 1e6) / static_cast<std::int64_t>(size_of(gradients.dtype)));
+  };
+  for (std::int64_t first = 0; first < gradients.count();) {
+    const double megabytes = first == 0 ? std::min(first_bucket_mb, config.bucket_mb) : config.bucket_mb;
+    const std::int64_t end = std::min(gradients.count(), first + elements(megabytes));
+    buckets_.push_back({first, end});
+    first = end;
+  }
+  if (config.overlap == Overlap::automatic) trial_ = std::make_unique<Trial>();
+  use(config.overlap == Overlap::automatic ? Trial::ways[0] : config.overlap);
+}
+
+GradientReducer::~GradientReducer() = default;
+
+void GradientReducer::use(Overlap overlap) {
+  overlap_ = overlap;
+  if (overlap != Overlap::thread) helper_.reset();
+  else if (!helper_) helper_ = std::make_unique<Helper>(*all_reduce_, buckets_);
+}
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t count) {
+  if (!all_reduce_) return;
+  const Timer timer;
   ready_ += count;
-  while (ready_ - reduced_ >= bucket_) reduce_to(space, reduced_ + bucket_);
+  const std::size_t before = available_;
+  while (available_ < buckets_.size() && buckets_[available_].end <= ready_) ++available_;
+  if (available_ > before) to_host(space, buckets_[available_ - 1].end);
+  switch (overlap_) {
+    case Overlap::none: complete(available_); break;
+    case Overlap::poll: advance(available_); break;
+    case Overlap::thread:
+      if (available_ > before) helper_->allow(available_);
+      break;
+    case Overlap::automatic: break;
+  }
+  exposed_seconds_ += timer.seconds();
 }
 
 void GradientReducer::finish(const ExecSpace& space) {
-  reduce_to(space, gradients_.count());
-  ready_ = reduced_ = 0;
+  if (!all_reduce_) return;
+  const Timer timer;
+  to_host(space, gradients_.count());
+  if (helper_) helper_->finish();
+  else complete(buckets_.size());
+  if constexpr (!host_shares_memory) copy_from_host(space, host_, gradients_);
+  exposed_seconds_ += timer.seconds();
+  ready_ = on_host_ = 0;
+  available_ = next_ = 0;
+  if (!trial_) return;
+  const auto [overlap, chosen] = trial_->next(ranks_);
+  use(overlap);
+  if (chosen) trial_.reset();
 }
 
-void GradientReducer::reduce_to(const ExecSpace& space, std::int64_t end) {
-  const Timer timer;
-  while (reduced_ < end) {
-    const std::int64_t count = std::min(bucket_, end - reduced_);
-    std::byte* first = static_cast<std::byte*>(gradients_.data) +
-                       static_cast<std::size_t>(reduced_) * size_of(gradients_.dtype);
-    comm_.sum(space, {first, gradients_.dtype, {count}});
-    reduced_ += count;
+/// Kernels have written elements up to `end`: the host can read them from here on.
+void GradientReducer::to_host(const ExecSpace& space, std::int64_t end) {
+  if constexpr (host_shares_memory) {
+    space.fence("lockstep::gradient_reducer");
+  } else {
+    const std::size_t before = static_cast<std::size_t>(on_host_) * size_of(gradients_.dtype);
+    if (end > on_host_)
+      copy_to_host(space, {static_cast<std::byte*>(gradients_.data) + before, gradients_.dtype, {end - on_host_}},
+                   host_ + before);
+    on_host_ = end;
   }
-  exposed_seconds_ += timer.seconds();
+}
+
+/// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.
+void GradientReducer::advance(std::size_t last) {
+  for (;;) {
+    if (running_ && !all_reduce_->advance()) return;
+    running_ = false;
+    if (next_ == last) return;
+    const Bucket& bucket = buckets_[next_++];
+    all_reduce_->start(bucket.first, bucket.end - bucket.first);
+    running_ = true;
+  }
+}
+
+void GradientReducer::complete(std::size_t last) {
+  Patience patience;
+  for (advance(last); running_ || next_ < last; advance(last)) patience.pause();
 }
 
 double GradientReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }

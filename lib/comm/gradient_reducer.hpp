@@ -2,49 +2,67 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <optional>
+#include <vector>
 
-#include "base/fields.hpp"
-#include "comm/communicator.hpp"
+#include "base/timer.hpp"
+#include "comm/make_all_reduce.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {
 
-/// The deck's `parallel` section.
-struct ParallelConfig : Config {
-  enum class AllReduce { automatic, mpi };
-  enum class Overlap { automatic, none };
-  double bucket_mb = 25;
-  AllReduce all_reduce = AllReduce::automatic;
-  Overlap overlap = Overlap::automatic;
+/// Memory of a node for `bytes` of gradients of each rank, where the deck's all-reduce wants one and it can be had.
+/// Says so once if it cannot. Collective.
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
 
-  void describe(Fields& fields) override;
-};
-
-/// Sums the flat gradient buffer over all ranks, in buckets: as the backward pass makes stretches of
-/// it final, from its beginning on, each full bucket is summed. Nothing is averaged here: the
-/// optimizer divides the sum once, by the number of examples of all ranks.
+/// Sums the flat gradient buffer over all ranks, in buckets: as the backward pass makes stretches of it final, from its
+/// beginning on, each full bucket is summed, one after the other. Nothing is averaged here: the optimizer divides the
+/// sum once, by the number of examples of all ranks.
 class GradientReducer {
  public:
-  GradientReducer(const Communicator& comm, const ParallelConfig& config, const Tensor& gradients);
+  using Overlap = ParallelConfig::Overlap;
 
-  /// The next `count` elements are final on this rank.
+  /// `memory`: see gradient_memory; on hosts `gradients` lie in it. Collective.
+  GradientReducer(const ParallelConfig& config, const Topology& topology, const std::optional<NodeMemory>& memory,
+                  const Tensor& gradients);
+  ~GradientReducer();
+
+  /// The next `count` elements are final on this rank. (Of a rank without examples nobody says so before `finish`.)
   void ready(const ExecSpace& space, std::int64_t count);
-  /// Sums what is left; afterwards every rank holds the same gradients.
+  /// Waits for all that is left; afterwards every rank holds the same gradients. Collective.
   void finish(const ExecSpace& space);
 
-  /// Seconds spent in reductions since the last call.
+  /// Seconds that the step has waited for reductions since the last call.
   double take_exposed_seconds();
 
  private:
-  void reduce_to(const ExecSpace& space, std::int64_t end);
+  class Helper;
+  class Trial;
+  struct Bucket {
+    std::int64_t first, end;
+  };
 
-  const Communicator& comm_;
+  void to_host(const ExecSpace& space, std::int64_t end);
+  void advance(std::size_t last_bucket);
+  void complete(std::size_t last_bucket);
+  void use(Overlap overlap);
+
+  Communicator ranks_;
   Tensor gradients_;
-  std::int64_t bucket_;       ///< in elements
-  std::int64_t ready_ = 0;    ///< elements that are final
-  std::int64_t reduced_ = 0;  ///< elements that are summed
+  std::vector<std::byte> staging_;  ///< where kernels write what the host cannot read
+  std::byte* host_ = nullptr;       ///< where the gradients are summed
+  std::unique_ptr<AllReduce> all_reduce_;
+  std::vector<Bucket> buckets_;
+  std::int64_t ready_ = 0;     ///< elements that are final
+  std::int64_t on_host_ = 0;   ///< of these, elements in host_
+  std::size_t available_ = 0;  ///< buckets that are final
+  std::size_t next_ = 0;       ///< bucket to be begun
+  bool running_ = false;       ///< the one before it is being summed
   double exposed_seconds_ = 0;
+  Overlap overlap_ = Overlap::none;
+  std::unique_ptr<Trial> trial_;
+  std::unique_ptr<Helper> helper_;
 };
 
 }  // namespace lockstep

@@ -25,6 +25,12 @@ Buffer::Buffer(const std::string& label, std::size_t bytes) {
   }
 }
 
+Buffer Buffer::borrow(std::byte* data, std::size_t bytes) {
+  Buffer buffer;
+  buffer.storage_ = Kokkos::View<std::byte*, MemorySpace>(data, bytes);
+  return buffer;
+}
+
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to) {
   Kokkos::deep_copy(space, Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(to), from.bytes()), bytes_of(from));
   space.fence("lockstep::copy_to_host");

@@ -40,6 +40,8 @@ class Buffer {
   Buffer() = default;
   /// Throws Error(internal) when there is not enough memory.
   Buffer(const std::string& label, std::size_t bytes);
+  /// Somebody else's memory, which outlives this.
+  static Buffer borrow(std::byte* data, std::size_t bytes);
 
   std::byte* data() const { return storage_.data(); }
   std::size_t size() const { return storage_.size(); }

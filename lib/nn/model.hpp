@@ -19,6 +19,7 @@ class Model {
     std::int64_t max_batch = 1;
     Purpose purpose = Purpose::training;
     Checkpointing checkpointing = Checkpointing::none;
+    Buffer gradient_memory;  ///< see ParameterBuffer
   };
 
   Model(Graph graph, const Options& options);

@@ -40,7 +40,13 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
   return parameters;
 }
 
-ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype)
+std::size_t gradient_bytes(const Graph& graph, DType dtype) {
+  const std::vector<Parameter> parameters = plan_parameters(graph, dtype);
+  const DType master = master_dtype(dtype);
+  return parameters.empty() ? 0 : static_cast<std::size_t>(end_of(parameters.back(), master)) * size_of(master);
+}
+
+ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory)
     : dtype_(dtype),
       master_(master_dtype(dtype)),
       parameters_(plan_parameters(graph, dtype)),
@@ -54,7 +60,7 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype)
   }
   const auto bytes = static_cast<std::size_t>(size_) * size_of(master_);
   values_ = Buffer("lockstep::parameters", bytes);
-  gradients_ = Buffer("lockstep::gradients", bytes);
+  gradients_ = gradient_memory.size() > 0 ? gradient_memory : Buffer("lockstep::gradients", bytes);
   if (rounds())
     rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(trained_size_) * size_of(dtype_));
   for (const Parameter& parameter : parameters_) {

@@ -28,6 +28,8 @@ struct Parameter {
 /// All parameters of a network and their places in the flat buffer, `dtype` being that of the
 /// activations; allocates nothing.
 std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype);
+/// Of the gradients of all of them.
+std::size_t gradient_bytes(const Graph& graph, DType dtype);
 
 /// All parameters in one allocation and all gradients in another, of the last layer first: in the
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
@@ -37,8 +39,8 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype);
 /// rounded copy, which the large products read.
 class ParameterBuffer {
  public:
-  /// `dtype`: of the activations.
-  ParameterBuffer(const Graph& graph, DType dtype);
+  /// `dtype`: of the activations. `gradient_memory`: of gradient_bytes; empty: the gradients get their own.
+  ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory = {});
 
   DType dtype() const { return master_; }
   std::int64_t size() const { return size_; }  ///< in elements, gaps included

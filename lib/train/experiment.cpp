@@ -92,13 +92,15 @@ Experiment open_experiment(const RunConfig& config) {
   return with_positions(config.source, [&] { return open(config); });
 }
 
-Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose) {
+Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
+                 const Buffer& gradient_memory) {
   return with_positions(config.source, [&] {
     return Model(std::move(graph), {.dtype = config.dtype(),
                                     .providers = config.providers,
                                     .max_batch = max_batch,
                                     .purpose = purpose,
-                                    .checkpointing = config.model.checkpointing});
+                                    .checkpointing = config.model.checkpointing,
+                                    .gradient_memory = gradient_memory});
   });
 }
 

@@ -22,7 +22,8 @@ struct Experiment {
 Experiment open_experiment(const RunConfig& config);
 
 /// The network for batches of up to `max_batch`, not initialised.
-Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose);
+Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
+                 const Buffer& gradient_memory = {});
 
 /// What `lockstep evaluate` does: metrics of the parameters in `file` on the validation examples. Collective.
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const Communicator& comm);

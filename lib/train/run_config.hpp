@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/gradient_reducer.hpp"
+#include "comm/parallel_config.hpp"
 #include "data/data_config.hpp"
 #include "nn/loss.hpp"
 #include "nn/model_config.hpp"

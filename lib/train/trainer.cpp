@@ -97,7 +97,11 @@ StepContext Trainer::context(std::int64_t first_example, bool first_piece) const
 }
 
 Trainer::Trainer(const RunConfig& config, const Communicator& comm)
-    : comm_(comm), config_(config), deck_(write_config(config_)), folder_(config_) {
+    : comm_(comm),
+      config_(config),
+      deck_(write_config(config_)),
+      folder_(config_),
+      topology_(comm, config_.parallel.emulate.present ? config_.parallel.emulate.ranks_per_node : 0) {
   std::optional<Graph> graph;
   comm_.together([&] {
     Experiment experiment = open_experiment(config_);
@@ -141,13 +145,17 @@ void Trainer::start(Graph graph) {
   const std::int64_t global = std::min(config_.batch.global, data_.train->size());
   share_ = share_of(global, 0, comm_.size()).count;
   piece_ = std::min(config_.batch.micro.value_or(share_), share_);
+  const std::size_t bytes = gradient_bytes(graph, config_.dtype());
+  gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
   comm_.together([&] {
-    model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training));
+    const Buffer shared = host_shares_memory && gradient_memory_
+                              ? Buffer::borrow(gradient_memory_->part(topology_.node.rank()), bytes)
+                              : Buffer();
+    model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training, shared));
     for (const std::int64_t n : batch_sizes())
       if (n > 0) model_->prepare(n);
     const ParameterBuffer& parameters = model_->parameters();
     optimizer_ = config_.optimizer.make(parameters);
-    reducer_ = std::make_unique<GradientReducer>(comm_, config_.parallel, parameters.gradients());
     uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
     gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
     sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
@@ -158,6 +166,9 @@ void Trainer::start(Graph graph) {
     norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64,
                                 {sum_of_squares_scratch(parameters.trained_size())});
   });
+
+  reducer_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_,
+                                               model_->parameters().gradients());
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
   state_ = first_state(config_, data_.train->size());

@@ -9,6 +9,7 @@
 #include "base/timer.hpp"
 #include "comm/communicator.hpp"
 #include "comm/gradient_reducer.hpp"
+#include "comm/topology.hpp"
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
 #include "optim/gradient_scale.hpp"
@@ -76,6 +77,8 @@ class Trainer {
   std::unique_ptr<Loss> loss_;
   std::int64_t share_ = 0;  ///< most examples of this rank in a step
   std::int64_t piece_ = 0;  ///< most of them computed at once
+  Topology topology_;
+  std::optional<NodeMemory> gradient_memory_;  ///< of this node
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GradientScale> gradient_scale_;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "bench/all_reduce.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/timer.hpp"
+#include "comm/make_all_reduce.hpp"
+
+namespace lockstep {
+namespace {
+
+/// One way to sum `count` numbers over all ranks.
+struct Contestant {
+  std::string name;
+  std::function<void(std::int64_t count)> sum;
+  std::vector<double> seconds;  ///< of each round
+
+  double median() {
+    std::ranges::sort(seconds);
+    return seconds[seconds.size() / 2];
+  }
+};
+
+void finish(AllReduce& sum) {
+  Patience patience;
+  while (!sum.advance()) patience.pause();
+}
+
+/// Seconds of one sum, on the slowest rank: of as many, one after the other, as take a while.
+double time_of(const Communicator& comm, const Contestant& contestant, std::int64_t count) {
+  const auto run = [&](std::int64_t times) {
+    comm.barrier();
+    const Timer timer;
+    for (std::int64_t i = 0; i < times; ++i) contestant.sum(count);
+    return 1e-9 * static_cast<double>(comm.max(static_cast<std::int64_t>(1e9 * timer.seconds())));
+  };
+  const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(0.02 / run(3) * 3), 1, 10'000);
+  return run(times) / static_cast<double>(times);
+}
+
+}  // namespace
+
+void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print) {
+  const std::int64_t most = std::ranges::max(options.bytes) / static_cast<std::int64_t>(sizeof(float));
+  const Topology topology(comm, options.emulate.present ? options.emulate.ranks_per_node : 0);
+  const auto memory = NodeMemory::make(topology.node, static_cast<std::size_t>(most) * sizeof(float));
+  std::vector<float> own(static_cast<std::size_t>(most));
+
+  std::vector<Contestant> contestants;
+  if (!options.emulate.present)
+    contestants.push_back({"MPI_Allreduce", [&](std::int64_t count) {
+                             comm.sum(ExecSpace(), {own.data(), DType::f32, {count}});
+                           }});
+  std::vector<std::unique_ptr<AllReduce>> sums;
+  for (const AllReduceKind kind :
+       {AllReduceKind::ring, AllReduceKind::halving_doubling, AllReduceKind::tree, AllReduceKind::hierarchical}) {
+    const bool shared = kind == AllReduceKind::hierarchical;
+    if (shared && !memory) continue;
+    ParallelConfig config;
+    config.all_reduce = kind;
+    config.emulate = options.emulate;
+    void* data = shared ? static_cast<void*>(memory->part(topology.node.rank())) : own.data();
+    sums.push_back(make_all_reduce(config, topology, shared ? memory : std::nullopt, {DType::f32, data}));
+    contestants.push_back(
+        {std::string(all_reduce_names[static_cast<std::size_t>(kind)]), [sum = sums.back().get()](std::int64_t count) {
+           sum->start(0, count);
+           finish(*sum);
+         }});
+  }
+
+  std::string header = "| bytes |", line = "|--:|";
+  for (const Contestant& contestant : contestants) header += fmt::format(" {}, µs |", contestant.name), line += "--:|";
+  print(fmt::format("{} ranks on {} node{}{}", comm.size(), topology.nodes, topology.nodes == 1 ? "" : "s",
+                    options.emulate.present ? fmt::format(" (emulated: {:g} µs, {:g} GB/s)", options.emulate.latency_us,
+                                                          options.emulate.bandwidth_gbps)
+                                            : ""));
+  print(header + " fastest | times as fast as the first |");
+  print(line + "---|--:|");
+  for (const std::int64_t bytes : options.bytes) {
+    for (Contestant& contestant : contestants) contestant.seconds.clear();
+    for (int round = 0; round < options.rounds; ++round)
+      for (Contestant& contestant : contestants)
+        contestant.seconds.push_back(time_of(comm, contestant, bytes / static_cast<std::int64_t>(sizeof(float))));
+    std::string row = fmt::format("| {} |", bytes);
+    for (Contestant& contestant : contestants) row += fmt::format(" {:.1f} |", 1e6 * contestant.median());
+    const auto fastest = std::ranges::min_element(contestants, {}, &Contestant::median);
+    print(row + fmt::format(" {} | {:.2f} |", fastest->name, contestants[0].median() / fastest->median()));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <mutex>
+
+#include "core/dtype.hpp"
+
+// For the files of comm/ alone: what stands behind a Communicator.
+namespace lockstep {
+
+struct MpiHandle {
+  explicit MpiHandle(MPI_Comm given) : comm(given) {}
+  MpiHandle(const MpiHandle&) = delete;
+  MpiHandle& operator=(const MpiHandle&) = delete;
+  ~MpiHandle() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (comm != MPI_COMM_WORLD && finalized == 0) MPI_Comm_free(&comm);
+  }
+
+  MPI_Comm comm;
+};
+
+/// MPI is asked for calls of one thread at a time; while a second thread advances reductions, all calls that do not
+/// wait are made under this lock.
+std::mutex& mpi_lock();
+
+/// Counts of one MPI call are ints.
+inline constexpr std::int64_t max_mpi_count = std::int64_t{1} << 30;
+
+MPI_Datatype mpi_type(DType dtype);
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/parallel_config.hpp"
+
+namespace lockstep {
+
+void ParallelConfig::describe(Fields& fields) {
+  static constexpr std::string_view overlaps[] = {"auto", "none", "poll", "thread"};
+  static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
+  static constexpr std::string_view between[] = {"auto", "ring", "halving_doubling", "tree"};
+  fields.number("bucket_mb", bucket_mb, {0.001, 1024},
+                "gradients are summed over ranks in pieces of this many megabytes, the first one smaller");
+  fields.choice("all_reduce", all_reduce, all_reduce_names,
+                "algorithm of the sum; hierarchical adds up in a node's shared memory, and then between nodes; mpi is "
+                "the MPI library's own; auto takes what is fastest for the ranks and the size of a piece");
+  fields.choice("between_nodes", between_nodes, between, "algorithm of hierarchical sums between nodes");
+  fields.integer_or("leaders", leaders, "auto", at_least_one,
+                    "ranks of each node that take part in hierarchical sums between nodes");
+  fields.choice(
+      "wire", wire, wires,
+      "type in which gradients travel between ranks that share no memory (of precision.compute fp64 always fp64); they are "
+      "added in fp32 all the same");
+  fields.choice(
+      "overlap", overlap, overlaps,
+      "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
+      "auto tries them in the first steps");
+  fields.optional_section(
+      "emulate", emulate.present,
+      [this](Fields& network) {
+        network.number("latency_us", emulate.latency_us, not_negative, "least time of a message, in microseconds");
+        network.number("bandwidth_gbps", emulate.bandwidth_gbps, not_negative,
+                       "10^9 bytes a second of each wire between two ranks; 0: without limit");
+        network.integer("ranks_per_node", emulate.ranks_per_node, at_least_one, "ranks that share memory");
+      },
+      "for measuring: messages between nodes of so many ranks take at least the time that such a network needs");
+  fields.check(wire == Wire::fp32 || all_reduce != AllReduceKind::mpi, "wire",
+               "all_reduce: mpi adds in the type that travels; take another algorithm, or wire: fp32");
+  fields.check(!emulate.present || all_reduce != AllReduceKind::mpi, "emulate",
+               "all_reduce: mpi sends its messages itself; take another algorithm");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/fields.hpp"
+
+namespace lockstep {
+
+enum class AllReduceKind { automatic, mpi, ring, halving_doubling, tree, hierarchical };
+inline constexpr std::string_view all_reduce_names[] = {"auto", "mpi",         "ring", "halving_doubling",
+                                                        "tree", "hierarchical"};
+
+/// The deck's `parallel` section.
+struct ParallelConfig : Config {
+  enum class Overlap { automatic, none, poll, thread };
+  enum class Wire { fp32, bf16, fp16 };
+  /// Of the leaders of nodes.
+  enum class BetweenNodes { automatic, ring, halving_doubling, tree };
+  struct Emulate {
+    bool present = false;
+    double latency_us = 0;
+    double bandwidth_gbps = 0;
+    std::int64_t ranks_per_node = 1;
+  };
+
+  double bucket_mb = 25;
+  AllReduceKind all_reduce = AllReduceKind::automatic;
+  BetweenNodes between_nodes = BetweenNodes::automatic;
+  std::optional<std::int64_t> leaders;  ///< none: as many as help
+  Wire wire = Wire::fp32;
+  Overlap overlap = Overlap::automatic;
+  Emulate emulate;
+
+  void describe(Fields& fields) override;
+};
+
+}  // namespace lockstep

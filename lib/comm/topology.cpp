@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/topology.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep {
+namespace {
+
+Communicator node_of_this_rank(const Communicator& ranks, std::int64_t ranks_per_node) {
+  const Communicator machine = ranks.on_this_node();
+  return ranks_per_node == 0 ? machine : machine.split(machine.rank() / static_cast<int>(ranks_per_node));
+}
+
+}  // namespace
+
+Topology::Topology(const Communicator& ranks, std::int64_t ranks_per_node)
+    : all(ranks), node(node_of_this_rank(ranks, ranks_per_node)) {
+  // A node is known by its first rank.
+  const std::int64_t first = -node.max(-all.rank());
+  std::map<std::int64_t, int> number, size;
+  for (const std::int64_t of_rank : all.gather(first)) {
+    const int found = number.try_emplace(of_rank, static_cast<int>(number.size())).first->second;
+    node_of.push_back(found);
+    ++size[found];
+  }
+  nodes = static_cast<int>(number.size());
+  smallest = std::ranges::min_element(size, {}, [](const auto& entry) { return entry.second; })->second;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/make_all_reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/timer.hpp"
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Way {
+  const char* name;
+  AllReduceKind kind;
+  std::int64_t ranks_per_node = 0;  ///< 0: one node
+  std::optional<std::int64_t> leaders = std::nullopt;
+  ParallelConfig::BetweenNodes between = ParallelConfig::BetweenNodes::automatic;
+
+  ParallelConfig config() const {
+    ParallelConfig config;
+    config.all_reduce = kind;
+    config.leaders = leaders;
+    config.between_nodes = between;
+    config.emulate = {ranks_per_node > 0, 1, 0, ranks_per_node};
+    return config;
+  }
+};
+
+constexpr Way ways[] = {
+    {"mpi", AllReduceKind::mpi},
+    {"ring", AllReduceKind::ring},
+    {"halving_doubling", AllReduceKind::halving_doubling},
+    {"tree", AllReduceKind::tree},
+    {"node", AllReduceKind::hierarchical},
+    {"nodes_of_1", AllReduceKind::hierarchical, 1},
+    {"nodes_of_2", AllReduceKind::hierarchical, 2},
+    {"nodes_of_2_one_leader", AllReduceKind::hierarchical, 2, 1, ParallelConfig::BetweenNodes::tree},
+    {"nodes_of_3", AllReduceKind::hierarchical, 3, 2, ParallelConfig::BetweenNodes::halving_doubling},
+    {"emulated_ring", AllReduceKind::ring, 1},
+};
+
+/// Ranks, summands and the sum, for one way.
+struct Setting {
+  Topology topology;
+  std::optional<NodeMemory> memory;
+  std::vector<double> own;  // where there is no memory
+  Summands summands;
+  std::unique_ptr<AllReduce> sum;
+
+  Setting(const Way& way, DType dtype, std::int64_t count, ParallelConfig::Wire wire)
+      : topology(Communicator::world(), way.ranks_per_node), own(static_cast<std::size_t>(count)) {
+    ParallelConfig config = way.config();
+    config.wire = wire;
+    if (way.kind == AllReduceKind::hierarchical)
+      memory = NodeMemory::make(topology.node, static_cast<std::size_t>(count) * size_of(dtype));
+    summands = {dtype, memory ? static_cast<void*>(memory->part(topology.node.rank())) : own.data()};
+    sum = make_all_reduce(config, topology, memory, summands);
+  }
+
+  Tensor tensor(std::int64_t count) const { return {summands.data, summands.dtype, {count}}; }
+  void run(std::int64_t first, std::int64_t count) {
+    sum->start(first, count);
+    Patience patience;
+    while (!sum->advance()) patience.pause();
+  }
+};
+
+std::uint64_t tag_of(int rank, int round) { return static_cast<std::uint64_t>(100 * round + rank + 1); }
+
+std::vector<double> sum_of_all(int ranks, int round, std::int64_t count) {
+  std::vector<double> sum(static_cast<std::size_t>(count), 0.0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto theirs = test::filling(tag_of(rank, round), count);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
+  }
+  return sum;
+}
+
+void expect_the_same_everywhere(const Communicator& comm, const Tensor& tensor) {
+  const auto mine = test::bytes_of(tensor);
+  std::string first(mine.begin(), mine.end());
+  comm.broadcast(first);
+  EXPECT_TRUE(std::equal(mine.begin(), mine.end(), first.begin(), first.end(), [](std::uint8_t a, char b) {
+    return a == static_cast<std::uint8_t>(b);
+  })) << "other bits than on rank 0";
+}
+
+class Sums : public testing::TestWithParam<Way> {};
+
+TEST_P(Sums, OfWhateverSize) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t count : {1, 5, 1003, 100003}) {
+      Setting setting(GetParam(), dtype, count, ParallelConfig::Wire::fp32);
+      const Communicator& comm = setting.topology.all;
+      for (int round = 0; round < 3; ++round) {
+        test::set_values(setting.tensor(count), test::filling(tag_of(comm.rank(), round), count));
+        setting.run(0, count);
+        const double error = test::largest_difference(test::values_of(setting.tensor(count)),
+                                                      sum_of_all(comm.size(), round, count));
+        ASSERT_LT(error, dtype == DType::f64 ? 1e-15 * comm.size() : 3e-7 * comm.size())
+            << count << " elements, round " << round;
+        expect_the_same_everywhere(comm, setting.tensor(count));
+      }
+    }
+}
+
+TEST_P(Sums, OfStretches) {
+  constexpr std::int64_t count = 5003;
+  Setting setting(GetParam(), DType::f64, count, ParallelConfig::Wire::fp32);
+  const Communicator& comm = setting.topology.all;
+  const auto before = test::filling(tag_of(comm.rank(), 0), count);
+  test::set_values(setting.tensor(count), before);
+  setting.run(17, 3);
+  setting.run(1000, 3001);
+  auto expected = before;
+  const auto sum = sum_of_all(comm.size(), 0, count);
+  std::copy_n(sum.begin() + 17, 3, expected.begin() + 17);
+  std::copy_n(sum.begin() + 1000, 3001, expected.begin() + 1000);
+  EXPECT_LT(test::largest_difference(test::values_of(setting.tensor(count)), expected), 1e-14);
+}
+
+TEST_P(Sums, WithSixteenBitsOnTheWire) {
+  if (GetParam().kind == AllReduceKind::mpi) GTEST_SKIP() << "MPI adds in the type that travels";
+  constexpr std::int64_t count = 4001;
+  for (const auto& [wire, dtype] :
+       {std::pair(ParallelConfig::Wire::bf16, DType::bf16), std::pair(ParallelConfig::Wire::fp16, DType::f16)}) {
+    Setting setting(GetParam(), DType::f32, count, wire);
+    const Communicator& comm = setting.topology.all;
+    test::set_values(setting.tensor(count), test::filling(tag_of(comm.rank(), 0), count));
+    setting.run(0, count);
+    // Each of up to `size` messages rounds a partial sum, which is at most `size`.
+    const double allowed = test::rounding_error(dtype) * comm.size() * comm.size();
+    EXPECT_LT(test::largest_difference(test::values_of(setting.tensor(count)), sum_of_all(comm.size(), 0, count)),
+              allowed + 1e-6);
+    expect_the_same_everywhere(comm, setting.tensor(count));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Sums, testing::ValuesIn(ways), [](const auto& info) { return info.param.name; });
+
+TEST(EmulatedNetwork, TakesItsTime) {
+  const Communicator comm = Communicator::world();
+  if (comm.size() < 2) GTEST_SKIP() << "needs two ranks";
+  constexpr std::int64_t count = 250'000;  // 1 MB
+  Way way{"", AllReduceKind::ring, 1};
+  ParallelConfig config = way.config();
+  config.emulate = {true, 2000, 0.1, 1};
+  const Topology topology(comm, 1);
+  std::vector<float> numbers(count, 1.0F);
+  const auto sum = make_all_reduce(config, topology, std::nullopt, {DType::f32, numbers.data()});
+  comm.barrier();
+  const Timer timer;
+  sum->start(0, count);
+  Patience patience;
+  while (!sum->advance()) patience.pause();
+  // 2 (P − 1) messages one after the other, each of 1 MB / P.
+  const double messages = 2.0 * (comm.size() - 1);
+  EXPECT_GE(timer.seconds(), messages * (2e-3 + 1e6 / comm.size() / 1e8));
+  EXPECT_EQ(numbers[12345], static_cast<float>(comm.size()));
+}
+
+TEST(TopologyTest, KnowsEmulatedNodes) {
+  const Communicator comm = Communicator::world();
+  const Topology topology(comm, 2);
+  EXPECT_EQ(topology.nodes, (comm.size() + 1) / 2);
+  EXPECT_EQ(topology.smallest, comm.size() % 2 == 0 ? 2 : 1);
+  EXPECT_EQ(topology.node.rank(), comm.rank() % 2);
+  for (int rank = 0; rank < comm.size(); ++rank) EXPECT_EQ(topology.node_of[static_cast<std::size_t>(rank)], rank / 2);
+  EXPECT_TRUE(Topology(comm, 0).one_node());
+}
+
+}  // namespace
+}  // namespace lockstep
