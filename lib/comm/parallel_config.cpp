@@ -23,6 +23,11 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps");
+  fields.boolean("sync_batch_norm", sync_batch_norm,
+                 "whether batch_norm takes mean and variance of the examples of all ranks (in each piece of batch.micro), "
+                 "so that the number of ranks changes nothing; else each rank's of its own");
+  fields.integer_or("group_size", group_size, "all", at_least_one,
+                    "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
   fields.optional_section(
       "emulate", emulate.present,
       [this](Fields& network) {

@@ -33,6 +33,11 @@ struct ParallelConfig : Config {
   Wire wire = Wire::fp32;
   Overlap overlap = Overlap::automatic;
   Emulate emulate;
+  bool sync_batch_norm = true;
+  std::optional<std::int64_t> group_size;  ///< none: all ranks
+
+  /// Ranks that are taken for a node; 0: nodes are what they are.
+  std::int64_t emulated_ranks_per_node() const { return emulate.present ? emulate.ranks_per_node : 0; }
 
   void describe(Fields& fields) override;
 };

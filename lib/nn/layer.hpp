@@ -10,6 +10,7 @@
 #include "base/fields.hpp"
 #include "core/tensor.hpp"
 #include "nn/initializer.hpp"
+#include "nn/statistics_exchange.hpp"
 #include "ops/activation.hpp"
 #include "ops/provider.hpp"
 
@@ -131,12 +132,15 @@ class Layer {
   virtual void backward(const StepContext& context, const LayerTensors& tensors) = 0;
   /// x of some examples; of the first ones when `first`.
   virtual void observe(const StepContext&, const LayerTensors&, bool /*first*/) {}
-  /// All `n` examples have been observed.
+  /// Of a layer that observes: what it has seen, to which other ranks may add between `observe` and `conclude`, and between
+  /// `conclude_backward` and `backward`.
+  virtual BatchStatistics* batch_statistics() { return nullptr; }
+  /// All `n` examples have been observed, and what other ranks have.
   virtual void conclude(const StepContext&, std::int64_t /*n*/) {}
   /// dy of some examples, and what backward_reads_* name; may overwrite dy, and writes the dx of all inputs but the
   /// first.
   virtual void observe_backward(const StepContext&, const LayerTensors&, bool /*first*/) {}
-  /// All have been observed: `gradients` are final after this call.
+  /// All examples of this rank have been observed: `gradients` are final after this call.
   virtual void conclude_backward(const StepContext&, const LayerTensors&, std::int64_t /*n*/) {}
 
  protected:

@@ -99,11 +99,53 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
   for (const Segment& segment : plan_.forward) {
+    await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) { run(context, task, chunk, input); });
-    for (const Task& task : segment.tasks)
-      if (task.kind == Task::Kind::observe) nodes[static_cast<std::size_t>(task.node)].layer->conclude(context, batch_);
+    send_statistics(context, segment, Task::Kind::observe);
   }
   return output_of(static_cast<int>(nodes.size()) - 1, {0, batch_}, input, false);
+}
+
+void Model::await_statistics(const StepContext& context, const Segment& segment) {
+  const Task::Kind reads = moments_on_their_way_ ? Task::Kind::forward : Task::Kind::backward;
+  const bool needed = std::ranges::any_of(segment.tasks, [&](const Task& task) {
+    const Layer* layer = graph_.nodes()[static_cast<std::size_t>(task.node)].layer.get();
+    return task.kind == reads && std::ranges::find(exchanging_, layer) != exchanging_.end();
+  });
+  if (needed) finish_exchange(context);
+}
+
+void Model::finish_exchange(const StepContext& context) {
+  if (exchanging_.empty()) return;
+  exchange_->finish(context.space);
+  if (moments_on_their_way_)
+    for (Layer* layer : exchanging_) layer->conclude(context, batch_);
+  exchanging_.clear();
+}
+
+void Model::send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed) {
+  const bool forward = observed == Task::Kind::observe;
+  std::vector<Layer*> layers;
+  for (const Task& task : segment.tasks)
+    if (task.kind == observed) layers.push_back(graph_.nodes()[static_cast<std::size_t>(task.node)].layer.get());
+  if (layers.empty() || !context.training) return;
+  if (exchange_ == nullptr) {
+    for (Layer* layer : layers)
+      if (forward && batch_ > 0) layer->conclude(context, batch_);
+    return;
+  }
+  finish_exchange(context);
+  statistics_.clear();
+  for (Layer* layer : layers) {
+    BatchStatistics& own = *statistics_.emplace_back(layer->batch_statistics());
+    if (batch_ > 0) continue;
+    if (forward) own.rows = 0;
+    fill_zero(context.space, forward ? own.moments : own.sums);
+  }
+  exchanging_ = std::move(layers);
+  moments_on_their_way_ = forward;
+  if (forward) exchange_->start_moments(context.space, statistics_);
+  else exchange_->start_sums(context.space, statistics_);
 }
 
 void Model::run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
@@ -135,17 +177,19 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   done_.assign(nodes.size(), false);
   std::size_t next = nodes.size();  // ranges are final down to this node
   for (const Segment& segment : plan_.backward) {
+    await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
       if (task.kind == Task::Kind::forward_again) run(context, task, chunk, input);
       else run_backward(context, task, chunk, input);
     });
     for (const Task& task : segment.tasks) {
       const auto i = static_cast<std::size_t>(task.node);
-      if (task.kind == Task::Kind::observe_backward)
+      if (task.kind == Task::Kind::observe_backward && batch_ > 0)
         nodes[i].layer->conclude_backward(
             context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
       if (task.kind == Task::Kind::backward) done_[i] = true;
     }
+    send_statistics(context, segment, Task::Kind::observe_backward);
     for (; next > 0 && (done_[next - 1] || nodes[next - 1].view); --next)
       if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
   }

@@ -24,6 +24,10 @@ class Model {
 
   Model(Graph graph, const Options& options);
 
+  /// From here on, layers that need the whole batch ask other ranks, too. All of them then call forward and backward
+  /// equally often, with 0 examples where they have none left. `exchange` outlives the model; null: each for itself.
+  void exchange_statistics(StatisticsExchange* exchange) { exchange_ = exchange; }
+
   /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward.
   Tensor forward(const StepContext& context, const Tensor& input);
 
@@ -54,6 +58,11 @@ class Model {
   /// Calls visit(task, chunk) for the tasks of one chunk, then for those of the next.
   template <class Visit>
   void for_chunks(const Segment& segment, Visit visit) const;
+  /// Waits for the statistics on their way, if the segment needs them.
+  void await_statistics(const StepContext& context, const Segment& segment);
+  /// All examples of this rank have been through the segment: what its layers have observed goes on its way.
+  void send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed);
+  void finish_exchange(const StepContext& context);
   void run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
   void run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
   LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,
@@ -70,6 +79,10 @@ class Model {
   std::set<std::int64_t> prepared_;
   std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
+  StatisticsExchange* exchange_ = nullptr;
+  std::vector<Layer*> exchanging_;            ///< layers whose statistics are on their way
+  std::vector<BatchStatistics*> statistics_;  ///< theirs
+  bool moments_on_their_way_ = false;         ///< as in a forward pass
 };
 
 /// Plans every layer, and then the step.

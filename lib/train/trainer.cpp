@@ -23,18 +23,21 @@ void Trainer::train_step() {
   const double loss_scale = scaler_ ? scaler_->scale() / examples_in_step : 1.0;
   if (scaler_) overflow_->begin(space_);
   if (batch->size() == 0) fill_zero(space_, model_->parameters().gradients());
-  for (std::int64_t first = 0; first < batch->size(); first += piece_) {
-    const bool last_piece = first + piece_ >= batch->size();
+  // All ranks take as many pieces, since layers may ask the others in each: the last ones of some are empty.
+  const std::int64_t most = share_of(batch->plan.global_examples, 0, comm_.size()).count;
+  for (std::int64_t first = 0; first < most; first += piece_) {
+    const bool last_piece = first + piece_ >= most;
+    const std::int64_t count = std::clamp<std::int64_t>(batch->size() - first, 0, piece_);
     const StepContext step = context(batch->plan.first + first, first == 0);
     DeviceBatch examples;
     {
       const PhaseClock::Scope phase(clock_, StepPhase::data);
-      examples = uploader_->upload(space_, *batch, first, std::min(piece_, batch->size() - first));
+      examples = uploader_->upload(space_, *batch, first, count);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::forward);
       const Tensor outputs = model_->forward(step, examples.inputs);
-      sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
+      if (count > 0) sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
@@ -101,7 +104,7 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
       config_(config),
       deck_(write_config(config_)),
       folder_(config_),
-      topology_(comm, config_.parallel.emulate.present ? config_.parallel.emulate.ranks_per_node : 0) {
+      topology_(comm, config_.parallel.emulated_ranks_per_node()) {
   std::optional<Graph> graph;
   comm_.together([&] {
     Experiment experiment = open_experiment(config_);
@@ -167,6 +170,7 @@ void Trainer::start(Graph graph) {
                                 {sum_of_squares_scratch(parameters.trained_size())});
   });
 
+  share_statistics();
   reducer_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_,
                                                model_->parameters().gradients());
 
@@ -184,6 +188,19 @@ void Trainer::start(Graph graph) {
   model_->parameters().round(space_);
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
   comm_.together([&] { make_loader(); });
+}
+
+/// SyncBatchNorm, where the deck wants it and the network has such layers.
+void Trainer::share_statistics() {
+  std::int64_t channels = 0;
+  for (const GraphNode& node : model_->graph().nodes())
+    if (node.layer->observes()) channels += node.shape[-1];
+  const std::int64_t group_size = config_.parallel.group_size.value_or(comm_.size());
+  if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1) return;
+  const Communicator group = comm_.split(static_cast<int>(comm_.rank() / group_size));
+  statistics_ = std::make_unique<RankStatistics>(Topology(group, config_.parallel.emulated_ranks_per_node()), config_.parallel.emulate,
+                                                 model_->parameters().dtype(), channels);
+  model_->exchange_statistics(statistics_.get());
 }
 
 /// Of rank 0: where to begin, and the files that the run will write.

@@ -18,6 +18,7 @@
 #include "train/metrics_file.hpp"
 #include "train/overflow_watch.hpp"
 #include "train/phase_clock.hpp"
+#include "train/rank_statistics.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
 #include "train/step_times.hpp"
@@ -51,6 +52,7 @@ class Trainer {
   void resume(const Checkpoint& checkpoint);
   void load_starting_weights();
   void make_loader();
+  void share_statistics();
   StepContext context(std::int64_t first_example, bool first_piece) const;
 
   void update_parameters(double examples_in_step);
@@ -80,6 +82,7 @@ class Trainer {
   Topology topology_;
   std::optional<NodeMemory> gradient_memory_;  ///< of this node
   std::unique_ptr<Model> model_;
+  std::unique_ptr<RankStatistics> statistics_;  ///< where batch norms look at all ranks' examples
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GradientScale> gradient_scale_;
   std::unique_ptr<GradientReducer> reducer_;

@@ -13,8 +13,14 @@ namespace {
 struct Case {
   const char* name;
   std::int64_t batch, examples, micro;
-  const char* extra;
+  std::string extra;
 };
+
+const std::string norms =
+    "\nmodel={layers: [{conv2d: {filters: 6, kernel: 3, padding: same}}, {batch_norm: {}}, {relu: {}, name: trunk},"
+    " {conv2d: {filters: 6, kernel: 3, padding: same, bias: false}}, {batch_norm: {}, name: branch},"
+    " {conv2d: {filters: 6, kernel: 1, bias: false}, from: trunk}, {batch_norm: {}, name: shortcut},"
+    " {add: {}, from: [branch, shortcut]}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 7}}]}\noptimizer.learning_rate=0.005";
 
 // Ragged last batches, shares of unequal size, ranks without any example, pieces.
 const Case cases[] = {
@@ -28,6 +34,11 @@ const Case cases[] = {
     {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup_steps=10"},
     {"adamw", 97, 500, 20,
      "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup_steps: 5}"},
+    // Two norms that exchange at one time, one of them with an addition.
+    {"batch_norms", 97, 500, 1000, norms},
+    {"batch_norms_fewer_than_ranks", 3, 11, 1000, norms},
+    {"batch_norm_of_vectors", 97, 500, 1000,
+     "\nmodel={layers: [flatten, {linear: {features: 33}}, batch_norm, relu, {linear: {features: 7}}]}"},
     {"small_buckets", 97, 500, 1000, "\nparallel.bucket_mb=0.001"},
 };
 

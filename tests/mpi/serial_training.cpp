@@ -56,6 +56,7 @@ Curve train_serially(const RunConfig& config, int steps) {
                     {.learning_rate = config.optimizer.learning_rate() * config.schedule.factor(step, total),
                      .number = step + 1,
                      .gradient_scale = gradient_scale.compute(space, model.parameters(), 1 / count)});
+    model.parameters().update_statistics(space, 1 / count);
     space.fence();
     curve.losses.push_back(values_of(sums.get())[0] / count);
   }

@@ -35,6 +35,7 @@ void BatchNorm::plan(const LayerPlan& plan) {
   Layer::plan(plan);
   const std::int64_t c = plan.output[-1];
   memory_ = OwnedTensor("lockstep::batch_norm::state", plan.master(), {7, c});
+  // mean and m2 beside each other, and the two sums: see BatchStatistics.
   Tensor* const members[] = {&state_.mean,  &state_.m2,     &state_.inv_std, &state_.scale,
                              &state_.shift, &state_.sum_dy, &state_.sum_dy_x};
   auto* place = static_cast<std::byte*>(memory_.get().data);
@@ -42,6 +43,7 @@ void BatchNorm::plan(const LayerPlan& plan) {
     *member = {place, plan.master(), {c}};
     place += member->bytes();
   }
+  statistics_ = {0, {state_.mean.data, plan.master(), {2, c}}, {state_.sum_dy.data, plan.master(), {2, c}}};
 }
 
 std::size_t BatchNorm::prepare(std::int64_t n) {
@@ -51,13 +53,13 @@ std::size_t BatchNorm::prepare(std::int64_t n) {
 
 void BatchNorm::observe(const StepContext& context, const LayerTensors& t, bool first) {
   if (!context.training) return;
-  if (first) rows_ = 0;
-  batch_norm_observe(context.space, t.x[0], rows_, state_, t.workspace);
-  rows_ += t.x[0].count() / t.x[0].shape[-1];
+  if (first) statistics_.rows = 0;
+  batch_norm_observe(context.space, t.x[0], statistics_.rows, state_, t.workspace);
+  statistics_.rows += t.x[0].count() / t.x[0].shape[-1];
 }
 
 void BatchNorm::conclude(const StepContext& context, std::int64_t) {
-  if (context.training) batch_norm_conclude(context.space, rows_, config_.epsilon, state_);
+  if (context.training) batch_norm_conclude(context.space, statistics_.rows, config_.epsilon, state_);
 }
 
 void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
@@ -74,12 +76,12 @@ void BatchNorm::observe_backward(const StepContext& context, const LayerTensors&
 }
 
 void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors& t, std::int64_t n) {
-  batch_norm_conclude_backward(context.space, rows_, n, config_.momentum, t.parameters[2], t.parameters[3], state_,
+  batch_norm_conclude_backward(context.space, statistics_.rows, n, config_.momentum, t.parameters[2], t.parameters[3], state_,
                                context.gradients, {t.gradients[0], t.gradients[1], t.gradients[2], t.gradients[3]});
 }
 
 void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.dx[0]) batch_norm_backward(context.space, rows_, t.x[0], t.dy, state_, t.dx[0]);
+  if (t.dx[0]) batch_norm_backward(context.space, statistics_.rows, t.x[0], t.dy, state_, t.dx[0]);
 }
 
 }  // namespace lockstep

@@ -38,6 +38,7 @@ class BatchNorm final : public Layer {
   std::size_t prepare(std::int64_t n) override;
 
   void observe(const StepContext& context, const LayerTensors& tensors, bool first) override;
+  BatchStatistics* batch_statistics() override { return &statistics_; }
   void conclude(const StepContext& context, std::int64_t n) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void observe_backward(const StepContext& context, const LayerTensors& tensors, bool first) override;
@@ -47,9 +48,9 @@ class BatchNorm final : public Layer {
  private:
   BatchNormConfig config_;
   BatchNormOutput output_;
-  std::int64_t rows_ = 0;  ///< values per channel that the running batch has shown so far
-  OwnedTensor memory_;     ///< [7, c]: the state
+  OwnedTensor memory_;  ///< [7, c]: the state
   BatchNormState state_;
+  BatchStatistics statistics_;  ///< of it, what all examples have shown so far
 };
 
 }  // namespace lockstep

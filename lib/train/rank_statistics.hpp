@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <vector>
+
+#include "comm/ordered_reduce.hpp"
+#include "nn/statistics_exchange.hpp"
+
+namespace lockstep {
+
+/// Batch statistics over the ranks of a group: SyncBatchNorm. What several layers have to say at one time goes in one
+/// message.
+class RankStatistics final : public StatisticsExchange {
+ public:
+  /// `most_channels`: of all layers together. Collective.
+  RankStatistics(const Topology& group, const ParallelConfig::Emulate& emulate, DType master,
+                 std::int64_t most_channels);
+
+  void start_moments(const ExecSpace& space, Layers layers) override;
+  void start_sums(const ExecSpace& space, Layers layers) override;
+  void finish(const ExecSpace& space) override;
+
+  /// Seconds that the step has waited for other ranks since the last call.
+  double take_exposed_seconds();
+
+ private:
+  void start(const ExecSpace& space, Layers layers, bool moments);
+
+  OrderedReduce reduce_;
+  DType master_;
+  std::vector<BatchStatistics*> layers_;  ///< of the exchange that is running
+  bool moments_ = false;
+  double exposed_seconds_ = 0;
+};
+
+}  // namespace lockstep
