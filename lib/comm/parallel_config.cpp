@@ -23,11 +23,27 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps");
-  fields.boolean("sync_batch_norm", sync_batch_norm,
-                 "whether batch_norm takes mean and variance of the examples of all ranks (in each piece of batch.micro), "
-                 "so that the number of ranks changes nothing; else each rank's of its own");
+  fields.boolean(
+      "sync_batch_norm", sync_batch_norm,
+      "whether batch_norm takes mean and variance of the examples of all ranks (in each piece of batch.micro), "
+      "so that the number of ranks changes nothing; else each rank's of its own");
   fields.integer_or("group_size", group_size, "all", at_least_one,
                     "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
+  fields.integer(
+      "replicas", replicas, {1, 1 << 20},
+      "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
+      "not look at all ranks, looks at each part by itself");
+  fields.optional_section(
+      "deterministic", deterministic.present,
+      [this](Fields& section) {
+        section.integer("shards", deterministic.shards, {1, 1 << 20},
+                        "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
+      },
+      "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
+  fields.check(!deterministic.present || replicas == 1, "replicas",
+               "deterministic cuts the batch itself; leave one out");
+  fields.check(!deterministic.present || overlap == Overlap::automatic || overlap == Overlap::none, "overlap",
+               "deterministic sums are added after the backward pass; take none");
   fields.optional_section(
       "emulate", emulate.present,
       [this](Fields& network) {

@@ -35,6 +35,12 @@ struct ParallelConfig : Config {
   Emulate emulate;
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks
+  std::int64_t replicas = 1;
+  struct Deterministic {
+    bool present = false;
+    std::int64_t shards = 8;
+  };
+  Deterministic deterministic;
 
   /// Ranks that are taken for a node; 0: nodes are what they are.
   std::int64_t emulated_ranks_per_node() const { return emulate.present ? emulate.ranks_per_node : 0; }

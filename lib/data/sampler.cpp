@@ -10,11 +10,6 @@
 
 namespace lockstep {
 
-Share share_of(std::int64_t total, int rank, int ranks) {
-  const std::int64_t each = total / ranks, rest = total % ranks;
-  return {rank * each + std::min<std::int64_t>(rank, rest), each + (rank < rest ? 1 : 0)};
-}
-
 Sampler::Sampler(const Options& options, SamplerPosition start) : options_(options), position_(start) {
   validate(options_.dataset_size > 0, ExitStatus::bad_data, "the dataset has no examples; give one that has some");
   validate_key(batches_per_epoch() > 0, "batch.global",
@@ -47,7 +42,7 @@ std::optional<BatchPlan> Sampler::next() {
   BatchPlan plan;
   plan.epoch = position_.epoch;
   plan.global_examples = std::min(options_.global_batch, examples_per_epoch() - position_.next);
-  const Share share = share_of(plan.global_examples, options_.rank, options_.ranks);
+  const Share share = share_of(options_.cut, plan.global_examples, options_.rank);
   plan.first = share.first;
   const auto begin = order_.begin() + position_.next + share.first;
   plan.examples.assign(begin, begin + share.count);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "data/pieces.hpp"
+
 namespace lockstep {
 
 /// Where a sampler stands: `next` examples of `epoch` have been given out.
@@ -24,13 +26,6 @@ struct BatchPlan {
   std::vector<std::int64_t> examples;  ///< of this rank, may be empty
 };
 
-/// The share of `rank` in `total` things: shares are contiguous and differ by at most one.
-struct Share {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-Share share_of(std::int64_t total, int rank, int ranks);
-
 /// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
 /// number of ranks sees the same global batches.
 class Sampler {
@@ -43,7 +38,7 @@ class Sampler {
     bool drop_last = false;
     std::optional<std::int64_t> epochs;  ///< none: endless
     int rank = 0;
-    int ranks = 1;
+    Cut cut;  ///< among the ranks
   };
 
   /// Throws KeyError when drop_last leaves no batch at all.

@@ -24,7 +24,7 @@ Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model,
                          .shuffle = false,
                          .epochs = 1,
                          .rank = comm.rank(),
-                         .ranks = comm.size()});
+                         .cut = {.ranks = comm.size()}});
   DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
   StepContext context{.space = space, .training = false};
   sums.clear(space);

@@ -22,35 +22,35 @@ void Trainer::train_step() {
   const double examples_in_step = static_cast<double>(batch->plan.global_examples);
   const double loss_scale = scaler_ ? scaler_->scale() / examples_in_step : 1.0;
   if (scaler_) overflow_->begin(space_);
-  if (batch->size() == 0) fill_zero(space_, model_->parameters().gradients());
-  // All ranks take as many pieces, since layers may ask the others in each: the last ones of some are empty.
-  const std::int64_t most = share_of(batch->plan.global_examples, 0, comm_.size()).count;
-  for (std::int64_t first = 0; first < most; first += piece_) {
-    const bool last_piece = first + piece_ >= most;
-    const std::int64_t count = std::clamp<std::int64_t>(batch->size() - first, 0, piece_);
-    const StepContext step = context(batch->plan.first + first, first == 0);
+  const std::vector<Piece> pieces = pieces_of(cut_, batch->plan.global_examples, comm_.rank());
+  for (const Piece& piece : pieces) {
+    const bool is_first = &piece == &pieces.front(), is_last = &piece == &pieces.back();
+    const bool replaces = is_first || (shard_tree_ && piece.begins_shard);
+    if (replaces && piece.count == 0) fill_zero(space_, model_->parameters().gradients());
+    const StepContext step = context(batch->plan.first + piece.first, replaces ? Store::replace : Store::add, is_first);
     DeviceBatch examples;
     {
       const PhaseClock::Scope phase(clock_, StepPhase::data);
-      examples = uploader_->upload(space_, *batch, first, count);
+      examples = uploader_->upload(space_, *batch, piece.first, piece.count);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::forward);
       const Tensor outputs = model_->forward(step, examples.inputs);
-      if (count > 0) sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
+      if (piece.count > 0) sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
       model_->backward(step, examples.inputs, [&](ParameterRange final) {
-        if (!last_piece) return;
-        if (scaler_) overflow_->look(space_, model_->parameters(), final);
-        reducer_->ready(space_, final.count);
+        if (scaler_ && is_last) overflow_->look(space_, model_->parameters(), final);
+        if (is_last && !shard_tree_) reducer_->ready(space_, final.count);
       });
     }
+    if (shard_tree_ && piece.ends_shard) shard_tree_->add(space_);
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-    reducer_->finish(space_);
+    if (shard_tree_) shard_tree_->finish(space_);
+    else reducer_->finish(space_);
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
@@ -89,13 +89,13 @@ bool Trainer::overflowed() {
   return true;
 }
 
-StepContext Trainer::context(std::int64_t first_example, bool first_piece) const {
+StepContext Trainer::context(std::int64_t first_example, Store gradients, bool first_piece) const {
   return {.space = space_,
           .training = true,
           .seed = static_cast<std::uint64_t>(config_.run.seed),
           .step = state_.step,
           .first_example = first_example,
-          .gradients = first_piece ? Store::replace : Store::add,
+          .gradients = gradients,
           .same_parameters = !first_piece};
 }
 
@@ -132,22 +132,23 @@ void Trainer::check_same_data() const {
 /// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first
 /// step.
 std::vector<std::int64_t> Trainer::batch_sizes() const {
-  const auto mine = [&](std::int64_t global) { return share_of(global, comm_.rank(), comm_.size()).count; };
   const std::int64_t size = data_.train->size(), global = std::min(config_.batch.global, size);
   std::vector<std::int64_t> sizes;
-  for (const std::int64_t share : {mine(global), mine(config_.data.drop_last ? 0 : size % global)})
-    sizes.insert(sizes.end(), {std::min(share, piece_), share % piece_});
+  for (const std::int64_t examples : {global, config_.data.drop_last ? 0 : size % global})
+    for (const Piece& piece : pieces_of(cut_, examples, comm_.rank())) sizes.push_back(piece.count);
   if (data_.validation) {
     const std::int64_t all = data_.validation->size(), round = piece_ * comm_.size();
-    sizes.insert(sizes.end(), {mine(std::min(all, round)), mine(all % round)});
+    for (const std::int64_t examples : {std::min(all, round), all % round})
+      sizes.push_back(share_of(examples, comm_.rank(), comm_.size()).count);
   }
   return sizes;
 }
 
 void Trainer::start(Graph graph) {
   const std::int64_t global = std::min(config_.batch.global, data_.train->size());
-  share_ = share_of(global, 0, comm_.size()).count;
-  piece_ = std::min(config_.batch.micro.value_or(share_), share_);
+  comm_.together([&] { with_positions(config_.source, [&] { cut_batches(graph); }); });
+  share_ = cut_.largest_share(global);
+  piece_ = cut_.largest_piece(global);
   const std::size_t bytes = gradient_bytes(graph, config_.dtype());
   gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
   comm_.together([&] {
@@ -171,8 +172,10 @@ void Trainer::start(Graph graph) {
   });
 
   share_statistics();
-  reducer_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_,
-                                               model_->parameters().gradients());
+  const Tensor gradients = model_->parameters().gradients();
+  if (config_.parallel.deterministic.present)
+    shard_tree_ = std::make_unique<ShardTree>(comm_, config_.parallel.deterministic.shards, gradients);
+  else reducer_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients);
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
   state_ = first_state(config_, data_.train->size());
@@ -190,16 +193,32 @@ void Trainer::start(Graph graph) {
   comm_.together([&] { make_loader(); });
 }
 
+void Trainer::cut_batches(const Graph& graph) {
+  const ParallelConfig& parallel = config_.parallel;
+  const bool norms = std::ranges::any_of(graph.nodes(), [](const GraphNode& node) { return node.layer->observes(); });
+  const std::int64_t ranks = comm_.size(), shards = parallel.deterministic.shards;
+  cut_ = {.ranks = comm_.size(), .shards = 1, .micro = config_.batch.micro.value_or(config_.batch.global)};
+  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be cut.
+  if (norms && !parallel.sync_batch_norm) cut_.shards = static_cast<int>(parallel.replicas);
+  if (!parallel.deterministic.present) return;
+  validate_key(shards % ranks == 0, "parallel.deterministic.shards",
+               "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
+  validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
+               "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
+  cut_.shards = static_cast<int>(shards / ranks);
+}
+
 /// SyncBatchNorm, where the deck wants it and the network has such layers.
 void Trainer::share_statistics() {
   std::int64_t channels = 0;
   for (const GraphNode& node : model_->graph().nodes())
     if (node.layer->observes()) channels += node.shape[-1];
   const std::int64_t group_size = config_.parallel.group_size.value_or(comm_.size());
-  if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1) return;
+  if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1)
+    return;
   const Communicator group = comm_.split(static_cast<int>(comm_.rank() / group_size));
-  statistics_ = std::make_unique<RankStatistics>(Topology(group, config_.parallel.emulated_ranks_per_node()), config_.parallel.emulate,
-                                                 model_->parameters().dtype(), channels);
+  statistics_ = std::make_unique<RankStatistics>(Topology(group, config_.parallel.emulated_ranks_per_node()),
+                                                 config_.parallel.emulate, model_->parameters().dtype(), channels);
   model_->exchange_statistics(statistics_.get());
 }
 
@@ -248,7 +267,7 @@ void Trainer::make_loader() {
                          .shuffle = config_.data.shuffle,
                          .drop_last = config_.data.drop_last,
                          .rank = comm_.rank(),
-                         .ranks = comm_.size()},
+                         .cut = cut_},
                         state_.position);
   loader_ = std::make_unique<DataLoader>(*data_.train, sampler, share_, config_.data.augment,
                                          static_cast<std::uint64_t>(config_.run.seed));
@@ -406,7 +425,7 @@ void Trainer::write_summary() {
   summary.validation = validation_metrics_;
   summary.times = &step_times_;
   summary.clock = &clock_;
-  summary.reduce_seconds = reducer_->take_exposed_seconds();
+  summary.reduce_seconds = shard_tree_ ? shard_tree_->take_exposed_seconds() : reducer_->take_exposed_seconds();
   summary.examples = examples_done_;
   summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
   summary.flops_per_example = model_->training_flops(1);

@@ -9,6 +9,7 @@
 #include "base/timer.hpp"
 #include "comm/communicator.hpp"
 #include "comm/gradient_reducer.hpp"
+#include "comm/shard_tree.hpp"
 #include "comm/topology.hpp"
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
@@ -52,8 +53,9 @@ class Trainer {
   void resume(const Checkpoint& checkpoint);
   void load_starting_weights();
   void make_loader();
+  void cut_batches(const Graph& graph);
   void share_statistics();
-  StepContext context(std::int64_t first_example, bool first_piece) const;
+  StepContext context(std::int64_t first_example, Store gradients, bool first_piece) const;
 
   void update_parameters(double examples_in_step);
   bool overflowed();
@@ -77,7 +79,8 @@ class Trainer {
   RunFolder folder_;
   Datasets data_;
   std::unique_ptr<Loss> loss_;
-  std::int64_t share_ = 0;  ///< most examples of this rank in a step
+  Cut cut_;                 ///< of batches, among the ranks and into pieces
+  std::int64_t share_ = 0;  ///< most examples of a rank in a step
   std::int64_t piece_ = 0;  ///< most of them computed at once
   Topology topology_;
   std::optional<NodeMemory> gradient_memory_;  ///< of this node
@@ -86,6 +89,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GradientScale> gradient_scale_;
   std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<ShardTree> shard_tree_;  ///< sums in its place, the same bits on any number of ranks
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;
   std::optional<LossScaler> scaler_;       ///< where the loss is scaled

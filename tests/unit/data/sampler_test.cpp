@@ -26,7 +26,7 @@ Batches global_batches(Sampler::Options options, int ranks) {
   Batches batches;
   for (int rank = 0; rank < ranks; ++rank) {
     options.rank = rank;
-    options.ranks = ranks;
+    options.cut.ranks = ranks;
     const auto plans = plans_of(Sampler(options));
     batches.resize(plans.size());
     for (std::size_t b = 0; b < plans.size(); ++b) {
@@ -109,7 +109,8 @@ TEST(Sampler, DropLast) {
 }
 
 TEST(Sampler, GoesOnFromAnyPosition) {
-  const Sampler::Options options{.dataset_size = 23, .global_batch = 5, .seed = 8, .epochs = 3, .rank = 1, .ranks = 2};
+  const Sampler::Options options{
+      .dataset_size = 23, .global_batch = 5, .seed = 8, .epochs = 3, .rank = 1, .cut = {.ranks = 2}};
   const auto all = plans_of(Sampler(options));
   for (std::size_t done = 0; done < all.size(); ++done) {
     const SamplerPosition start = done == 0 ? SamplerPosition{} : all[done - 1].after;

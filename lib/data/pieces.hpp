@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+/// The share of one of `of` in `total` things: shares are contiguous and differ by at most one, the first are the
+/// larger.
+struct Share {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+Share share_of(std::int64_t total, int number, int of);
+
+/// Examples of one rank that a step computes at once.
+struct Piece {
+  std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
+  bool begins_shard = false, ends_shard = false;
+};
+
+/// How a step's batch is cut.
+struct Cut {
+  int ranks = 1;
+  int shards = 1;          ///< of each rank: parts of its share that have nothing to do with each other
+  std::int64_t micro = 1;  ///< most examples of a piece
+
+  /// Most examples of any rank, of any shard, of any piece.
+  std::int64_t largest_share(std::int64_t global_examples) const;
+  std::int64_t largest_piece(std::int64_t global_examples) const;
+};
+
+/// A rank's share: its shards, the parts of the batch of as many ranks, one after the other.
+Share share_of(const Cut& cut, std::int64_t global_examples, int rank);
+
+/// The pieces of a rank. All ranks have equally many, since layers may ask other ranks in each: the last ones of some
+/// are empty.
+std::vector<Piece> pieces_of(const Cut& cut, std::int64_t global_examples, int rank);
+
+}  // namespace lockstep
