@@ -90,12 +90,12 @@ Communicator Communicator::on_this_node() const {
 
 void Communicator::barrier() const { MPI_Barrier(mpi_->comm); }
 
-void Communicator::broadcast(std::string& text) const {
+void Communicator::broadcast(std::string& text, int from) const {
   auto size = static_cast<std::int64_t>(text.size());
-  MPI_Bcast(&size, 1, MPI_INT64_T, 0, mpi_->comm);
+  MPI_Bcast(&size, 1, MPI_INT64_T, from, mpi_->comm);
   text.resize(static_cast<std::size_t>(size));
   validate(size <= max_mpi_count, ExitStatus::internal, "a text of {} bytes is too long to broadcast", size);
-  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, mpi_->comm);
+  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, from, mpi_->comm);
 }
 
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
@@ -162,6 +162,13 @@ void Communicator::together(const std::function<void()>& work) const {
 void Communicator::abort(ExitStatus status) const {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
   std::abort();
+}
+
+std::string host_name() {
+  char name[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  MPI_Get_processor_name(name, &length);
+  return {name, static_cast<std::size_t>(length)};
 }
 
 std::string mpi_version() {

@@ -47,8 +47,9 @@ class Communicator {
   Communicator on_this_node() const;
 
   void barrier() const;
-  /// From rank 0 of the group to all.
-  void broadcast(std::string& text) const;
+  /// From one rank to all.
+  void broadcast(std::string& text, int from = 0) const;
+  /// From rank 0 to all.
   void broadcast(const ExecSpace& space, const Tensor& tensor) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void sum(std::span<double> values) const;
@@ -75,6 +76,9 @@ class Communicator {
   int rank_ = 0;
   int size_ = 1;
 };
+
+/// Of the machine that this rank runs on.
+std::string host_name();
 
 /// "Open MPI v5.0.7 …", one line.
 std::string mpi_version();

@@ -33,6 +33,10 @@ void ParallelConfig::describe(Fields& fields) {
       "replicas", replicas, {1, 1 << 20},
       "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
       "not look at all ranks, looks at each part by itself");
+  fields.integer(
+      "audit_every", audit_every, not_negative,
+      "steps between comparisons of the ranks' parameters and optimizer state, bit by bit, also made before each "
+      "checkpoint; 0: none");
   fields.optional_section(
       "deterministic", deterministic.present,
       [this](Fields& section) {

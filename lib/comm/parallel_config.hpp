@@ -36,6 +36,7 @@ struct ParallelConfig : Config {
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks
   std::int64_t replicas = 1;
+  std::int64_t audit_every = 0;
   struct Deterministic {
     bool present = false;
     std::int64_t shards = 8;

@@ -28,17 +28,19 @@ Share share_of(const Cut& cut, std::int64_t global_examples, int rank) {
 std::vector<Piece> pieces_of(const Cut& cut, std::int64_t global_examples, int rank) {
   std::vector<Piece> pieces;
   const int all = cut.ranks * cut.shards;
-  const std::int64_t begin = share_of(cut, global_examples, rank).first;
+  const Share own = share_of(cut, global_examples, rank);
   for (int shard = 0; shard < cut.shards; ++shard) {
     const Share share = share_of(global_examples, rank * cut.shards + shard, all);
-    // Of the first rank's shard of this number, which is the largest.
+    // As many as the first rank's shard of this number has, which is the largest.
     const std::int64_t most = std::max<std::int64_t>(1, share_of(global_examples, shard, all).count);
     for (std::int64_t done = 0; done < most; done += cut.micro)
-      pieces.push_back({.first = share.first - begin + std::min(done, share.count),
+      pieces.push_back({.first = share.first - own.first + std::min(done, share.count),
                         .count = std::clamp<std::int64_t>(share.count - done, 0, cut.micro),
-                        .begins_shard = done == 0,
-                        .ends_shard = done + cut.micro >= most});
+                        .begins = cut.separate && done == 0});
+    if (cut.separate) pieces.back().ends = true, pieces.back().examples = share.count;
   }
+  pieces.front().begins = pieces.back().ends = pieces.back().last = true;
+  if (!cut.separate) pieces.back().examples = own.count;
   return pieces;
 }
 

@@ -17,13 +17,16 @@ Share share_of(std::int64_t total, int number, int of);
 /// Examples of one rank that a step computes at once.
 struct Piece {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
-  bool begins_shard = false, ends_shard = false;
+  bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
+  bool last = false;                  ///< of the step
+  std::int64_t examples = 0;          ///< in the sum that ends here
 };
 
 /// How a step's batch is cut.
 struct Cut {
   int ranks = 1;
   int shards = 1;          ///< of each rank: parts of its share that have nothing to do with each other
+  bool separate = false;   ///< whether the gradients of each shard are a sum of their own
   std::int64_t micro = 1;  ///< most examples of a piece
 
   /// Most examples of any rank, of any shard, of any piece.

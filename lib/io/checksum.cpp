@@ -39,6 +39,8 @@ std::string checksum_in_pieces(const Hdf5File& file, const std::string& dataset,
 
 }  // namespace
 
+std::uint64_t hash_of(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
+
 std::string checksum_text(const void* data, std::size_t bytes) { return hex(XXH3_64bits(data, bytes)); }
 
 void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,

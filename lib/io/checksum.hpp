@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "io/hdf5.hpp"
@@ -13,6 +14,8 @@ namespace lockstep {
 inline constexpr const char* checksum_attribute = "xxh3";
 
 std::string checksum_text(const void* data, std::size_t bytes);
+/// XXH3, 64 bits.
+std::uint64_t hash_of(const void* data, std::size_t bytes);
 
 /// Write a dataset with its checksum.
 void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,

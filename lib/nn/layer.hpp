@@ -132,8 +132,8 @@ class Layer {
   virtual void backward(const StepContext& context, const LayerTensors& tensors) = 0;
   /// x of some examples; of the first ones when `first`.
   virtual void observe(const StepContext&, const LayerTensors&, bool /*first*/) {}
-  /// Of a layer that observes: what it has seen, to which other ranks may add between `observe` and `conclude`, and between
-  /// `conclude_backward` and `backward`.
+  /// Of a layer that observes: what it has seen, to which other ranks may add between `observe` and `conclude`, and
+  /// between `conclude_backward` and `backward`.
   virtual BatchStatistics* batch_statistics() { return nullptr; }
   /// All `n` examples have been observed, and what other ranks have.
   virtual void conclude(const StepContext&, std::int64_t /*n*/) {}

@@ -55,6 +55,9 @@ class ParameterBuffer {
   Tensor rounded() const { return rounds() ? rounded_.tensor(0, dtype_, {trained_size_}) : Tensor{}; }
   Tensor values(const Parameter& parameter) const { return slice(values_, parameter); }
   Tensor gradients(const Parameter& parameter) const { return slice(gradients_, parameter); }
+  Tensor gradients(ParameterRange range) const {
+    return gradients_.tensor(static_cast<std::size_t>(range.first) * size_of(master_), master_, {range.count});
+  }
 
   /// Views for the layers, in the order of their ParameterSpecs.
   const std::vector<Tensor>& values_of(std::size_t node) const { return node_values_[node]; }

@@ -15,8 +15,8 @@ struct BatchStatistics {
   Tensor sums;            ///< [2, c]: Σ dy, and Σ dy·(x − mean)
 };
 
-/// Joins the statistics of layers with those of other ranks: all that `nn` knows of these. The ranks call it for the same
-/// layers in the same order, also those that have no examples (rows 0).
+/// Joins the statistics of layers with those of other ranks: all that `nn` knows of these. The ranks call it for the
+/// same layers in the same order, also those that have no examples (rows 0).
 class StatisticsExchange {
  public:
   using Layers = std::span<BatchStatistics* const>;

@@ -27,11 +27,8 @@ void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& paramete
   const auto found = std::ranges::lower_bound(layers_, range.first, {},
                                               [](const Layer& layer) { return layer.range.first; });
   if (found == layers_.end() || found->range.first != range.first) return;  // statistics
-  const Tensor all = parameters.gradients();
-  const Tensor part{static_cast<std::byte*>(all.data) + static_cast<std::size_t>(range.first) * size_of(all.dtype),
-                    all.dtype,
-                    {range.count}};
-  count_nonfinite(space, part, {counts_.get().as<double>() + (found - layers_.begin()), DType::f64, {1}});
+  count_nonfinite(space, parameters.gradients(range),
+                  {counts_.get().as<double>() + (found - layers_.begin()), DType::f64, {1}});
 }
 
 bool OverflowWatch::found(const ExecSpace& space, const ParameterBuffer& parameters) const {

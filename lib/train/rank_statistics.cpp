@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-// An array is, for each layer: its rows and channels (i64), and then two numbers a channel: means and m2, or the two sums.
+// An array is, for each layer: its rows and channels (i64), and then two numbers a channel: means and m2, or the two
+// sums.
 struct Header {
   std::int64_t rows, channels;
 };

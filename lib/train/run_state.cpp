@@ -102,6 +102,7 @@ std::string state_text(const RunState& state) {
                        {"good_steps", state.loss_scaler.good_steps},
                        {"hysteresis_left", state.loss_scaler.hysteresis_left}}},
                      {"skipped_steps", state.skipped_steps},
+                     {"noise", {state.noise.trace, state.noise.square, state.noise.weight}},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
@@ -120,6 +121,7 @@ RunState parse_state(const std::string& text) {
   state.target_reached = json.at("target_reached");
   state.target = json.at("target");
   state.skipped_steps = json.at("skipped_steps");
+  state.noise = {json.at("noise").at(0), json.at("noise").at(1), json.at("noise").at(2)};
   state.scales_loss = json.at("scales_loss");
   const Json& scaler = json.at("loss_scale");
   state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};

@@ -9,6 +9,7 @@
 #include "io/checkpoint.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
+#include "train/noise_scale.hpp"
 #include "train/run_config.hpp"
 
 namespace lockstep {
@@ -25,6 +26,7 @@ struct RunState {
   bool scales_loss = false;  ///< loss_scaler is in use
   LossScaler::State loss_scaler;
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
+  NoiseScale::State noise;
 
   // What decides on the order of the examples.
   std::int64_t seed = 0;

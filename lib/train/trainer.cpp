@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/log.hpp"
-#include "ops/reduction.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {
@@ -22,12 +21,9 @@ void Trainer::train_step() {
   const double examples_in_step = static_cast<double>(batch->plan.global_examples);
   const double loss_scale = scaler_ ? scaler_->scale() / examples_in_step : 1.0;
   if (scaler_) overflow_->begin(space_);
-  const std::vector<Piece> pieces = pieces_of(cut_, batch->plan.global_examples, comm_.rank());
-  for (const Piece& piece : pieces) {
-    const bool is_first = &piece == &pieces.front(), is_last = &piece == &pieces.back();
-    const bool replaces = is_first || (shard_tree_ && piece.begins_shard);
-    if (replaces && piece.count == 0) fill_zero(space_, model_->parameters().gradients());
-    const StepContext step = context(batch->plan.first + piece.first, replaces ? Store::replace : Store::add, is_first);
+  for (const Piece& piece : pieces_of(cut_, batch->plan.global_examples, comm_.rank())) {
+    if (piece.begins && piece.count == 0) fill_zero(space_, model_->parameters().gradients());
+    const StepContext step = context(batch->plan.first, piece);
     DeviceBatch examples;
     {
       const PhaseClock::Scope phase(clock_, StepPhase::data);
@@ -41,16 +37,14 @@ void Trainer::train_step() {
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
       model_->backward(step, examples.inputs, [&](ParameterRange final) {
-        if (scaler_ && is_last) overflow_->look(space_, model_->parameters(), final);
-        if (is_last && !shard_tree_) reducer_->ready(space_, final.count);
+        if (piece.ends) gradients_final(final, piece.last);
       });
     }
-    if (shard_tree_ && piece.ends_shard) shard_tree_->add(space_);
+    if (piece.ends) sum_final(piece.examples);
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-    if (shard_tree_) shard_tree_->finish(space_);
-    else reducer_->finish(space_);
+    reduce_gradients(batch->plan.global_examples, loss_scale);
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
@@ -62,6 +56,32 @@ void Trainer::train_step() {
   examples_done_ += examples_in_step_;
   ++state_.step;
   state_.position = batch->plan.after;
+}
+
+/// A stretch of the sum of gradients that is being computed is final: this rank's, or one of its shards'.
+void Trainer::gradients_final(ParameterRange range, bool last_sum) {
+  const ParameterBuffer& parameters = model_->parameters();
+  if (scaler_ && last_sum) overflow_->look(space_, parameters, range);
+  if (measures_noise() && range.first < parameters.trained_size())
+    noise_scale_.look(square_of(parameters.gradients(range)));
+  if (!shard_tree_) reducer_->ready(space_, range.count);
+}
+
+/// All of it is.
+void Trainer::sum_final(std::int64_t examples) {
+  if (measures_noise()) noise_scale_.end_small_batch(examples);
+  if (shard_tree_) shard_tree_->add(space_);
+}
+
+void Trainer::reduce_gradients(std::int64_t examples_in_step, double loss_scale) {
+  if (shard_tree_) shard_tree_->finish(space_);
+  else reducer_->finish(space_);
+  if (measures_noise())
+    noise_scale_.end_step(comm_, square_of(model_->parameters().trained_gradients()), examples_in_step, loss_scale);
+}
+
+bool Trainer::measures_noise() const {
+  return (comm_.size() > 1 || shard_tree_) && state_.step % NoiseScale::every == 0;
 }
 
 void Trainer::update_parameters(double examples_in_step) {
@@ -89,14 +109,14 @@ bool Trainer::overflowed() {
   return true;
 }
 
-StepContext Trainer::context(std::int64_t first_example, Store gradients, bool first_piece) const {
+StepContext Trainer::context(std::int64_t first_example, const Piece& piece) const {
   return {.space = space_,
           .training = true,
           .seed = static_cast<std::uint64_t>(config_.run.seed),
           .step = state_.step,
-          .first_example = first_example,
-          .gradients = gradients,
-          .same_parameters = !first_piece};
+          .first_example = first_example + piece.first,
+          .gradients = piece.begins ? Store::replace : Store::add,
+          .same_parameters = piece.first > 0};
 }
 
 Trainer::Trainer(const RunConfig& config, const Communicator& comm)
@@ -171,6 +191,7 @@ void Trainer::start(Graph graph) {
                                 {sum_of_squares_scratch(parameters.trained_size())});
   });
 
+  if (comm_.size() > 1 && config_.parallel.audit_every > 0) audit_.emplace(comm_, model_->parameters(), *optimizer_);
   share_statistics();
   const Tensor gradients = model_->parameters().gradients();
   if (config_.parallel.deterministic.present)
@@ -187,6 +208,7 @@ void Trainer::start(Graph graph) {
   state_ = parse_state(text);
   complete_ = comm_.max(comm_.is_root() && complete_) != 0;
   if (scaler_) scaler_->restore(state_.loss_scaler);
+  noise_scale_.restore(state_.noise);
   comm_.broadcast(space_, model_->parameters().values());
   model_->parameters().round(space_);
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
@@ -206,6 +228,7 @@ void Trainer::cut_batches(const Graph& graph) {
   validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
                "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
   cut_.shards = static_cast<int>(shards / ranks);
+  cut_.separate = true;
 }
 
 /// SyncBatchNorm, where the deck wants it and the network has such layers.
@@ -326,6 +349,7 @@ void Trainer::give_up() {
 
 void Trainer::after_step(double seconds) {
   step_times_.add(seconds);
+  if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
   if (state_.step % config_.run.log_every == 0) log_step();
   if (ended_epoch() && config_.run.evaluate_every > 0 && state_.position.epoch % config_.run.evaluate_every == 0)
@@ -337,9 +361,8 @@ Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, ex
 
 /// Of train_metrics_, which are those of this step.
 void Trainer::log_step() {
-  const double weights = sum_of_squares(space_, model_->parameters().trained_values(), norm_scratch_.get());
-  const double norm = std::sqrt(sum_of_squares(space_, model_->parameters().trained_gradients(), norm_scratch_.get())) *
-                      gradient_factor_;
+  const double weights = square_of(model_->parameters().trained_values());
+  const double norm = std::sqrt(square_of(model_->parameters().trained_gradients())) * gradient_factor_;
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
   if ((!skipped_ && (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm))) || !std::isfinite(weights))
     warn(
@@ -366,7 +389,8 @@ void Trainer::log_step() {
                           .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
                           .grad_norm = skipped_ ? std::nullopt : std::optional(norm),
                           .examples_per_s = rate,
-                          .step_ms = 1e3 * step_times_.quantile(0.5, steps)});
+                          .step_ms = 1e3 * step_times_.quantile(0.5, steps),
+                          .noise_scale = noise_scale_.value()});
   log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step,
       epoch, train_metrics_->loss,
       train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "", norm, learning_rate,
@@ -401,13 +425,21 @@ bool Trainer::checkpoint_due() const {
          (options.every_minutes > 0 && since_checkpoint_.seconds() >= 60 * options.every_minutes);
 }
 
+/// Collective, like all that may end in an error of all ranks.
+void Trainer::compare_replicas() {
+  if (!audit_ || std::exchange(audited_step_, state_.step) == state_.step) return;
+  audit_->compare(space_, state_.step);
+}
+
 /// Every rank holds the same state, so rank 0 writes it and the others go on.
 void Trainer::write_checkpoint() {
   const PhaseClock::Scope phase(clock_, StepPhase::checkpoint);
+  compare_replicas();  // what differs must not take the place of what was good
   checkpointed_step_ = state_.step;
   since_checkpoint_.restart();
   if (!metrics_file_) return;
   metrics_file_->flush_to_disk();
+  state_.noise = noise_scale_.state();
   state_.metrics_rows = metrics_file_->rows();
   lockstep::write_checkpoint(folder_.checkpoints() / checkpoint_name(state_.step),
                              make_checkpoint(space_, state_, deck_, model_->parameters(), *optimizer_));

@@ -13,13 +13,16 @@
 #include "comm/topology.hpp"
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
+#include "ops/reduction.hpp"
 #include "optim/gradient_scale.hpp"
 #include "train/evaluator.hpp"
 #include "train/experiment.hpp"
 #include "train/metrics_file.hpp"
+#include "train/noise_scale.hpp"
 #include "train/overflow_watch.hpp"
 #include "train/phase_clock.hpp"
 #include "train/rank_statistics.hpp"
+#include "train/replica_audit.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
 #include "train/step_times.hpp"
@@ -55,8 +58,13 @@ class Trainer {
   void make_loader();
   void cut_batches(const Graph& graph);
   void share_statistics();
-  StepContext context(std::int64_t first_example, Store gradients, bool first_piece) const;
+  StepContext context(std::int64_t first_example, const Piece& piece) const;
 
+  void gradients_final(ParameterRange range, bool last_sum);
+  void sum_final(std::int64_t examples);
+  void reduce_gradients(std::int64_t examples_in_step, double loss_scale);
+  double square_of(const Tensor& numbers) const { return sum_of_squares(space_, numbers, norm_scratch_.get()); }
+  bool measures_noise() const;
   void update_parameters(double examples_in_step);
   bool overflowed();
   void give_up();
@@ -67,6 +75,7 @@ class Trainer {
   void log_step();
   void evaluate_and_log();
   bool checkpoint_due() const;
+  void compare_replicas();
   void write_checkpoint();
   void write_summary();
   void log_banner() const;
@@ -94,6 +103,8 @@ class Trainer {
   std::unique_ptr<MetricSums> sums_;
   std::optional<LossScaler> scaler_;       ///< where the loss is scaled
   std::optional<OverflowWatch> overflow_;  ///< likewise
+  std::optional<ReplicaAudit> audit_;      ///< where the deck wants one
+  NoiseScale noise_scale_;
   OwnedTensor norm_scratch_;
   std::unique_ptr<DataLoader> loader_;
   std::optional<MetricsFile> metrics_file_;  ///< rank 0
@@ -108,7 +119,7 @@ class Trainer {
   std::int64_t logged_examples_ = 0;   ///< of these, at the last log line
   std::int64_t logged_steps_ = 0;      ///< of this process, at the last log line
   double logged_seconds_ = 0;          ///< of steps, at the last log line
-  std::int64_t checkpointed_step_ = -1;
+  std::int64_t checkpointed_step_ = -1, audited_step_ = -1;
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;
   StepTimes step_times_;

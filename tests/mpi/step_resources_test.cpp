@@ -84,13 +84,16 @@ TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
       trainer.train_step();
       Counts before = counts, first{};
       for (int step = 0; step < 12; ++step) {
+        const bool measures_noise = trainer.state().step % NoiseScale::every == 0;
         trainer.train_step();
         const Counts used = counts - before;
         before = counts;
         EXPECT_EQ(used.allocations, 0);
         EXPECT_EQ(used.deallocations, 0);
         if (step == 0) first = used;
-        EXPECT_EQ(used, first) << "step " << step;
+        if (!measures_noise) {
+          EXPECT_EQ(used, first) << "step " << step;
+        }
         // A few a piece at most: copies of the input, zeroed sums, bias-like small things.
         EXPECT_LE(used.copies, 50);
         EXPECT_LE(used.fences, 100);
@@ -114,12 +117,13 @@ TEST_F(StepResources, LoggingAllocatesNothingEither) {
   EXPECT_EQ(few.allocations, many.allocations);
   EXPECT_EQ(few_logged.allocations, many_logged.allocations);
   EXPECT_EQ(few.allocations, few_logged.allocations);
-  // Per step: a fixed number of fences and copies, with logging a few more.
+  // Per step: a fixed number of fences and copies, with logging a few more; and some in each tenth step, for the noise
+  // scale.
   const Counts thirty = many - few, thirty_logged = many_logged - few_logged;
-  EXPECT_EQ(thirty.fences % 30, 0);
-  EXPECT_EQ(thirty.copies % 30, 0);
-  EXPECT_EQ(thirty_logged.fences % 30, 0);
-  EXPECT_EQ(thirty_logged.copies % 30, 0);
+  EXPECT_EQ(thirty.fences % 3, 0);
+  EXPECT_EQ(thirty.copies % 3, 0);
+  EXPECT_EQ(thirty_logged.fences % 3, 0);
+  EXPECT_EQ(thirty_logged.copies % 3, 0);
   EXPECT_LE((thirty_logged.copies - thirty.copies) / 30, 4);
 }
 

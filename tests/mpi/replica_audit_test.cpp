@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/replica_audit.hpp"
+
+#include <gmock/gmock.h>
+
+#include "core/random.hpp"
+#include "mpi/serial_training.hpp"
+#include "train/experiment.hpp"
+
+namespace lockstep {
+namespace {
+
+class Audit : public testing::Test {
+ protected:
+  Audit() {
+    model.parameters().initialize(space, 1);
+    for (const auto& state : optimizer->states()) copy(space, model.parameters().trained_values(), state.values);
+  }
+
+  void flip(const Tensor& tensor, std::int64_t bit) {
+    std::vector<std::uint8_t> bytes(tensor.bytes());
+    copy_to_host(space, tensor, bytes.data());
+    bytes[static_cast<std::size_t>(bit / 8)] ^= static_cast<std::uint8_t>(1u << (bit % 8));
+    copy_from_host(space, bytes.data(), tensor);
+  }
+
+  /// What the audit says; nothing when all agree.
+  std::string complaint(std::int64_t step) {
+    try {
+      audit.compare(space, step);
+    } catch (const SharedError& error) {
+      EXPECT_EQ(error.status(), ExitStatus::internal);
+      return error.what();
+    }
+    return "";
+  }
+
+  const ExecSpace space;
+  const Communicator comm = Communicator::world();
+  RunConfig config = test::read_run_config(
+      "{data: {synthetic: {kind: random, shape: [6, 5, 2], classes: 7}}, run: {steps: 1},"
+      " model: {layers: [{conv2d: {filters: 3, kernel: 3}, name: conv}, {batch_norm: {}, name: norm}, flatten,"
+      " {linear: {features: 7}, name: fc}]}, optimizer: {type: adamw}}",
+      "unused");
+  Model model = make_model(config, open_experiment(config).graph, 1, Purpose::training);
+  std::unique_ptr<Optimizer> optimizer = config.optimizer.make(model.parameters());
+  ReplicaAudit audit{comm, model.parameters(), *optimizer};
+};
+
+TEST_F(Audit, SaysNothingWhenAllAgree) { EXPECT_EQ(complaint(0), ""); }
+
+TEST_F(Audit, FindsEveryFlippedBit) {
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
+  const auto& parameters = model.parameters().parameters();
+  const RandomStream random(5, RandomPurpose::dataset, 0);
+  for (std::uint64_t trial = 0; trial < 1000; ++trial) {
+    const int faulty = static_cast<int>(random.below(static_cast<std::uint64_t>(comm.size()), 4 * trial));
+    const Parameter& parameter = parameters[random.below(parameters.size(), 4 * trial + 1)];
+    Tensor place = model.parameters().values(parameter);
+    std::string name = parameter.name;
+    // Among the optimizer's states as well, for what has one.
+    const std::uint64_t kind = random.below(optimizer->states().size() + 1, 4 * trial + 2);
+    if (kind > 0 && parameter.kind == ParameterSpec::Kind::trained) {
+      const auto& state = optimizer->states()[kind - 1];
+      place.data = state.values.as<float>() + parameter.range.first;
+      name += " (" + state.name + ")";
+    }
+    const auto bit = static_cast<std::int64_t>(random.below(8 * place.bytes(), 4 * trial + 3));
+    if (comm.rank() == faulty) flip(place, bit);
+    const std::string found = complaint(static_cast<std::int64_t>(trial));
+    if (comm.rank() == faulty) flip(place, bit);
+    ASSERT_THAT(found, testing::HasSubstr("first in '" + name + "'")) << "trial " << trial;
+    // Of two ranks nobody knows which is right; of more, the others are.
+    if (comm.size() > 2) {
+      ASSERT_THAT(found, testing::HasSubstr("rank " + std::to_string(faulty) + " on "));
+    }
+    ASSERT_THAT(found, testing::HasSubstr("step " + std::to_string(trial)));
+  }
+  EXPECT_EQ(complaint(1000), "");
+}
+
+}  // namespace
+}  // namespace lockstep
