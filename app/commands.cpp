@@ -17,6 +17,7 @@
 #include "io/inspect.hpp"
 #include "train/build_info.hpp"
 #include "train/plan_report.hpp"
+#include "train/scaling_report.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -231,6 +232,15 @@ void declare_bench(CLI::App& app, Command& chosen) {
   declare_all_reduce_bench(*command, chosen);
 }
 
+void declare_report(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("report", "Speed and scaling of finished runs, beside the first of them");
+  const auto runs = std::make_shared<std::vector<std::filesystem::path>>();
+  command->add_option("runs", *runs, "their output folders")->required()->option_text("RUN ...");
+  command->callback([&chosen, runs] {
+    chosen = [runs](const Communicator& comm) { on_root(comm, [&] { print(comm, scaling_report(*runs)); }); };
+  });
+}
+
 void declare_printers(CLI::App& app, Command& chosen) {
   app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
     chosen = [](const Communicator& comm) { print(comm, build_info_text()); };
@@ -255,6 +265,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_import(app, chosen);
   declare_inspect(app, chosen);
   declare_bench(app, chosen);
+  declare_report(app, chosen);
   declare_printers(app, chosen);
 }
 

@@ -37,12 +37,22 @@ double gflops_per_rank(const Summary& s) {
 
 }  // namespace
 
-std::string summary_json(const Summary& s) {
-  const double steps = static_cast<double>(std::max<std::int64_t>(1, s.times->count()));
-  const auto phase_ms = [&](StepPhase phase) { return 1e3 * s.clock->seconds(phase) / steps; };
+std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
+                                                               std::int64_t steps) {
+  const double each = 1e3 / static_cast<double>(std::max<std::int64_t>(1, steps));
+  const auto phase_ms = [&](StepPhase phase) { return each * clock.seconds(phase); };
   // Buckets are summed inside the backward pass: their time is the reduction's, not the pass's.
-  const double reduce_ms = 1e3 * s.reduce_seconds / steps;
-  const double reduced_in_backward = reduce_ms - phase_ms(StepPhase::reduce);
+  const double reduce_ms = each * reduce_seconds;
+  const double reduced_in_backward = std::max(0.0, reduce_ms - phase_ms(StepPhase::reduce));
+  return {{"data", phase_ms(StepPhase::data)},
+          {"forward", phase_ms(StepPhase::forward)},
+          {"backward", phase_ms(StepPhase::backward) - reduced_in_backward},
+          {"reduce_exposed", reduce_ms},
+          {"optimizer", phase_ms(StepPhase::optimizer)},
+          {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+}
+
+std::string summary_json(const Summary& s) {
   Json json;
   json["status"] = s.status;
   json["steps"] = s.steps;
@@ -53,12 +63,12 @@ std::string summary_json(const Summary& s) {
   json["validation"] = metrics_json(s.validation);
   json["examples_per_s"] = examples_per_second(s);
   json["step_ms"] = {{"median", 1e3 * s.times->quantile(0.5)}, {"p99", 1e3 * s.times->quantile(0.99)}};
-  json["phases_ms"] = {{"data", phase_ms(StepPhase::data)},
-                       {"forward", phase_ms(StepPhase::forward)},
-                       {"backward", phase_ms(StepPhase::backward) - std::max(0.0, reduced_in_backward)},
-                       {"reduce_exposed", reduce_ms},
-                       {"optimizer", phase_ms(StepPhase::optimizer)},
-                       {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+  for (const auto& [phase, milliseconds] : phase_milliseconds(*s.clock, s.reduce_seconds, s.times->count()))
+    json["phases_ms"][phase] = milliseconds;
+  for (const RankSpread& spread : s.spreads)
+    json["ranks_ms"][spread.phase] = {
+        {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
+  json["examples_per_step"] = s.examples_per_step;
   json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);
   json["peak_rss_bytes"] = s.peak_rss_bytes;
@@ -74,6 +84,7 @@ std::string summary_text(const Summary& s, const std::string& folder) {
     text += fmt::format(", validation loss {:.6g}", s.validation->loss);
     if (s.validation->accuracy) text += fmt::format(", accuracy {:.4f}", *s.validation->accuracy);
   }
+  if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
   return text + fmt::format("\nresults: {}", folder);
 }
 

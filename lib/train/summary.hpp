@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "train/evaluator.hpp"
 #include "train/phase_clock.hpp"
+#include "train/scaling_report.hpp"
 #include "train/step_times.hpp"
 
 namespace lockstep {
@@ -23,6 +26,7 @@ struct Summary {
   const StepTimes* times = nullptr;
   const PhaseClock* clock = nullptr;
   double reduce_seconds = 0;
+  std::vector<RankSpread> spreads;     ///< over ranks
   std::int64_t examples = 0;           ///< of all ranks, in this process
   std::int64_t examples_per_step = 0;  ///< of all ranks, in a full batch
   double flops_per_example = 0;        ///< large products only
@@ -30,6 +34,10 @@ struct Summary {
   std::int64_t parameters = 0;
   std::string resumed_from;
 };
+
+/// Milliseconds a step of this rank, by the names of summary.json's phases_ms.
+std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
+                                                               std::int64_t steps);
 
 std::string summary_json(const Summary& summary);
 /// The same in two lines for the terminal.

@@ -458,6 +458,13 @@ void Trainer::write_summary() {
   summary.times = &step_times_;
   summary.clock = &clock_;
   summary.reduce_seconds = shard_tree_ ? shard_tree_->take_exposed_seconds() : reducer_->take_exposed_seconds();
+  for (const auto& [phase, milliseconds] : phase_milliseconds(clock_, summary.reduce_seconds, step_times_.count()))
+    summary.spreads.push_back(spread_over_ranks(comm_, phase, milliseconds));
+  if (statistics_)  // inside forward and backward
+    summary.spreads.push_back(
+        spread_over_ranks(comm_, "batch_norm_exposed",
+                          1e3 * statistics_->take_exposed_seconds() /
+                              static_cast<double>(std::max<std::int64_t>(1, step_times_.count()))));
   summary.examples = examples_done_;
   summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
   summary.flops_per_example = model_->training_flops(1);
