@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "base/log.hpp"
+#include "train/build_info.hpp"
+#include "train/rank_agreement.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {
@@ -132,20 +134,23 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
     loss_ = std::move(experiment.loss);
     graph.emplace(std::move(experiment.graph));
   });
-  check_same_data();
+  check_agreement();
   start(std::move(*graph));
 }
 
-/// Every rank opens the data itself; a copy of another size on one node would part their parameters for good.
-void Trainer::check_same_data() const {
+/// What differs between ranks would part their parameters for good, or be a network of its own on each.
+void Trainer::check_agreement() const {
+  if (comm_.size() == 1) return;
+  expect_agreement(comm_,
+                   {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
+  expect_agreement(
+      comm_, {"the deck", deck_, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
   for (const Dataset* split : {data_.train.get(), data_.validation.get()}) {
-    const std::int64_t size = split ? split->size() : 0;
-    const std::int64_t most = comm_.max(size), least = -comm_.max(-size);
+    Agreement agreement{"the data", "none", "give all ranks the same files", ExitStatus::bad_data};
     comm_.together([&] {
-      validate(most == least, ExitStatus::bad_data,
-               "{}: has {} examples on one rank and {} on another; give all ranks the same file",
-               data_.train->description(), least, most);
+      if (split) agreement.what = split->description(), agreement.value = fingerprint(*split);
     });
+    expect_agreement(comm_, agreement);
   }
 }
 

@@ -49,7 +49,7 @@ class Trainer {
   Metrics step_metrics();
 
  private:
-  void check_same_data() const;
+  void check_agreement() const;
   void start(Graph graph);
   void open_folder();
   std::vector<std::int64_t> batch_sizes() const;
