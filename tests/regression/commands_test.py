@@ -12,7 +12,8 @@ try:
 except ImportError:
     jsonschema = None
 
-COLUMNS = ["step", "epoch", "split", "loss", "accuracy", "learning_rate", "loss_scale", "grad_norm", "examples_per_s", "step_ms"]
+COLUMNS = ["step", "epoch", "split", "loss", "accuracy", "learning_rate", "loss_scale", "grad_norm", "examples_per_s", "step_ms",
+           "noise_scale"]
 
 
 class Commands(LockstepTest):
