@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ranks that must not make a difference, and those that do."""
+import json
+import subprocess
+import unittest
+
+import program
+from program import LockstepTest, Result, metrics, summary
+
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
+NETWORK = {"layers": [{"conv2d": {"filters": 4, "kernel": 5, "stride": 2}}, {"batch_norm": {}, "name": "norm"}, "relu", {"max_pool": {"kernel": 2}},
+                      "flatten", {"dropout": {"rate": 0.2}}, {"linear": {"features": 10}}]}
+
+
+class Parallel(LockstepTest):
+    def train(self, name, *overrides, ranks=1, status=0):
+        return self.lockstep("train", "deck.yaml", f"run.output_dir={name}", *overrides, ranks=ranks, status=status)
+
+    def losses(self, name):
+        return [float(row["loss"]) for row in metrics(self.folder / name)]
+
+    def expect_near(self, a, b, tolerance):
+        for x, y in zip(self.losses(a), self.losses(b), strict=True):
+            self.assertAlmostEqual(x / y, 1, delta=tolerance)
+
+    def on_each_rank(self, script, ranks, limit=60):
+        """Runs a shell script on every rank; $rank says which one it is."""
+        command = [*program.MPIEXEC, str(ranks), "bash", "-c", f"rank=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}", program.PROGRAM]
+        done = subprocess.run(["timeout", "--kill-after=10", str(limit), *command], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return Result(done.returncode, done.stdout, done.stderr, 0)
+
+    def expect_refusal(self, result, status, words):
+        self.assertEqual(result.status, status, result)
+        self.assertEqual(len(result.errors()), 1, result)
+        for word in words:
+            self.assertIn(word, result.errors()[0])
+
+    def test_batch_norm_of_all_ranks(self):
+        self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 12, "log_every": 1, "seed": 7})
+        self.train("one", "precision.compute=fp64")
+        for ranks, overrides in ((3, ()), (2, ("parallel.overlap=thread", "parallel.all_reduce=ring")), (4, ("parallel.emulate={ranks_per_node: 2}",))):
+            self.train(f"on_{ranks}", "precision.compute=fp64", *overrides, ranks=ranks)
+            self.expect_near(f"on_{ranks}", "one", 1e-9)
+
+    def test_more_ranks_than_examples(self):
+        self.deck(model=NETWORK, batch={"global": 2}, run={"steps": 8, "log_every": 1, "seed": 7})
+        self.train("one", "precision.compute=fp64")
+        self.train("four", "precision.compute=fp64", ranks=4)
+        self.expect_near("four", "one", 1e-9)
+
+    def test_replicas_are_ranks(self):
+        self.deck(model=NETWORK, batch={"global": 13}, parallel={"sync_batch_norm": False}, run={"steps": 12, "log_every": 1, "seed": 7})
+        self.train("ranks", "precision.compute=fp64", ranks=4)
+        self.train("replicas", "precision.compute=fp64", "parallel.replicas=4")
+        self.train("both", "precision.compute=fp64", "parallel.replicas=2", ranks=2)
+        self.train("none", "precision.compute=fp64")
+        self.expect_near("replicas", "ranks", 1e-9)
+        self.expect_near("both", "ranks", 1e-9)
+        self.assertNotEqual(self.losses("none"), self.losses("ranks"), "each replica has its own mean and variance")
+
+    @unittest.skipUnless(h5py, "Python's h5py is not here")
+    def test_deterministic_goes_on_on_other_ranks(self):
+        self.deck(model=NETWORK, batch={"global": 21}, parallel={"deterministic": {"shards": 4}, "sync_batch_norm": False},
+                  run={"steps": 24, "log_every": 1, "seed": 7})
+        self.train("whole", ranks=2)
+        for steps, ranks in ((7, 4), (15, 1), (24, 2)):
+            self.train("parts", f"run.steps={steps}", ranks=ranks)
+        files = [h5py.File(self.folder / name / "checkpoints" / "step-00000024.h5") for name in ("whole", "parts")]
+        names = []
+        files[0].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and name.split("/")[0] in ("model", "optimizer") else None)
+        self.assertGreater(len(names), 8)
+        for name in names:
+            self.assertEqual(files[0][name][()].tobytes(), files[1][name][()].tobytes(), name)
+
+    def test_deterministic_needs_a_divisor(self):
+        self.deck(parallel={"deterministic": {"shards": 4}})
+        self.refused(78, ["deck.yaml:", "parallel.deterministic.shards", "4 shards", "3 ranks"], "train", "deck.yaml", ranks=3)
+        self.deck(model=NETWORK, parallel={"deterministic": {"shards": 4}})
+        self.refused(78, ["parallel.sync_batch_norm", "set it to false"], "train", "deck.yaml", ranks=2)
+
+    def test_noise_scale_and_audit(self):
+        self.deck(run={"steps": 40, "log_every": 10, "seed": 7}, parallel={"audit_every": 5})
+        self.train("one")
+        self.train("two", ranks=2)
+        self.assertEqual({row["noise_scale"] for row in metrics(self.folder / "one")}, {""})
+        self.assertTrue(any(float(row["noise_scale"] or 0) > 0 for row in metrics(self.folder / "two") if row["split"] == "train"))
+
+    def test_other_deck(self):
+        self.deck()
+        result = self.on_each_rank('x=; [ $rank != 1 ] || x=optimizer.learning_rate=0.25; exec "$0" train deck.yaml $x', 3)
+        self.expect_refusal(result, 78, ["the deck of rank 1 on ", "rank 0", "learning_rate: 0.25", "learning_rate: 0.1", "same deck"])
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_other_data(self):
+        for rank in (0, 1):
+            (self.folder / str(rank)).mkdir()
+            images, labels = program.idx_images(self.folder / "images", 40), program.idx_labels(self.folder / "labels", 40, 10 - rank)
+            self.lockstep("import", "idx", "--images", images, "--labels", labels, "--output", f"{rank}/data.h5")
+        self.deck(data={"file": "data.h5"})
+        result = self.on_each_rank(f'cd $rank; exec "$0" train ../deck.yaml run.output_dir={self.folder}/run', 2)
+        self.expect_refusal(result, 65, ["data.h5:/train of rank 1 on ", "40 examples", "same files"])
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_no_shared_memory(self):
+        self.deck(model=NETWORK, batch={"global": 13})
+        self.train("with", ranks=2)
+        result = self.on_each_rank('export OMPI_MCA_osc=^sm; exec "$0" train deck.yaml run.output_dir=without', 2)
+        if "cannot share" not in result.err:
+            self.skipTest("this MPI shares memory all the same")
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.err.count("cannot share"), 1, result)
+        self.expect_near("without", "with", 1e-5)
+
+    def test_report(self):
+        self.deck(run={"steps": 6, "log_every": 3})
+        self.train("one")
+        self.assertIn("| reduce_exposed |", self.train("two", ranks=2).out)
+        self.train("weak", "batch.global=32", ranks=2)
+        spread = summary(self.folder / "two")["ranks_ms"]["forward"]
+        self.assertTrue(0 < spread["min"] <= spread["mean"] <= spread["max"])
+        self.assertIn(spread["slowest_rank"], (0, 1))
+        out = self.lockstep("report", "one", "two", "weak").out
+        self.assertRegex(out, r"\| one \| 1 × 1 \| 16 \| .* 100\.0 % strong \|")
+        self.assertRegex(out, r"\| two \| 2 × 1 \| 16 \| .* % strong \|")
+        self.assertRegex(out, r"\| weak \| 2 × 1 \| 32 \| .* % weak \|")
+        self.refused(66, ["none/summary.json", "output folder"], "report", "one", "none")
+        self.write("bad/summary.json", json.dumps({"ranks": 2}))
+        self.refused(65, ["bad/summary.json", "no summary"], "report", "bad")
+
+
+if __name__ == "__main__":
+    program.main()
