@@ -173,12 +173,20 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   CLI::App* command = bench.add_subcommand("allreduce", "Sums over the ranks that it is started with, in every way");
   const auto options = std::make_shared<AllReduceBench>();
   command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--save", options->save, "file to keep the fastest in, for parallel.all_reduce_table");
+  command->add_option("--latency", options->emulate.latency_us, "of an emulated network, in microseconds")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--bandwidth", options->emulate.bandwidth_gbps, "of an emulated network, in 10^9 bytes a second")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--ranks-per-node", options->emulate.ranks_per_node, "of an emulated network")
+      ->check(CLI::PositiveNumber);
   command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([&chosen, options] {
     chosen = [options](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+      options->emulate.present = options->emulate.latency_us > 0 || options->emulate.bandwidth_gbps > 0;
       bench_all_reduce(comm, *options, [&](const std::string& line) {
         print(comm, line + "\n");
         std::fflush(stdout);

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <fstream>
 
+#include "base/error.hpp"
 #include "base/timer.hpp"
+#include "comm/all_reduce_table.hpp"
 #include "comm/make_all_reduce.hpp"
 
 namespace lockstep {
@@ -13,10 +17,13 @@ namespace {
 
 /// One way to sum `count` numbers over all ranks.
 struct Contestant {
-  std::string name;
+  AllReduceKind kind;
   std::function<void(std::int64_t count)> sum;
   std::vector<double> seconds;  ///< of each round
 
+  std::string_view name() const {
+    return kind == AllReduceKind::mpi ? "MPI_Allreduce" : all_reduce_names[static_cast<std::size_t>(kind)];
+  }
   double median() {
     std::ranges::sort(seconds);
     return seconds[seconds.size() / 2];
@@ -50,7 +57,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
 
   std::vector<Contestant> contestants;
   if (!options.emulate.present)
-    contestants.push_back({"MPI_Allreduce", [&](std::int64_t count) {
+    contestants.push_back({AllReduceKind::mpi, [&](std::int64_t count) {
                              comm.sum(ExecSpace(), {own.data(), DType::f32, {count}});
                            }});
   std::vector<std::unique_ptr<AllReduce>> sums;
@@ -63,22 +70,25 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     config.emulate = options.emulate;
     void* data = shared ? static_cast<void*>(memory->part(topology.node.rank())) : own.data();
     sums.push_back(make_all_reduce(config, topology, shared ? memory : std::nullopt, {DType::f32, data}));
-    contestants.push_back(
-        {std::string(all_reduce_names[static_cast<std::size_t>(kind)]), [sum = sums.back().get()](std::int64_t count) {
-           sum->start(0, count);
-           finish(*sum);
-         }});
+    contestants.push_back({kind, [sum = sums.back().get()](std::int64_t count) {
+                             sum->start(0, count);
+                             finish(*sum);
+                           }});
   }
 
   std::string header = "| bytes |", line = "|--:|";
-  for (const Contestant& contestant : contestants) header += fmt::format(" {}, µs |", contestant.name), line += "--:|";
+  for (const Contestant& contestant : contestants)
+    header += fmt::format(" {}, µs |", contestant.name()), line += "--:|";
   print(fmt::format("{} ranks on {} node{}{}", comm.size(), topology.nodes, topology.nodes == 1 ? "" : "s",
                     options.emulate.present ? fmt::format(" (emulated: {:g} µs, {:g} GB/s)", options.emulate.latency_us,
                                                           options.emulate.bandwidth_gbps)
                                             : ""));
   print(header + " fastest | times as fast as the first |");
   print(line + "---|--:|");
-  for (const std::int64_t bytes : options.bytes) {
+  std::vector<std::int64_t> sizes = options.bytes;
+  std::ranges::sort(sizes);
+  std::vector<AllReduceRow> rows;
+  for (const std::int64_t bytes : sizes) {
     for (Contestant& contestant : contestants) contestant.seconds.clear();
     for (int round = 0; round < options.rounds; ++round)
       for (Contestant& contestant : contestants)
@@ -86,8 +96,22 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     std::string row = fmt::format("| {} |", bytes);
     for (Contestant& contestant : contestants) row += fmt::format(" {:.1f} |", 1e6 * contestant.median());
     const auto fastest = std::ranges::min_element(contestants, {}, &Contestant::median);
-    print(row + fmt::format(" {} | {:.2f} |", fastest->name, contestants[0].median() / fastest->median()));
+    print(row + fmt::format(" {} | {:.2f} |", fastest->name(), contestants[0].median() / fastest->median()));
+    // Up to halfway, in powers of two, to the next size that was measured.
+    if (!rows.empty() && rows.back().kind == fastest->kind) rows.pop_back();
+    else if (!rows.empty())
+      rows.back().up_to = static_cast<std::int64_t>(
+          std::sqrt(static_cast<double>(rows.back().up_to) * static_cast<double>(bytes)));
+    rows.push_back({bytes, fastest->kind});
   }
+  if (options.save.empty()) return;
+  comm.together([&] {
+    if (!comm.is_root()) return;
+    std::ofstream file(options.save);
+    file << table_text(comm.size(), topology.nodes, rows) << std::flush;
+    validate(file.good(), ExitStatus::cannot_create, "{}: cannot be written; name a file in a folder that is there",
+             options.save);
+  });
 }
 
 }  // namespace lockstep

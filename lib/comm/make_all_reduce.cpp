@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <algorithm>
-
 #include "comm/make_all_reduce.hpp"
+
+#include <algorithm>
+#include <limits>
+
 #include "comm/node_all_reduce.hpp"
 
 namespace lockstep {
@@ -14,21 +16,26 @@ constexpr std::int64_t short_message = 256 * 1024;
 /// More leaders than this do not make a network faster.
 constexpr int most_leaders = 4;
 
-/// Sums short stretches in one way and long ones in another.
+/// Sums stretches in different ways, by their size.
 class BySize final : public AllReduce {
  public:
-  BySize(std::int64_t shortest_long, std::unique_ptr<AllReduce> few, std::unique_ptr<AllReduce> many)
-      : shortest_long_(shortest_long), few_(std::move(few)), many_(std::move(many)) {}
+  struct Way {
+    std::int64_t most;  ///< elements
+    std::shared_ptr<AllReduce> sum;
+  };
+  /// By rising size; the last one takes whatever is left.
+  explicit BySize(std::vector<Way> ways) : ways_(std::move(ways)) {}
 
   void start(std::int64_t first, std::int64_t count) override {
-    running_ = count < shortest_long_ ? few_.get() : many_.get();
+    running_ = ways_.back().sum.get();
+    for (auto way = ways_.rbegin(); way != ways_.rend(); ++way)
+      if (count <= way->most) running_ = way->sum.get();
     running_->start(first, count);
   }
   bool advance() override { return running_->advance(); }
 
  private:
-  std::int64_t shortest_long_;
-  std::unique_ptr<AllReduce> few_, many_;
+  std::vector<Way> ways_;
   AllReduce* running_ = nullptr;
 };
 
@@ -39,7 +46,17 @@ class Maker {
       : config_(config), topology_(topology), memory_(memory), summands_(summands) {}
 
   std::unique_ptr<AllReduce> make() const {
-    switch (config_.all_reduce) {
+    if (config_.all_reduce != AllReduceKind::automatic) return make(config_.all_reduce);
+    if (config_.measured.empty()) return make(AllReduceKind::hierarchical);
+    std::vector<BySize::Way> ways;
+    for (const auto& row : config_.measured)
+      ways.push_back({row.up_to / static_cast<std::int64_t>(size_of(summands_.dtype)), make(row.kind)});
+    return std::make_unique<BySize>(std::move(ways));
+  }
+
+ private:
+  std::unique_ptr<AllReduce> make(AllReduceKind kind) const {
+    switch (kind) {
       case AllReduceKind::mpi: return library_all_reduce(topology_.all, summands_);
       case AllReduceKind::ring: return flat(PeerAlgorithm::ring);
       case AllReduceKind::halving_doubling: return flat(PeerAlgorithm::halving_doubling);
@@ -51,7 +68,6 @@ class Maker {
     return by_size(topology_.all, topology_.node_of);
   }
 
- private:
   std::unique_ptr<AllReduce> flat(PeerAlgorithm algorithm) const {
     return peers(algorithm, topology_.all, topology_.node_of);
   }
@@ -79,9 +95,10 @@ class Maker {
   }
 
   std::unique_ptr<AllReduce> by_size(const Communicator& ranks, const std::vector<int>& node_of) const {
-    return std::make_unique<BySize>(short_message / static_cast<std::int64_t>(size_of(summands_.dtype)),
-                                    peers(PeerAlgorithm::halving_doubling, ranks, node_of),
-                                    peers(PeerAlgorithm::ring, ranks, node_of));
+    const std::int64_t few = short_message / static_cast<std::int64_t>(size_of(summands_.dtype));
+    return std::make_unique<BySize>(std::vector<BySize::Way>{
+        {few, peers(PeerAlgorithm::halving_doubling, ranks, node_of)},
+        {std::numeric_limits<std::int64_t>::max(), peers(PeerAlgorithm::ring, ranks, node_of)}});
   }
 
   std::unique_ptr<AllReduce> peers(PeerAlgorithm algorithm, const Communicator& ranks,

@@ -12,6 +12,8 @@ void ParallelConfig::describe(Fields& fields) {
   fields.choice("all_reduce", all_reduce, all_reduce_names,
                 "algorithm of the sum; hierarchical adds up in a node's shared memory, and then between nodes; mpi is "
                 "the MPI library's own; auto takes what is fastest for the ranks and the size of a piece");
+  fields.text("all_reduce_table", all_reduce_table,
+              "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");
   fields.choice("between_nodes", between_nodes, between, "algorithm of hierarchical sums between nodes");
   fields.integer_or("leaders", leaders, "auto", at_least_one,
                     "ranks of each node that take part in hierarchical sums between nodes");

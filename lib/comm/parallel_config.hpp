@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fields.hpp"
 
@@ -12,6 +13,12 @@ namespace lockstep {
 enum class AllReduceKind { automatic, mpi, ring, halving_doubling, tree, hierarchical };
 inline constexpr std::string_view all_reduce_names[] = {"auto", "mpi",         "ring", "halving_doubling",
                                                         "tree", "hierarchical"};
+
+/// An all-reduce, and the most bytes that it is for.
+struct AllReduceRow {
+  std::int64_t up_to;
+  AllReduceKind kind;
+};
 
 /// The deck's `parallel` section.
 struct ParallelConfig : Config {
@@ -28,6 +35,9 @@ struct ParallelConfig : Config {
 
   double bucket_mb = 25;
   AllReduceKind all_reduce = AllReduceKind::automatic;
+  std::string all_reduce_table;  ///< file; empty: none
+  std::vector<AllReduceRow>
+      measured;  ///< its rows by rising size, where there is one for these ranks; no key of the deck
   BetweenNodes between_nodes = BetweenNodes::automatic;
   std::optional<std::int64_t> leaders;  ///< none: as many as help
   Wire wire = Wire::fp32;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/log.hpp"
+#include "comm/all_reduce_table.hpp"
 #include "train/build_info.hpp"
 #include "train/rank_agreement.hpp"
 #include "train/summary.hpp"
@@ -174,6 +175,7 @@ void Trainer::start(Graph graph) {
   comm_.together([&] { with_positions(config_.source, [&] { cut_batches(graph); }); });
   share_ = cut_.largest_share(global);
   piece_ = cut_.largest_piece(global);
+  read_all_reduce_table();
   const std::size_t bytes = gradient_bytes(graph, config_.dtype());
   gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
   comm_.together([&] {
@@ -234,6 +236,23 @@ void Trainer::cut_batches(const Graph& graph) {
                "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
   cut_.shards = static_cast<int>(shards / ranks);
   cut_.separate = true;
+}
+
+void Trainer::read_all_reduce_table() {
+  const std::string& file = config_.parallel.all_reduce_table;
+  if (file.empty()) return;
+  std::string text;
+  comm_.together([&] {
+    if (comm_.is_root()) text = read_deck_file(file);
+  });
+  comm_.broadcast(text);
+  comm_.together([&] {
+    const AllReduceTable table = read_table(text, file);
+    if (table.ranks == comm_.size() && table.nodes == topology_.nodes) config_.parallel.measured = table.rows();
+    else if (comm_.is_root())
+      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
+           table.nodes, comm_.size(), topology_.nodes);
+  });
 }
 
 /// SyncBatchNorm, where the deck wants it and the network has such layers.

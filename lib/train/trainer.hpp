@@ -58,6 +58,7 @@ class Trainer {
   void make_loader();
   void cut_batches(const Graph& graph);
   void share_statistics();
+  void read_all_reduce_table();
   StepContext context(std::int64_t first_example, const Piece& piece) const;
 
   void gradients_final(ParameterRange range, bool last_sum);
