@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "comm/communicator.hpp"
 
@@ -29,6 +34,48 @@ class FailuresOnly final : public testing::EmptyTestEventListener {
   std::string test_;
 };
 
+/// Says of each rank in which test it is when time is up ($LOCKSTEP_TEST_SECONDS), and ends it: so a hang names the rank
+/// that is somewhere else than the others, or for how long all of them have waited.
+class Watch final : public testing::EmptyTestEventListener {
+ public:
+  Watch(int rank, double seconds) : rank_(rank), seconds_(seconds), thread_([this] { wait(); }) {}
+  ~Watch() override {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void OnTestStart(const testing::TestInfo& test) override {
+    const std::lock_guard lock(mutex_);
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+    begin_ = Clock::now();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, std::chrono::duration<double>(seconds_), [this] { return over_; })) return;
+    std::fprintf(stderr, "rank %d: time is up; it has been in %s for %.1f s\n", rank_, test_.c_str(),
+                 std::chrono::duration<double>(Clock::now() - begin_).count());
+    std::fflush(stderr);
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others speak, too
+    std::_Exit(1);
+  }
+
+  int rank_;
+  double seconds_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::string test_ = "no test";
+  Clock::time_point begin_ = Clock::now();
+  bool over_ = false;
+  std::thread thread_;  // last: starts when all else stands
+};
+
 }  // namespace
 
 /// Under mpirun every rank runs every test, so that tests may communicate; a failure of one is a failure of all.
@@ -42,5 +89,7 @@ int main(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailuresOnly(comm.rank()));
   }
+  if (const char* seconds = std::getenv("LOCKSTEP_TEST_SECONDS"))
+    testing::UnitTest::GetInstance()->listeners().Append(new Watch(comm.rank(), std::atof(seconds)));
   return static_cast<int>(comm.max(std::int64_t{RUN_ALL_TESTS()}));
 }
