@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view header =
-    "step,epoch,split,loss,accuracy,learning_rate,loss_scale,grad_norm,examples_per_s,step_ms,noise_scale\n";
+    "step,epoch,split,loss,accuracy,learning_rate,loss_scale,grad_norm,examples_per_s,step_ms,noise_scale,reduce_exposed_ms\n";
 
 std::string field(const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : ""; }
 
@@ -54,10 +54,10 @@ void MetricsFile::flush_to_disk() {
 }
 
 void MetricsFile::write(const MetricsRow& row) {
-  const std::string line = fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{}\n", row.step, row.epoch, row.split,
+  const std::string line = fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}\n", row.step, row.epoch, row.split,
                                        row.loss, field(row.accuracy), field(row.learning_rate), field(row.loss_scale),
                                        field(row.grad_norm), field(row.examples_per_s), field(row.step_ms),
-                                       field(row.noise_scale));
+                                       field(row.noise_scale), field(row.reduce_exposed_ms));
   const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
                        std::fflush(file_.get()) == 0;
   validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path_.string(),

@@ -16,7 +16,8 @@ struct MetricsRow {
   std::int64_t epoch = 0;
   std::string split;  ///< "train" or "validation"
   double loss = 0;
-  std::optional<double> accuracy, learning_rate, loss_scale, grad_norm, examples_per_s, step_ms, noise_scale;
+  std::optional<double> accuracy, learning_rate, loss_scale, grad_norm, examples_per_s, step_ms, noise_scale,
+      reduce_exposed_ms;
 };
 
 /// The curves of a run, a row at a time; each can be read before the next step.

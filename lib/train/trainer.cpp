@@ -373,6 +373,7 @@ void Trainer::give_up() {
 
 void Trainer::after_step(double seconds) {
   step_times_.add(seconds);
+  reduce_seconds_ += shard_tree_ ? shard_tree_->take_exposed_seconds() : reducer_->take_exposed_seconds();
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
   if (state_.step % config_.run.log_every == 0) log_step();
@@ -396,6 +397,8 @@ void Trainer::log_step() {
   const double seconds = step_times_.total() - logged_seconds_;
   const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
   const std::int64_t steps = step_times_.count() - logged_steps_;
+  const double exposed_ms = 1e3 * (reduce_seconds_ - logged_reduce_seconds_) / static_cast<double>(steps);
+  logged_reduce_seconds_ = reduce_seconds_;
   logged_seconds_ = step_times_.total();
   logged_examples_ = examples_done_;
   logged_steps_ = step_times_.count();
@@ -414,11 +417,12 @@ void Trainer::log_step() {
                           .grad_norm = skipped_ ? std::nullopt : std::optional(norm),
                           .examples_per_s = rate,
                           .step_ms = 1e3 * step_times_.quantile(0.5, steps),
-                          .noise_scale = noise_scale_.value()});
-  log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s  {} left", state_.step,
-      epoch, train_metrics_->loss,
+                          .noise_scale = noise_scale_.value(),
+                          .reduce_exposed_ms = comm_.size() > 1 ? std::optional(exposed_ms) : std::nullopt});
+  log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s{}  {} left",
+      state_.step, epoch, train_metrics_->loss,
       train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "", norm, learning_rate,
-      rate, duration_text(left));
+      rate, comm_.size() > 1 ? fmt::format("  sums {:.3g} ms", exposed_ms) : "", duration_text(left));
 }
 
 void Trainer::evaluate_and_log() {
@@ -481,7 +485,7 @@ void Trainer::write_summary() {
   summary.validation = validation_metrics_;
   summary.times = &step_times_;
   summary.clock = &clock_;
-  summary.reduce_seconds = shard_tree_ ? shard_tree_->take_exposed_seconds() : reducer_->take_exposed_seconds();
+  summary.reduce_seconds = reduce_seconds_;
   for (const auto& [phase, milliseconds] : phase_milliseconds(clock_, summary.reduce_seconds, step_times_.count()))
     summary.spreads.push_back(spread_over_ranks(comm_, phase, milliseconds));
   if (statistics_)  // inside forward and backward

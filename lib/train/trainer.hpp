@@ -120,6 +120,8 @@ class Trainer {
   std::int64_t logged_examples_ = 0;   ///< of these, at the last log line
   std::int64_t logged_steps_ = 0;      ///< of this process, at the last log line
   double logged_seconds_ = 0;          ///< of steps, at the last log line
+  double reduce_seconds_ = 0;          ///< that steps have waited for sums over ranks
+  double logged_reduce_seconds_ = 0;   ///< of these, at the last log line
   std::int64_t checkpointed_step_ = -1, audited_step_ = -1;
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;

@@ -13,7 +13,7 @@ except ImportError:
     jsonschema = None
 
 COLUMNS = ["step", "epoch", "split", "loss", "accuracy", "learning_rate", "loss_scale", "grad_norm", "examples_per_s", "step_ms",
-           "noise_scale"]
+           "noise_scale", "reduce_exposed_ms"]
 
 
 class Commands(LockstepTest):
