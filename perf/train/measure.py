@@ -4,6 +4,7 @@
 
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
 scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
+overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
 threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
 """
@@ -20,7 +21,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROUNDS = 7
+ROUNDS = 5
 
 
 def machine():
@@ -81,19 +82,39 @@ def print_speedup(network, rows):
 
 def scaling(build, folder):
     """`possible` is what two ranks that only waited for each other would reach."""
-    print("| network, batch 128 a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio | possible | share of it |\n"
+    print("| network, batch a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio | possible | share of it |\n"
           "|---|--:|--:|--:|--:|--:|")
-    for network in ("simple_cnn", "fc"):
-        program, deck, every = build / "app/lockstep", HERE / f"{network}.yaml", ["run.log_every=1"]
+    for network, batch, steps in (("simple_cnn", 128, 20), ("fc", 128, 60), ("fc", 64, 120), ("resnet8", 128, 20), ("resnet18_cifar", 32, 6),
+                                  ("transformer", 8, 10), ("lstm", 16, 8)):
+        program, deck = build / "app/lockstep", HERE / f"{network}.yaml"
+        every = ["run.log_every=1", f"run.steps={steps}", f"batch.global={batch}"]
         rows = []
         for _ in range(ROUNDS):
             train(program, deck, 1, folder, every)
             one = statistics.median(step_times(pathlib.Path(folder)))
-            train(program, deck, 2, folder, every + ["batch.global=256"])
+            train(program, deck, 2, folder, [*every, f"batch.global={2 * batch}"])
             two = statistics.median(step_times(pathlib.Path(folder)))
             waiting = slower_of_two(program, deck, folder, every)
-            rows.append((128e3 / one, 256e3 / two, 2 * one / two, 2 * one / waiting, waiting / two))
-        print_speedup(network, rows)
+            rows.append((1e3 * batch / one, 2e3 * batch / two, 2 * one / two, 2 * one / waiting, waiting / two))
+        print_speedup(f"{network}, {batch}", rows)
+
+
+def overlap(build, folder):
+    """Each rank is taken for a node; a message takes 50 µs and goes at 1 GB/s. What `none` waits for is all that there is
+    to hide, but for the ranks' waiting for each other."""
+    print("Emulated network between 2 ranks: 50 µs, 1 GB/s; resnet18_cifar, 16 examples a rank\n\n"
+          "| overlap | step, ms | waiting for sums, ms a step | hidden |\n|---|--:|--:|--:|")
+    common = ["batch.global=32", "run.steps=8", "run.log_every=1", "parallel.emulate={latency_us: 50, bandwidth_gbps: 1}"]
+    rows = {way: [] for way in ("none", "poll", "thread")}
+    for _ in range(ROUNDS):
+        for way, found in rows.items():
+            train(build / "app/lockstep", HERE / "resnet18_cifar.yaml", 2, folder, [*common, f"parallel.overlap={way}"])
+            steps = [row for row in csv.DictReader(open(pathlib.Path(folder) / "run" / "metrics.csv")) if row["split"] == "train"][2:]
+            found.append(tuple(statistics.median(float(row[key]) for row in steps) for key in ("step_ms", "reduce_exposed_ms")))
+    all_of_it = statistics.median(exposed for _, exposed in rows["none"])
+    for way, found in rows.items():
+        step_ms, exposed = (statistics.median(column) for column in zip(*found))
+        print(f"| {way} | {step_ms:.1f} | {exposed:.2f} | {1 - exposed / all_of_it:.1%} |", flush=True)
 
 
 def threads(build, folder):
@@ -135,12 +156,12 @@ def startup(build, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "scaling", "threads", "startup"])
+    parser.add_argument("what", choices=["step", "scaling", "overlap", "threads", "startup"])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     options = parser.parse_args()
     print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
-        {"step": step, "scaling": scaling, "threads": threads, "startup": startup}[options.what](options.build, folder)
+        {"step": step, "scaling": scaling, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
 
 
 if __name__ == "__main__":
