@@ -13,8 +13,8 @@
 namespace lockstep {
 namespace {
 
-/// The first bucket is smaller, so that communication begins early.
-constexpr double first_bucket_mb = 1;
+/// The first bucket is smaller, so that communication begins early, and so is the last one, for which the step waits.
+constexpr double end_bucket_mb = 1;
 
 void wait_for(AllReduce& sum) {
   Patience patience;
@@ -132,11 +132,12 @@ GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& t
     return std::max<std::int64_t>(
         1, static_cast<std::int64_t>(megabytes * 1e6) / static_cast<std::int64_t>(size_of(gradients.dtype)));
   };
+  const std::int64_t most = elements(config.bucket_mb), at_ends = std::min(most, elements(end_bucket_mb));
   for (std::int64_t first = 0; first < gradients.count();) {
-    const double megabytes = first == 0 ? std::min(first_bucket_mb, config.bucket_mb) : config.bucket_mb;
-    const std::int64_t end = std::min(gradients.count(), first + elements(megabytes));
-    buckets_.push_back({first, end});
-    first = end;
+    const std::int64_t left = gradients.count() - first;
+    const std::int64_t count = first == 0 ? at_ends : std::min(most, left - at_ends);
+    buckets_.push_back({first, first + (left <= at_ends ? left : count)});
+    first = buckets_.back().end;
   }
   if (config.overlap == Overlap::automatic) trial_ = std::make_unique<Trial>();
   use(config.overlap == Overlap::automatic ? Trial::ways[0] : config.overlap);
