@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/link.hpp"
 
+#include <chrono>
+
 #include <algorithm>
-#include <thread>
 
 #include "comm/mpi_handle.hpp"
 
@@ -99,15 +100,6 @@ std::unique_ptr<Link> mpi_link(const Communicator& comm) { return std::make_uniq
 
 std::unique_ptr<Link> emulated_link(const Communicator& comm, const EmulatedNetwork& network, std::vector<int> node) {
   return std::make_unique<EmulatedLink>(comm, network, std::move(node));
-}
-
-void Patience::pause() {
-  constexpr int at_once = 64;
-  constexpr auto short_wait = std::chrono::microseconds(200);
-  if (++tries_ < at_once) return;
-  if (tries_ == at_once) begin_ = Clock::now();
-  if (Clock::now() - begin_ < short_wait) std::this_thread::yield();
-  else std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 }  // namespace lockstep

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/patience.hpp"
 
 namespace lockstep {
 
@@ -39,17 +39,5 @@ struct EmulatedNetwork {
 
 /// Messages that take their time, between ranks whose `node` differs. Collective.
 std::unique_ptr<Link> emulated_link(const Communicator& comm, const EmulatedNetwork& network, std::vector<int> node);
-
-/// How to wait for other ranks: with a core of its own a rank sees them at once, and it does not keep one for long
-/// from a rank that has something to do.
-class Patience {
- public:
-  void pause();
-
- private:
-  using Clock = std::chrono::steady_clock;
-  int tries_ = 0;
-  Clock::time_point begin_;
-};
 
 }  // namespace lockstep

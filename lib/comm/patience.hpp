@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <chrono>
+
+namespace lockstep {
+
+/// How to wait for other ranks: with a core of its own a rank sees them at once, and it does not keep one for long
+/// from a rank that has something to do.
+class Patience {
+ public:
+  void pause();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  int tries_ = 0;
+  Clock::time_point begin_;
+};
+
+}  // namespace lockstep
