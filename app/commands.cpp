@@ -172,7 +172,7 @@ void declare_inspect(CLI::App& app, Command& chosen) {
 void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   CLI::App* command = bench.add_subcommand("allreduce", "Sums over the ranks that it is started with, in every way");
   const auto options = std::make_shared<AllReduceBench>();
-  command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::Range(4.0, 8e9))->capture_default_str();
   command->add_option("--save", options->save, "file to keep the fastest in, for parallel.all_reduce_table");
   command->add_option("--latency", options->emulate.latency_us, "of an emulated network, in microseconds")
       ->check(CLI::NonNegativeNumber);
@@ -183,10 +183,12 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->callback([&chosen, options] {
+  command->callback([&chosen, options, command] {
+    options->emulate.present = command->count("--latency") + command->count("--bandwidth") +
+                                   command->count("--ranks-per-node") >
+                               0;
     chosen = [options](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-      options->emulate.present = options->emulate.latency_us > 0 || options->emulate.bandwidth_gbps > 0;
       bench_all_reduce(comm, *options, [&](const std::string& line) {
         print(comm, line + "\n");
         std::fflush(stdout);
@@ -226,9 +228,9 @@ void declare_bench(CLI::App& app, Command& chosen) {
           [](const Options&, const Print& print) { bench_peak(print); });
   for (CLI::App* products :
        {declare("gemm", "Inner products of the presets",
-                [](const Options&o, const Print&print) { bench_inner_products(o.types, o.batch, print); }),
+                [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
         declare("conv", "Convolutions of the presets",
-                [](const Options&o, const Print&print) { bench_convolutions(o.types, o.batch, print); })}) {
+                [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })}) {
     products
         ->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
         ->transform(CLI::CheckedTransformer(type_names))

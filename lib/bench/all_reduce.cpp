@@ -57,9 +57,8 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
 
   std::vector<Contestant> contestants;
   if (!options.emulate.present)
-    contestants.push_back({AllReduceKind::mpi, [&](std::int64_t count) {
-                             comm.sum(ExecSpace(), {own.data(), DType::f32, {count}});
-                           }});
+    contestants.push_back(
+        {AllReduceKind::mpi, [&](std::int64_t count) { comm.sum(ExecSpace(), {own.data(), DType::f32, {count}}); }});
   std::vector<std::unique_ptr<AllReduce>> sums;
   for (const AllReduceKind kind :
        {AllReduceKind::ring, AllReduceKind::halving_doubling, AllReduceKind::tree, AllReduceKind::hierarchical}) {

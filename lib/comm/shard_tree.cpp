@@ -73,7 +73,7 @@ std::size_t ShardTree::depth_of(const Node& node) const {
 
 std::size_t ShardTree::bytes() const { return (sums_.size() + partial_.size()) * gradients_.bytes(); }
 
-void ShardTree::add(const ExecSpace& space) {
+void ShardTree::shard_done(const ExecSpace& space) {
   const std::int64_t shard = ranks_.rank() * each_ + added_++;
   // The way from the node down to this shard: its right halves end with it where it is their last one.
   const Node top = local_[node_];

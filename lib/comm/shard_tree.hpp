@@ -5,29 +5,27 @@
 #include <memory>
 #include <vector>
 
+#include "comm/gradient_sum.hpp"
 #include "comm/link.hpp"
-#include "core/tensor.hpp"
 
 namespace lockstep {
 
 /// Sums the gradients of a fixed number of shards in a fixed tree over their numbers: [lo, hi) is the sum of [lo, mid)
 /// and [mid, hi), mid = (lo + hi) / 2. Rank r of R has the r-th of R equal runs of shards, one after the other, so that
 /// the sum has the same bits on any number of ranks.
-class ShardTree {
+class ShardTree final : public GradientSum {
  public:
   /// Of `shards` shards, a multiple of the ranks; `gradients` is where each shard's are computed, and where the sum
   /// goes. Collective.
   ShardTree(const Communicator& ranks, std::int64_t shards, const Tensor& gradients);
 
-  /// The gradients of this rank's next shard are there, and may be overwritten from here on.
-  void add(const ExecSpace& space);
-  /// All shards of all ranks have been added: waits for the others, and begins anew. Collective.
-  void finish(const ExecSpace& space);
+  void ready(const ExecSpace&, std::int64_t) override {}
+  void shard_done(const ExecSpace& space) override;
+  void finish(const ExecSpace& space) override;
+  double take_exposed_seconds() override;
 
   /// Bytes beside the gradients, on this rank.
   std::size_t bytes() const;
-  /// Seconds spent in `finish` since the last call.
-  double take_exposed_seconds();
 
  private:
   /// The shards from lo to before hi.

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& graph) {
+OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums) : sums_(sums) {
   for (std::size_t node = graph.nodes().size(); node-- > 0;)
     if (const ParameterRange range = parameters.range_of(node); range.count > 0)
       layers_.push_back({graph.nodes()[node].name, range, 0});
@@ -18,17 +18,21 @@ OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& gra
       if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained)
         layer.numbers += parameter.range.count;
   total_ = OwnedTensor("lockstep::overflow_total", DType::f64, {1});
-  counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {static_cast<std::int64_t>(layers_.size())});
+  counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {sums, static_cast<std::int64_t>(layers_.size())});
 }
 
-void OverflowWatch::begin(const ExecSpace& space) { fill_zero(space, counts_.get()); }
+void OverflowWatch::begin(const ExecSpace& space) {
+  fill_zero(space, counts_.get());
+  sum_ = 0;
+}
 
 void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
   const auto found = std::ranges::lower_bound(layers_, range.first, {},
                                               [](const Layer& layer) { return layer.range.first; });
   if (found == layers_.end() || found->range.first != range.first) return;  // statistics
-  count_nonfinite(space, parameters.gradients(range),
-                  {counts_.get().as<double>() + (found - layers_.begin()), DType::f64, {1}});
+  count_nonfinite(
+      space, parameters.gradients(range),
+      {counts_.get().as<double>() + sum_ * counts_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
 }
 
 bool OverflowWatch::found(const ExecSpace& space, const ParameterBuffer& parameters) const {
@@ -39,8 +43,10 @@ bool OverflowWatch::found(const ExecSpace& space, const ParameterBuffer& paramet
 }
 
 std::string OverflowWatch::verdict(const ExecSpace& space, const Communicator& comm) const {
-  std::vector<double> counts(layers_.size());
+  std::vector<double> counts(static_cast<std::size_t>(sums_) * layers_.size());
   copy_to_host(space, counts_.get(), counts.data());
+  for (std::size_t i = layers_.size(); i < counts.size(); ++i) counts[i % layers_.size()] += counts[i];
+  counts.resize(layers_.size());
   const auto first = std::find_if(counts.begin(), counts.end(), [](double count) { return count > 0; });
   // Of each rank: its first layer with overflows, from 1 on, and how many.
   std::vector<double> ranks(2 * static_cast<std::size_t>(comm.size()), 0.0);
@@ -53,7 +59,7 @@ std::string OverflowWatch::verdict(const ExecSpace& space, const Communicator& c
     if (ranks[2 * rank] == 0) continue;
     const Layer& layer = layers_[static_cast<std::size_t>(ranks[2 * rank]) - 1];
     return fmt::format("{:.2g} % of the gradient of layer '{}' is not finite on rank {}",
-                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.numbers), layer.name, rank);
+                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.numbers * sums_), layer.name, rank);
   }
   return "the sum of the gradients over the ranks is not finite";
 }

@@ -13,11 +13,13 @@ namespace lockstep {
 /// has to be left out can be explained.
 class OverflowWatch {
  public:
-  OverflowWatch(const ParameterBuffer& parameters, const Graph& graph);
+  /// `sums`: of gradients, that each rank computes in a step.
+  OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums);
 
   void begin(const ExecSpace& space);
-  /// A stretch of this rank's gradients is final.
+  /// A stretch of this rank's gradients is final; sum by sum.
   void look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
+  void end_sum() { ++sum_; }
   /// Whether the gradients summed over all ranks are not finite: the same on all ranks. Waits for the device.
   bool found(const ExecSpace& space, const ParameterBuffer& parameters) const;
   /// What overflowed first and on which rank, the same text on all ranks. Collective.
@@ -30,8 +32,9 @@ class OverflowWatch {
     std::int64_t numbers;  ///< in it, without gaps
   };
   std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
-  OwnedTensor counts_;         // f64 [layers]
-  OwnedTensor total_;          // f64 [1]
+  std::int64_t sums_, sum_ = 0;
+  OwnedTensor counts_;  // f64 [sums, layers]
+  OwnedTensor total_;   // f64 [1]
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/checksum.hpp"
+#include "train/build_info.hpp"
 
 namespace lockstep {
 namespace {
@@ -28,7 +29,13 @@ std::string trimmed(const std::string& line) {
   return first == std::string::npos ? line : line.substr(first);
 }
 
-}  // namespace
+/// What all ranks must have alike.
+struct Agreement {
+  std::string what;    ///< "the deck"
+  std::string value;   ///< of this rank; compared whole
+  std::string advice;  ///< "start all ranks with the same deck"
+  ExitStatus status = ExitStatus::internal;
+};
 
 void expect_agreement(const Communicator& comm, const Agreement& agreement) {
   const std::uint64_t hash = hash_of(agreement.value.data(), agreement.value.size());
@@ -50,6 +57,7 @@ void expect_agreement(const Communicator& comm, const Agreement& agreement) {
                   rank, hosts[1], hosts[0], trimmed(second), trimmed(first), agreement.advice));
 }
 
+/// Of what a dataset holds, as text.
 std::string fingerprint(const Dataset& dataset) {
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
   const ExampleFormat& format = dataset.format();
@@ -66,6 +74,25 @@ std::string fingerprint(const Dataset& dataset) {
   }
   return fmt::format("{} examples of {} bytes, {:016x}", size, example.size(),
                      hash_of(hashes.data(), hashes.size() * sizeof(hashes[0])));
+}
+
+}  // namespace
+
+std::string agreed_deck(const Communicator& comm, const std::string& deck) {
+  if (comm.size() > 1) {
+    expect_agreement(comm,
+                     {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
+    expect_agreement(
+        comm, {"the deck", deck, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
+  }
+  return deck;
+}
+
+void expect_same_data(const Communicator& comm, const Dataset& dataset) {
+  if (comm.size() == 1) return;
+  Agreement agreement{dataset.description(), "", "give all ranks the same files", ExitStatus::bad_data};
+  comm.together([&] { agreement.value = fingerprint(dataset); });
+  expect_agreement(comm, agreement);
 }
 
 }  // namespace lockstep

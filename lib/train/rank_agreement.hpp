@@ -8,20 +8,14 @@
 
 namespace lockstep {
 
-/// What all ranks must have alike.
-struct Agreement {
-  std::string what;    ///< "the deck"
-  std::string value;   ///< of this rank; compared whole
-  std::string advice;  ///< "start all ranks with the same deck"
-  ExitStatus status = ExitStatus::internal;
-};
+// What differs between ranks would part their parameters for good, or leave some waiting for the others. All throw
+// SharedError on all ranks where one has something else than rank 0: it names the first such rank, both hosts, and the
+// lines in which the two differ. Collective.
 
-/// Throws SharedError on all ranks when any has another value than rank 0: it names the first such rank, both hosts,
-/// and the lines in which the two differ. Collective.
-void expect_agreement(const Communicator& comm, const Agreement& agreement);
+/// This rank's resolved deck, which all ranks have alike, as they have this program.
+std::string agreed_deck(const Communicator& comm, const std::string& deck);
 
-/// Of what a dataset holds: its size, format, and the numbers of its examples (of as many as 64 MB hold, at even
-/// distances), as text.
-std::string fingerprint(const Dataset& dataset);
+/// By size, format, and the numbers of the examples (of as many as 64 MB hold, at even distances).
+void expect_same_data(const Communicator& comm, const Dataset& dataset);
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 
 #include "base/log.hpp"
 #include "comm/all_reduce_table.hpp"
-#include "train/build_info.hpp"
+#include "comm/shard_tree.hpp"
 #include "train/rank_agreement.hpp"
 #include "train/summary.hpp"
 
@@ -40,7 +40,7 @@ void Trainer::train_step() {
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
       model_->backward(step, examples.inputs, [&](ParameterRange final) {
-        if (piece.ends) gradients_final(final, piece.last);
+        if (piece.ends) gradients_final(final);
       });
     }
     if (piece.ends) sum_final(piece.examples);
@@ -56,35 +56,34 @@ void Trainer::train_step() {
   }
   if (stuck_) return;  // this step is not done: a run that goes on does it again
   examples_in_step_ = batch->plan.global_examples;
-  examples_done_ += examples_in_step_;
   ++state_.step;
   state_.position = batch->plan.after;
 }
 
 /// A stretch of the sum of gradients that is being computed is final: this rank's, or one of its shards'.
-void Trainer::gradients_final(ParameterRange range, bool last_sum) {
+void Trainer::gradients_final(ParameterRange range) {
   const ParameterBuffer& parameters = model_->parameters();
-  if (scaler_ && last_sum) overflow_->look(space_, parameters, range);
+  if (scaler_) overflow_->look(space_, parameters, range);
   if (measures_noise() && range.first < parameters.trained_size())
     noise_scale_.look(square_of(parameters.gradients(range)));
-  if (!shard_tree_) reducer_->ready(space_, range.count);
+  gradient_sum_->ready(space_, range.count);
 }
 
 /// All of it is.
 void Trainer::sum_final(std::int64_t examples) {
+  if (scaler_) overflow_->end_sum();
   if (measures_noise()) noise_scale_.end_small_batch(examples);
-  if (shard_tree_) shard_tree_->add(space_);
+  gradient_sum_->shard_done(space_);
 }
 
 void Trainer::reduce_gradients(std::int64_t examples_in_step, double loss_scale) {
-  if (shard_tree_) shard_tree_->finish(space_);
-  else reducer_->finish(space_);
+  gradient_sum_->finish(space_);
   if (measures_noise())
     noise_scale_.end_step(comm_, square_of(model_->parameters().trained_gradients()), examples_in_step, loss_scale);
 }
 
 bool Trainer::measures_noise() const {
-  return (comm_.size() > 1 || shard_tree_) && state_.step % NoiseScale::every == 0;
+  return (comm_.size() > 1 || cut_.separate) && state_.step % NoiseScale::every == 0;
 }
 
 void Trainer::update_parameters(double examples_in_step) {
@@ -125,9 +124,10 @@ StepContext Trainer::context(std::int64_t first_example, const Piece& piece) con
 Trainer::Trainer(const RunConfig& config, const Communicator& comm)
     : comm_(comm),
       config_(config),
-      deck_(write_config(config_)),
+      deck_(agreed_deck(comm, write_config(config_))),
       folder_(config_),
-      topology_(comm, config_.parallel.emulated_ranks_per_node()) {
+      topology_(comm, config_.parallel.emulated_ranks_per_node()),
+      progress_(comm.size()) {
   std::optional<Graph> graph;
   comm_.together([&] {
     Experiment experiment = open_experiment(config_);
@@ -135,24 +135,9 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
     loss_ = std::move(experiment.loss);
     graph.emplace(std::move(experiment.graph));
   });
-  check_agreement();
+  for (const Dataset* split : {data_.train.get(), data_.validation.get()})
+    if (split) expect_same_data(comm_, *split);
   start(std::move(*graph));
-}
-
-/// What differs between ranks would part their parameters for good, or be a network of its own on each.
-void Trainer::check_agreement() const {
-  if (comm_.size() == 1) return;
-  expect_agreement(comm_,
-                   {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
-  expect_agreement(
-      comm_, {"the deck", deck_, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
-  for (const Dataset* split : {data_.train.get(), data_.validation.get()}) {
-    Agreement agreement{"the data", "none", "give all ranks the same files", ExitStatus::bad_data};
-    comm_.together([&] {
-      if (split) agreement.what = split->description(), agreement.value = fingerprint(*split);
-    });
-    expect_agreement(comm_, agreement);
-  }
 }
 
 /// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first
@@ -192,7 +177,7 @@ void Trainer::start(Graph graph) {
     sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
     if (config_.precision.scales_loss()) {
       scaler_.emplace(config_.precision.loss_scale);
-      overflow_.emplace(parameters, model_->graph());
+      overflow_.emplace(parameters, model_->graph(), cut_.separate ? cut_.shards : 1);
     }
     norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64,
                                 {sum_of_squares_scratch(parameters.trained_size())});
@@ -202,8 +187,8 @@ void Trainer::start(Graph graph) {
   share_statistics();
   const Tensor gradients = model_->parameters().gradients();
   if (config_.parallel.deterministic.present)
-    shard_tree_ = std::make_unique<ShardTree>(comm_, config_.parallel.deterministic.shards, gradients);
-  else reducer_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients);
+    gradient_sum_ = std::make_unique<ShardTree>(comm_, config_.parallel.deterministic.shards, gradients);
+  else gradient_sum_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients);
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
   state_ = first_state(config_, data_.train->size());
@@ -282,7 +267,7 @@ void Trainer::open_folder() {
   folder_.prepare(state_.step);
   folder_.remove_summary();
   folder_.write_text("deck.yaml", deck_);
-  metrics_file_.emplace(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
+  progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
@@ -372,8 +357,7 @@ void Trainer::give_up() {
 }
 
 void Trainer::after_step(double seconds) {
-  step_times_.add(seconds);
-  reduce_seconds_ += shard_tree_ ? shard_tree_->take_exposed_seconds() : reducer_->take_exposed_seconds();
+  progress_.step_done(seconds, gradient_sum_->take_exposed_seconds(), examples_in_step_);
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
   if (state_.step % config_.run.log_every == 0) log_step();
@@ -394,35 +378,15 @@ void Trainer::log_step() {
         "step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller "
         "learning rate",
         state_.step);
-  const double seconds = step_times_.total() - logged_seconds_;
-  const double rate = static_cast<double>(examples_done_ - logged_examples_) / seconds;
-  const std::int64_t steps = step_times_.count() - logged_steps_;
-  const double exposed_ms = 1e3 * (reduce_seconds_ - logged_reduce_seconds_) / static_cast<double>(steps);
-  logged_reduce_seconds_ = reduce_seconds_;
-  logged_seconds_ = step_times_.total();
-  logged_examples_ = examples_done_;
-  logged_steps_ = step_times_.count();
-  const double learning_rate = this->learning_rate(std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1));
-  const double left = static_cast<double>(total_steps() - state_.step) * step_times_.total() /
-                      static_cast<double>(step_times_.count());
-  const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
-  if (metrics_file_)
-    metrics_file_->write({.step = state_.step,
-                          .epoch = epoch,
-                          .split = "train",
-                          .loss = train_metrics_->loss,
-                          .accuracy = train_metrics_->accuracy,
-                          .learning_rate = learning_rate,
-                          .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
-                          .grad_norm = skipped_ ? std::nullopt : std::optional(norm),
-                          .examples_per_s = rate,
-                          .step_ms = 1e3 * step_times_.quantile(0.5, steps),
-                          .noise_scale = noise_scale_.value(),
-                          .reduce_exposed_ms = comm_.size() > 1 ? std::optional(exposed_ms) : std::nullopt});
-  log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s{}  {} left",
-      state_.step, epoch, train_metrics_->loss,
-      train_metrics_->accuracy ? fmt::format("  accuracy {:.4f}", *train_metrics_->accuracy) : "", norm, learning_rate,
-      rate, comm_.size() > 1 ? fmt::format("  sums {:.3g} ms", exposed_ms) : "", duration_text(left));
+  progress_.log({.number = state_.step,
+                 .epoch = epoch(),
+                 .left = total_steps() - state_.step,
+                 .metrics = *train_metrics_,
+                 .gradient_norm = norm,
+                 .learning_rate = learning_rate(std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1)),
+                 .skipped = skipped_,
+                 .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
+                 .noise_scale = noise_scale_.value()});
 }
 
 void Trainer::evaluate_and_log() {
@@ -432,15 +396,7 @@ void Trainer::evaluate_and_log() {
   state_.evaluated_step = state_.step;
   validation_metrics_ = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_, piece_);
   const Metrics& metrics = *validation_metrics_;
-  const std::int64_t epoch = ended_epoch() ? state_.position.epoch : state_.position.epoch + 1;
-  if (metrics_file_ && !again)
-    metrics_file_->write({.step = state_.step,
-                          .epoch = epoch,
-                          .split = "validation",
-                          .loss = metrics.loss,
-                          .accuracy = metrics.accuracy});
-  log("validation    epoch {:>4}  loss {:<10.6g}{}", epoch, metrics.loss,
-      metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
+  progress_.log_validation(state_.step, epoch(), metrics, again);
   if (config_.run.has_target)
     state_.target_reached = config_.run.target_metric == RunOptions::Metric::validation_loss
                                 ? metrics.loss <= config_.run.target_value
@@ -465,10 +421,11 @@ void Trainer::write_checkpoint() {
   compare_replicas();  // what differs must not take the place of what was good
   checkpointed_step_ = state_.step;
   since_checkpoint_.restart();
-  if (!metrics_file_) return;
-  metrics_file_->flush_to_disk();
+  if (!comm_.is_root()) return;
+  MetricsFile& metrics = *progress_.file();
+  metrics.flush_to_disk();
   state_.noise = noise_scale_.state();
-  state_.metrics_rows = metrics_file_->rows();
+  state_.metrics_rows = metrics.rows();
   lockstep::write_checkpoint(folder_.checkpoints() / checkpoint_name(state_.step),
                              make_checkpoint(space_, state_, deck_, model_->parameters(), *optimizer_));
   prune_checkpoints(folder_.checkpoints(), config_.checkpoint.keep);
@@ -483,17 +440,17 @@ void Trainer::write_summary() {
   summary.threads = ExecSpace().concurrency();
   summary.train = train_metrics_;
   summary.validation = validation_metrics_;
-  summary.times = &step_times_;
+  const StepTimes& times = progress_.times();
+  summary.times = &times;
   summary.clock = &clock_;
-  summary.reduce_seconds = reduce_seconds_;
-  for (const auto& [phase, milliseconds] : phase_milliseconds(clock_, summary.reduce_seconds, step_times_.count()))
+  summary.reduce_seconds = progress_.reduce_seconds();
+  for (const auto& [phase, milliseconds] : phase_milliseconds(clock_, summary.reduce_seconds, times.count()))
     summary.spreads.push_back(spread_over_ranks(comm_, phase, milliseconds));
   if (statistics_)  // inside forward and backward
-    summary.spreads.push_back(
-        spread_over_ranks(comm_, "batch_norm_exposed",
-                          1e3 * statistics_->take_exposed_seconds() /
-                              static_cast<double>(std::max<std::int64_t>(1, step_times_.count()))));
-  summary.examples = examples_done_;
+    summary.spreads.push_back(spread_over_ranks(
+        comm_, "batch_norm_exposed",
+        1e3 * statistics_->take_exposed_seconds() / static_cast<double>(std::max<std::int64_t>(1, times.count()))));
+  summary.examples = progress_.examples();
   summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
   summary.flops_per_example = model_->training_flops(1);
   summary.parameters = model_->graph().parameter_count();

@@ -9,7 +9,6 @@
 #include "base/timer.hpp"
 #include "comm/communicator.hpp"
 #include "comm/gradient_reducer.hpp"
-#include "comm/shard_tree.hpp"
 #include "comm/topology.hpp"
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
@@ -17,15 +16,14 @@
 #include "optim/gradient_scale.hpp"
 #include "train/evaluator.hpp"
 #include "train/experiment.hpp"
-#include "train/metrics_file.hpp"
 #include "train/noise_scale.hpp"
 #include "train/overflow_watch.hpp"
 #include "train/phase_clock.hpp"
+#include "train/progress.hpp"
 #include "train/rank_statistics.hpp"
 #include "train/replica_audit.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
-#include "train/step_times.hpp"
 
 namespace lockstep {
 
@@ -49,7 +47,6 @@ class Trainer {
   Metrics step_metrics();
 
  private:
-  void check_agreement() const;
   void start(Graph graph);
   void open_folder();
   std::vector<std::int64_t> batch_sizes() const;
@@ -61,7 +58,7 @@ class Trainer {
   void read_all_reduce_table();
   StepContext context(std::int64_t first_example, const Piece& piece) const;
 
-  void gradients_final(ParameterRange range, bool last_sum);
+  void gradients_final(ParameterRange range);
   void sum_final(std::int64_t examples);
   void reduce_gradients(std::int64_t examples_in_step, double loss_scale);
   double square_of(const Tensor& numbers) const { return sum_of_squares(space_, numbers, norm_scratch_.get()); }
@@ -80,6 +77,8 @@ class Trainer {
   void write_checkpoint();
   void write_summary();
   void log_banner() const;
+  /// The running epoch, or the one that has just ended; from 1 on.
+  std::int64_t epoch() const { return state_.position.epoch + (ended_epoch() ? 0 : 1); }
   bool ended_epoch() const { return state_.position.next == 0; }
 
   const Communicator& comm_;
@@ -98,8 +97,7 @@ class Trainer {
   std::unique_ptr<RankStatistics> statistics_;  ///< where batch norms look at all ranks' examples
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GradientScale> gradient_scale_;
-  std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<ShardTree> shard_tree_;  ///< sums in its place, the same bits on any number of ranks
+  std::unique_ptr<GradientSum> gradient_sum_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;
   std::optional<LossScaler> scaler_;       ///< where the loss is scaled
@@ -108,7 +106,7 @@ class Trainer {
   NoiseScale noise_scale_;
   OwnedTensor norm_scratch_;
   std::unique_ptr<DataLoader> loader_;
-  std::optional<MetricsFile> metrics_file_;  ///< rank 0
+  Progress progress_;
 
   RunState state_;
   bool skipped_ = false;               ///< the last step was left out
@@ -116,16 +114,9 @@ class Trainer {
   double gradient_factor_ = 1;         ///< times the summed gradients of the last step is the gradient of the mean loss
   bool complete_ = false;              ///< nothing is left to do, as an earlier process has found
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
-  std::int64_t examples_done_ = 0;     ///< since the start of this process
-  std::int64_t logged_examples_ = 0;   ///< of these, at the last log line
-  std::int64_t logged_steps_ = 0;      ///< of this process, at the last log line
-  double logged_seconds_ = 0;          ///< of steps, at the last log line
-  double reduce_seconds_ = 0;          ///< that steps have waited for sums over ranks
-  double logged_reduce_seconds_ = 0;   ///< of these, at the last log line
   std::int64_t checkpointed_step_ = -1, audited_step_ = -1;
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;
-  StepTimes step_times_;
   PhaseClock clock_;
 };
 

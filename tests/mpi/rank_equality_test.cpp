@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 struct Case {
-  const char* name;
+  std::string name;
   std::int64_t batch, examples, micro;
   std::string extra;
 };
@@ -39,8 +39,23 @@ const Case cases[] = {
     {"batch_norms_fewer_than_ranks", 3, 11, 1000, norms},
     {"batch_norm_of_vectors", 97, 500, 1000,
      "\nmodel={layers: [flatten, {linear: {features: 33}}, batch_norm, relu, {linear: {features: 7}}]}"},
-    {"small_buckets", 97, 500, 1000, "\nparallel.bucket_mb=0.001"},
 };
+
+/// Every algorithm in every mode, in many buckets, and on several nodes.
+std::vector<Case> ways_to_sum() {
+  std::vector<Case> ways;
+  const auto add = [&](const std::string& name, const std::string& parallel) {
+    ways.push_back({name, 97, 500, 1000, "\nparallel={bucket_mb: 0.001, " + parallel + "}"});
+  };
+  for (const std::string overlap : {"none", "poll", "thread"}) {
+    for (const std::string_view algorithm : all_reduce_names)
+      add(fmt::format("{}_{}", algorithm, overlap), fmt::format("all_reduce: {}, overlap: {}", algorithm, overlap));
+    for (const std::string between : {"ring", "halving_doubling", "tree"})
+      add(fmt::format("nodes_of_two_{}_{}", between, overlap),
+          fmt::format("between_nodes: {}, overlap: {}, emulate: {{ranks_per_node: 2}}", between, overlap));
+  }
+  return ways;
+}
 
 constexpr const char* deck = R"(
 run: {steps: 1000, seed: 3}
@@ -129,6 +144,10 @@ INSTANTIATE_TEST_SUITE_P(Cases, RankCurves, testing::Combine(testing::ValuesIn(c
                          [](const auto& info) {
                            return fmt::format("{}_{}", std::get<0>(info.param).name, std::get<1>(info.param));
                          });
+
+INSTANTIATE_TEST_SUITE_P(WaysToSum, RankCurves,
+                         testing::Combine(testing::ValuesIn(ways_to_sum()), testing::Values("fp64")),
+                         [](const auto& info) { return std::get<0>(info.param).name; });
 
 TEST(RankEquality, TheSameTwiceIsTheSameBits) {
   const Communicator comm = Communicator::world();

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include "core/random.hpp"
+#include "io/checkpoint.hpp"
 #include "mpi/serial_training.hpp"
-#include "train/experiment.hpp"
+#include "support/fixtures.hpp"
+#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {
@@ -77,6 +79,55 @@ TEST_F(Audit, FindsEveryFlippedBit) {
     ASSERT_THAT(found, testing::HasSubstr("step " + std::to_string(trial)));
   }
   EXPECT_EQ(complaint(1000), "");
+}
+
+/// A bit of one rank's parameters flips in the middle of a run, before its sixth update.
+struct Fault {
+  static constexpr int step = 6;
+  static inline Trainer* trainer = nullptr;
+  static inline int updates = 0;
+  static inline bool is_here = false;
+
+  static void strike(const char* region) {
+    if (region != phase_names[static_cast<std::size_t>(StepPhase::optimizer)] || ++updates != step || !is_here) return;
+    auto* word = trainer->model().parameters().values().as<std::uint32_t>();
+    Kokkos::parallel_for(1, KOKKOS_LAMBDA(int) { *word ^= 1u << 20; });
+    Kokkos::fence();
+  }
+};
+
+TEST(AuditOfARun, StopsItAndKeepsTheLastGoodCheckpoint) {
+  const Communicator comm = Communicator::world();
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
+  const test::TemporaryFolder folder;
+  std::string name = (folder.path() / "run").string();
+  comm.broadcast(name);
+  const RunConfig config = test::read_run_config(
+      "{data: {synthetic: {kind: random, shape: [6], classes: 7, train: 64}}, run: {steps: 20},"
+      " parallel: {audit_every: 4}, checkpoint: {every_steps: 2},"
+      " model: {layers: [{linear: {features: 7}}]}, optimizer: {type: sgd}}",
+      name);
+  Trainer trainer(config, comm);
+  Fault::trainer = &trainer;
+  Fault::updates = 0;
+  Fault::is_here = comm.rank() == comm.size() - 1;
+  Kokkos::Tools::Experimental::set_push_region_callback(Fault::strike);
+  std::string found;
+  try {
+    trainer.run();
+  } catch (const SharedError& error) {
+    found = error.what();
+    EXPECT_EQ(error.status(), ExitStatus::internal);
+  }
+  Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
+  // The checkpoint of that step is due two steps before the next audit, and is not written unseen.
+  EXPECT_THAT(found, testing::HasSubstr("step 6: replicas differ"));
+  if (comm.is_root()) {
+    const auto checkpoints = std::filesystem::path(name) / "checkpoints";
+    EXPECT_TRUE(std::filesystem::exists(checkpoints / checkpoint_name(4)));
+    EXPECT_FALSE(std::filesystem::exists(checkpoints / checkpoint_name(6)));
+  }
+  comm.barrier();
 }
 
 }  // namespace

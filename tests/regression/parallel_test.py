@@ -115,6 +115,41 @@ class Parallel(LockstepTest):
         self.assertEqual(result.err.count("cannot share"), 1, result)
         self.expect_near("without", "with", 1e-5)
 
+    def test_all_reduce_table(self):
+        out = self.lockstep("bench", "allreduce", "--bytes", "4096", "65536", "--rounds", "1", "--save", "table.yaml", ranks=2).out
+        self.assertRegex(out, r"2 ranks on 1 node\n\| bytes \| MPI_Allreduce, µs \| ring, µs \| halving_doubling, µs \| tree, µs \| hierarchical, µs \|")
+        table = (self.folder / "table.yaml").read_text()
+        self.assertRegex(table, r"^ranks: 2\nnodes: 1\nfastest:\n(  - \w+: \{up_to: \d+\}\n)*  - \w+\n$")
+        self.deck(model=NETWORK, batch={"global": 13})
+        self.train("plain", ranks=2)
+        self.train("by_table", "parallel.all_reduce_table=table.yaml", ranks=2)
+        self.expect_near("by_table", "plain", 1e-5)
+        result = self.train("other_ranks", "parallel.all_reduce_table=table.yaml", ranks=3)
+        self.assertEqual(result.err.count("table.yaml: was measured with 2 ranks on 1 nodes, and not with 3 on 1"), 1, result)
+
+    def test_bad_all_reduce_tables(self):
+        self.deck()
+        for text, words in (("ranks: 2\nnodes: 1\nfastest: [rinng]", ["bad.yaml:3:", "rinng", "ring"]),
+                            ("ranks: 2\nnodes: 1\nfastest: []", ["bad.yaml:3:10: fastest: the list is empty"]),
+                            ("ranks: 2\nnodes: 1", ["bad.yaml:1:1: fastest: is missing", "bench allreduce --save"]),
+                            ("ranks: 2\nnodes: 1\nfastest: [ring: {up_to: many}]", ["bad.yaml:3:", "up_to"]),
+                            ("ranks: [2", ["bad.yaml:"])):
+            self.write("bad.yaml", text)
+            self.refused(78, words, "train", "deck.yaml", "parallel.all_reduce_table=bad.yaml", ranks=2)
+        self.refused(66, ["none.yaml"], "train", "deck.yaml", "parallel.all_reduce_table=none.yaml", ranks=2)
+        self.refused(73, ["none/table.yaml", "folder"], "bench", "allreduce", "--bytes", "4096", "--rounds", "1", "--save", "none/table.yaml", ranks=2)
+
+    def test_emulated_network_takes_its_time(self):
+        out = self.lockstep("bench", "allreduce", "--bytes", "4096", "--rounds", "1", "--latency", "2000", ranks=2).out
+        self.assertIn("(emulated: 2000 µs, 0 GB/s)", out)
+        times = [float(time) for time in out.splitlines()[-1].split("|")[2:6]]
+        self.assertGreaterEqual(min(times), 2000, out)
+
+    def test_other_deck_of_the_network(self):
+        self.deck()
+        result = self.on_each_rank('set --; [ $rank != 1 ] || set -- "parallel.emulate={ranks_per_node: 1}"; exec "$0" train deck.yaml "$@"', 2)
+        self.expect_refusal(result, 78, ["the deck of rank 1 on ", "emulate"])
+
     def test_report(self):
         self.deck(run={"steps": 6, "log_every": 3})
         self.train("one")

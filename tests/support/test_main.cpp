@@ -34,8 +34,8 @@ class FailuresOnly final : public testing::EmptyTestEventListener {
   std::string test_;
 };
 
-/// Says of each rank in which test it is when time is up ($LOCKSTEP_TEST_SECONDS), and ends it: so a hang names the rank
-/// that is somewhere else than the others, or for how long all of them have waited.
+/// Says of each rank in which test it is when time is up ($LOCKSTEP_TEST_SECONDS), and ends it: so a hang names the
+/// rank that is somewhere else than the others, or for how long all of them have waited.
 class Watch final : public testing::EmptyTestEventListener {
  public:
   Watch(int rank, double seconds) : rank_(rank), seconds_(seconds), thread_([this] { wait(); }) {}

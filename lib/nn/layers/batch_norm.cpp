@@ -76,8 +76,9 @@ void BatchNorm::observe_backward(const StepContext& context, const LayerTensors&
 }
 
 void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors& t, std::int64_t n) {
-  batch_norm_conclude_backward(context.space, statistics_.rows, n, config_.momentum, t.parameters[2], t.parameters[3], state_,
-                               context.gradients, {t.gradients[0], t.gradients[1], t.gradients[2], t.gradients[3]});
+  batch_norm_conclude_backward(context.space, statistics_.rows, n, config_.momentum, t.parameters[2], t.parameters[3],
+                               state_, context.gradients,
+                               {t.gradients[0], t.gradients[1], t.gradients[2], t.gradients[3]});
 }
 
 void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {

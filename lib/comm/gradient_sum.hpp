@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// Sums the flat gradient buffer over all ranks. Nothing is averaged: the optimizer divides the sum once, by the number
+/// of examples of all ranks.
+class GradientSum {
+ public:
+  virtual ~GradientSum() = default;
+
+  /// The next `count` elements are final, of this rank or of one of its shards. (Of a rank without examples nobody says
+  /// so.)
+  virtual void ready(const ExecSpace& space, std::int64_t count) = 0;
+  /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.
+  virtual void shard_done(const ExecSpace& space) = 0;
+  /// Waits for all that is left; afterwards every rank holds the same gradients. Collective.
+  virtual void finish(const ExecSpace& space) = 0;
+  /// Seconds that the step has waited since the last call.
+  virtual double take_exposed_seconds() = 0;
+};
+
+}  // namespace lockstep

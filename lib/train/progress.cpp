@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/progress.hpp"
+
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+#include "train/summary.hpp"
+
+namespace lockstep {
+
+void Progress::step_done(double seconds, double reduce_seconds, std::int64_t examples) {
+  times_.add(seconds);
+  now_.seconds += seconds;
+  now_.reduce_seconds += reduce_seconds;
+  now_.examples += examples;
+  ++now_.steps;
+}
+
+void Progress::log(const Step& step) {
+  const auto steps = static_cast<double>(now_.steps - logged_.steps);
+  const double rate = static_cast<double>(now_.examples - logged_.examples) / (now_.seconds - logged_.seconds);
+  const double exposed_ms = 1e3 * (now_.reduce_seconds - logged_.reduce_seconds) / steps;
+  const double seconds_left = static_cast<double>(step.left) * now_.seconds / static_cast<double>(now_.steps);
+  if (file_)
+    file_->write({.step = step.number,
+                  .epoch = step.epoch,
+                  .split = "train",
+                  .loss = step.metrics.loss,
+                  .accuracy = step.metrics.accuracy,
+                  .learning_rate = step.learning_rate,
+                  .loss_scale = step.loss_scale,
+                  .grad_norm = step.skipped ? std::nullopt : std::optional(step.gradient_norm),
+                  .examples_per_s = rate,
+                  .step_ms = 1e3 * times_.quantile(0.5, now_.steps - logged_.steps),
+                  .noise_scale = step.noise_scale,
+                  .reduce_exposed_ms = ranks_ > 1 ? std::optional(exposed_ms) : std::nullopt});
+  lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s{}  {} left",
+                step.number, step.epoch, step.metrics.loss,
+                step.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.metrics.accuracy) : "",
+                step.gradient_norm, step.learning_rate, rate,
+                ranks_ > 1 ? fmt::format("  sums {:.3g} ms", exposed_ms) : "", duration_text(seconds_left));
+  logged_ = now_;
+}
+
+void Progress::log_validation(std::int64_t step, std::int64_t epoch, const Metrics& metrics, bool again) {
+  if (file_ && !again)
+    file_->write(
+        {.step = step, .epoch = epoch, .split = "validation", .loss = metrics.loss, .accuracy = metrics.accuracy});
+  lockstep::log("validation    epoch {:>4}  loss {:<10.6g}{}", epoch, metrics.loss,
+                metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
+}
+
+}  // namespace lockstep
