@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Training steps on a cluster that SimGrid SMPI simulates: layers merely take their time, and lib/comm sums the gradients.
+// Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM
+// Prints "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it.
+#include <mpi.h>
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "comm/gradient_reducer.hpp"
+
+namespace lockstep {
+
+/// The simulation runs one rank at a time: who waits must let simulated time pass, or nobody else ever goes on. The
+/// longer it has waited, the longer it waits before it looks again.
+void Patience::pause() { usleep(1 + static_cast<useconds_t>(tries_++ / 16)); }
+
+namespace {
+
+constexpr int layers = 50;
+
+struct Step {
+  double forward_ms, backward_ms;
+};
+
+/// Milliseconds of the slowest rank.
+double time_of(GradientReducer& reducer, const Step& step, std::int64_t count) {
+  const auto compute = [](double ms) {
+    if (ms > 0) usleep(static_cast<useconds_t>(1e3 * ms));
+  };
+  const ExecSpace space;
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  compute(step.forward_ms);
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    compute(step.backward_ms / layers);
+    reducer.ready(space, count * (layer + 1) / layers - count * layer / layers);
+  }
+  reducer.finish(space);
+  const double own = 1e3 * (MPI_Wtime() - begin);
+  double slowest = 0;
+  MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return slowest;
+}
+
+void simulate(char** argv) {
+  const auto count = static_cast<std::int64_t>(1e6 * std::atof(argv[1])) / static_cast<std::int64_t>(sizeof(float));
+  ParallelConfig config;
+  config.bucket_mb = std::atof(argv[2]);
+  config.overlap = ParallelConfig::Overlap::poll;
+  config.all_reduce = static_cast<AllReduceKind>(std::ranges::find(all_reduce_names, std::string_view(argv[5])) -
+                                                 std::begin(all_reduce_names));
+  const Topology topology(Communicator::world(), 0);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  const auto memory = gradient_memory(config, topology, bytes);
+  std::vector<std::byte> own(memory ? 0 : bytes);
+  void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
+  GradientReducer reducer(config, topology, memory, {gradients, DType::f32, {count}});
+  time_of(reducer, {0, 0}, count);  // makes what all others find there
+  const double sum = time_of(reducer, {0, 0}, count);
+  const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);
+  if (topology.all.is_root()) std::printf("%d,%d,%.4f,%.4f\n", topology.all.size(), topology.nodes, step, sum);
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  if (argc != 6) return 64;
+  if (!Kokkos::is_initialized()) Kokkos::initialize();  // once for all ranks, which are threads of one process
+  lockstep::simulate(argv);
+  MPI_Finalize();
+}

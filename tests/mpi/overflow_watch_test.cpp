@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/overflow_watch.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "mpi/serial_training.hpp"
+#include "train/experiment.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Of a deterministic run's shards, the first one alone overflows, on the last rank, and the others come after it.
+TEST(OverflowWatch, SeesEachOfTheSums) {
+  const ExecSpace space;
+  const Communicator comm = Communicator::world();
+  const RunConfig config = test::read_run_config(
+      "{data: {synthetic: {kind: random, shape: [6], classes: 5}}, run: {steps: 1},"
+      " model: {layers: [{linear: {features: 3}, name: first}, {linear: {features: 5}, name: second}]}}",
+      "unused");
+  const Model model = make_model(config, open_experiment(config).graph, 1, Purpose::training);
+  const ParameterBuffer& parameters = model.parameters();
+  constexpr std::int64_t sums = 2;
+  OverflowWatch watch(parameters, model.graph(), sums);
+  const auto is_faulty = [&](std::int64_t sum) { return sum == 0 && comm.rank() == comm.size() - 1; };
+
+  watch.begin(space);
+  for (std::int64_t sum = 0; sum < sums; ++sum) {
+    fill_zero(space, parameters.gradients());
+    for (const std::size_t node : {1, 0}) {
+      const ParameterRange range = parameters.range_of(node);
+      const float number = std::numeric_limits<float>::infinity();
+      if (node == 0 && is_faulty(sum))
+        copy_from_host(space, &number, {parameters.gradients(range).data, DType::f32, {1}});
+      watch.look(space, parameters, range);
+    }
+    watch.end_sum();
+  }
+  // Of 21 numbers in each of two sums.
+  EXPECT_EQ(watch.verdict(space, comm),
+            fmt::format("2.4 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));
+}
+
+}  // namespace
+}  // namespace lockstep
