@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "base/timer.hpp"
@@ -41,47 +42,48 @@ void wait_for(Link& link) {
 ShardTree::ShardTree(const Communicator& ranks, std::int64_t shards, const Tensor& gradients)
     : ranks_(ranks), shards_(shards), each_(shards / ranks.size()), gradients_(gradients), link_(mpi_link(ranks)) {
   assert(shards % ranks.size() == 0);
-  find_local_nodes({0, shards});
-  std::size_t depth = 0;
-  for (const Node& node : local_) {
-    depth = std::max(depth, depth_of(node));
+  const std::int64_t first = ranks.rank() * each_;
+  local_ = largest_within({0, shards}, first, first + each_);
+  for (std::size_t i = 0; i < local_.size(); ++i)
     sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
-  }
-  for (std::size_t i = 0; i < depth; ++i)
+  for (std::size_t i = 0; i < most_depth(local_); ++i)
     partial_.emplace_back("lockstep::shard_part", gradients.dtype, gradients.shape);
   const auto bytes = static_cast<std::size_t>(std::min(piece, gradients.count())) * size_of(gradients.dtype);
   outgoing_.resize(bytes);
   incoming_.resize(bytes);
 }
 
-void ShardTree::find_local_nodes(const Node& node) {
-  if (is_local(node)) {
-    if (owner(node.lo) == ranks_.rank()) local_.push_back(node);
-    return;
+std::vector<ShardTree::Node> ShardTree::largest_within(const Node& node, std::int64_t first, std::int64_t end) {
+  if (node.hi <= first || node.lo >= end) return {};
+  if (node.lo >= first && node.hi <= end) return {node};
+  std::vector<Node> nodes = largest_within(node.left(), first, end);
+  std::ranges::copy(largest_within(node.right(), first, end), std::back_inserter(nodes));
+  return nodes;
+}
+
+std::size_t ShardTree::most_depth(const std::vector<Node>& nodes) {
+  std::size_t most = 0;
+  for (const Node& node : nodes) most = std::max(most, node.depth());
+  return most;
+}
+
+std::int64_t ShardTree::buffers(std::int64_t shards, int ranks) {
+  std::size_t most = 0;
+  for (std::int64_t rank = 0, each = shards / ranks; rank < ranks; ++rank) {
+    const std::vector<Node> nodes = largest_within({0, shards}, rank * each, (rank + 1) * each);
+    most = std::max(most, nodes.size() + most_depth(nodes));
   }
-  const std::int64_t mid = (node.lo + node.hi) / 2;
-  find_local_nodes({node.lo, mid});
-  find_local_nodes({mid, node.hi});
+  return static_cast<std::int64_t>(most);
 }
-
-/// Left halves that may wait at one time.
-std::size_t ShardTree::depth_of(const Node& node) const {
-  if (node.hi - node.lo == 1) return 0;
-  const std::int64_t mid = (node.lo + node.hi) / 2;
-  return std::max(depth_of({node.lo, mid}), 1 + depth_of({mid, node.hi}));
-}
-
-std::size_t ShardTree::bytes() const { return (sums_.size() + partial_.size()) * gradients_.bytes(); }
 
 void ShardTree::shard_done(const ExecSpace& space) {
   const std::int64_t shard = ranks_.rank() * each_ + added_++;
   // The way from the node down to this shard: its right halves end with it where it is their last one.
   const Node top = local_[node_];
   std::vector<Node> path{top};
-  while (path.back().hi - path.back().lo > 1) {
-    const auto [lo, hi] = path.back();
-    const std::int64_t mid = (lo + hi) / 2;
-    path.push_back(shard < mid ? Node{lo, mid} : Node{mid, hi});
+  while (!path.back().is_shard()) {
+    const Node node = path.back();
+    path.push_back(shard < node.mid() ? node.left() : node.right());
   }
   // Whatever is complete with this shard: gradients_ holds the right half, the last one that waits is the left half.
   while (path.size() > 1 && path.back().lo > path[path.size() - 2].lo) {
@@ -114,9 +116,8 @@ Tensor ShardTree::sum_across(const ExecSpace& space, const Node& node) {
     const auto found = std::ranges::find(local_, node.lo, &Node::lo);
     return owner(node.lo) == rank ? sums_[static_cast<std::size_t>(found - local_.begin())].get() : Tensor{};
   }
-  const std::int64_t mid = (node.lo + node.hi) / 2;
-  const Tensor left = sum_across(space, {node.lo, mid}), right = sum_across(space, {mid, node.hi});
-  const int to = owner(node.lo), from = owner(mid);
+  const Tensor left = sum_across(space, node.left()), right = sum_across(space, node.right());
+  const int to = owner(node.lo), from = owner(node.mid());
   if (to == rank && from == rank) accumulate(space, right, left);
   else if (to == rank) receive_and_add(space, from, left);
   else if (from == rank) send(space, right, to);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -24,19 +25,28 @@ class ShardTree final : public GradientSum {
   void finish(const ExecSpace& space) override;
   double take_exposed_seconds() override;
 
-  /// Bytes beside the gradients, on this rank.
-  std::size_t bytes() const;
+  /// Buffers as large as the gradients that a rank has beside them, at most.
+  static std::int64_t buffers(std::int64_t shards, int ranks);
 
  private:
   /// The shards from lo to before hi.
   struct Node {
     std::int64_t lo, hi;
+
+    std::int64_t mid() const { return (lo + hi) / 2; }
+    Node left() const { return {lo, mid()}; }
+    Node right() const { return {mid(), hi}; }
+    bool is_shard() const { return hi - lo == 1; }
+    /// Left halves that may wait for their right ones at one time, while it is summed shard by shard.
+    std::size_t depth() const { return is_shard() ? 0 : std::max(left().depth(), 1 + right().depth()); }
   };
+
+  /// The largest nodes all of whose shards are in [first, end), in their order.
+  static std::vector<Node> largest_within(const Node& node, std::int64_t first, std::int64_t end);
+  static std::size_t most_depth(const std::vector<Node>& nodes);
 
   int owner(std::int64_t shard) const { return static_cast<int>(shard / each_); }
   bool is_local(const Node& node) const { return owner(node.lo) == owner(node.hi - 1); }
-  void find_local_nodes(const Node& node);
-  std::size_t depth_of(const Node& node) const;
   Tensor sum_across(const ExecSpace& space, const Node& node);
   void send(const ExecSpace& space, const Tensor& from, int peer);
   void receive_and_add(const ExecSpace& space, int peer, const Tensor& to);

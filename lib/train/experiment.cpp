@@ -92,6 +92,23 @@ Experiment open_experiment(const RunConfig& config) {
   return with_positions(config.source, [&] { return open(config); });
 }
 
+Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool norms = std::ranges::any_of(graph.nodes(), [](const GraphNode& node) { return node.layer->observes(); });
+  const std::int64_t shards = parallel.deterministic.shards;
+  Cut cut{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
+  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be cut.
+  if (norms && !parallel.sync_batch_norm) cut.shards = static_cast<int>(parallel.replicas);
+  if (!parallel.deterministic.present) return cut;
+  validate_key(shards % ranks == 0, "parallel.deterministic.shards",
+               "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
+  validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
+               "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
+  cut.shards = static_cast<int>(shards / ranks);
+  cut.separate = true;
+  return cut;
+}
+
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
                  const Buffer& gradient_memory) {
   return with_positions(config.source, [&] {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "data/data_config.hpp"
+#include "data/pieces.hpp"
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
 #include "train/evaluator.hpp"
@@ -20,6 +21,9 @@ struct Experiment {
 
 /// Throws for everything that is wrong with the deck or its files: see docs/user/errors.md.
 Experiment open_experiment(const RunConfig& config);
+
+/// How the deck's batches are cut on so many ranks. Throws for shards that cannot be dealt out to them, by key.
+Cut cut_of(const RunConfig& config, const Graph& graph, int ranks);
 
 /// The network for batches of up to `max_batch`, not initialised.
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,

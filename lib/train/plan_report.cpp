@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "data/sampler.hpp"
+#include "comm/shard_tree.hpp"
 #include "train/experiment.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
@@ -59,8 +59,8 @@ std::string report(const RunConfig& config, int ranks) {
   const std::string start = starting_point(config, experiment);
 
   const std::int64_t global = std::min(config.batch.global, experiment.data.train->size());
-  const std::int64_t share = share_of(global, 0, ranks).count;
-  const std::int64_t piece = std::min(config.batch.micro.value_or(share), share);
+  const Cut cut = cut_of(config, experiment.graph, ranks);
+  const std::int64_t share = cut.largest_share(global), piece = cut.largest_piece(global);
   const Graph& graph = experiment.graph;
   const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(),
                                                              .providers = config.providers,
@@ -70,6 +70,9 @@ std::string report(const RunConfig& config, int ranks) {
   const auto count = static_cast<double>(graph.parameter_count());
   const double parameters = count * static_cast<double>(size_of(master)),
                rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
+  const double gradients =
+      parameters *
+      (1 + (cut.separate ? static_cast<double>(ShardTree::buffers(config.parallel.deterministic.shards, ranks)) : 0));
   const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
   const ExampleFormat& format = experiment.data.train->format();
   const double batches = static_cast<double>(piece * format.input_shape.count()) * static_cast<double>(size_of(type)) +
@@ -88,11 +91,12 @@ std::string report(const RunConfig& config, int ranks) {
   text += fmt::format("ranks                {}, {} examples each in a step, at most {} at once\n", ranks, share, piece);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);
-  const double step = 2 * parameters + rounded + states + static_cast<double>(activations.bytes + workspace) + batches;
+  const double step = parameters + gradients + rounded + states + static_cast<double>(activations.bytes + workspace) +
+                      batches;
   text += fmt::format(
       "memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
       "batches {})\n",
-      bytes_text(step), bytes_text(parameters + rounded), bytes_text(parameters), bytes_text(states),
+      bytes_text(step), bytes_text(parameters + rounded), bytes_text(gradients), bytes_text(states),
       bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)),
       bytes_text(batches));
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;

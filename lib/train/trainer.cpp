@@ -157,7 +157,7 @@ std::vector<std::int64_t> Trainer::batch_sizes() const {
 
 void Trainer::start(Graph graph) {
   const std::int64_t global = std::min(config_.batch.global, data_.train->size());
-  comm_.together([&] { with_positions(config_.source, [&] { cut_batches(graph); }); });
+  comm_.together([&] { with_positions(config_.source, [&] { cut_ = cut_of(config_, graph, comm_.size()); }); });
   share_ = cut_.largest_share(global);
   piece_ = cut_.largest_piece(global);
   read_all_reduce_table();
@@ -205,22 +205,6 @@ void Trainer::start(Graph graph) {
   model_->parameters().round(space_);
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
   comm_.together([&] { make_loader(); });
-}
-
-void Trainer::cut_batches(const Graph& graph) {
-  const ParallelConfig& parallel = config_.parallel;
-  const bool norms = std::ranges::any_of(graph.nodes(), [](const GraphNode& node) { return node.layer->observes(); });
-  const std::int64_t ranks = comm_.size(), shards = parallel.deterministic.shards;
-  cut_ = {.ranks = comm_.size(), .shards = 1, .micro = config_.batch.micro.value_or(config_.batch.global)};
-  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be cut.
-  if (norms && !parallel.sync_batch_norm) cut_.shards = static_cast<int>(parallel.replicas);
-  if (!parallel.deterministic.present) return;
-  validate_key(shards % ranks == 0, "parallel.deterministic.shards",
-               "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
-  validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
-               "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
-  cut_.shards = static_cast<int>(shards / ranks);
-  cut_.separate = true;
 }
 
 void Trainer::read_all_reduce_table() {

@@ -53,7 +53,6 @@ class Trainer {
   void resume(const Checkpoint& checkpoint);
   void load_starting_weights();
   void make_loader();
-  void cut_batches(const Graph& graph);
   void share_statistics();
   void read_all_reduce_table();
   StepContext context(std::int64_t first_example, const Piece& piece) const;

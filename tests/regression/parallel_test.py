@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ranks that must not make a difference, and those that do."""
 import json
+import re
 import subprocess
 import unittest
 
@@ -79,6 +80,10 @@ class Parallel(LockstepTest):
     def test_deterministic_needs_a_divisor(self):
         self.deck(parallel={"deterministic": {"shards": 4}})
         self.refused(78, ["deck.yaml:", "parallel.deterministic.shards", "4 shards", "3 ranks"], "train", "deck.yaml", ranks=3)
+        self.refused(78, ["deck.yaml:", "4 shards", "3 ranks"], "check", "deck.yaml", "--ranks", "3")
+        # Of four shards on one rank: two sums that wait, and the whole one, beside the gradients.
+        memory = re.search(r"\(parameters ([\d.]+) KB, gradients ([\d.]+) KB", self.lockstep("check", "deck.yaml").out)
+        self.assertAlmostEqual(float(memory[2]) / float(memory[1]), 1 + 3, places=2)
         self.deck(model=NETWORK, parallel={"deterministic": {"shards": 4}})
         self.refused(78, ["parallel.sync_batch_norm", "set it to false"], "train", "deck.yaml", ranks=2)
 
