@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 #include <new>
 #include <optional>
@@ -10,6 +11,12 @@
 #include "comm/mpi_handle.hpp"
 
 namespace lockstep {
+
+bool may_release() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  return finalized == 0 && std::uncaught_exceptions() == 0;
+}
 
 std::mutex& mpi_lock() {
   static std::mutex lock;

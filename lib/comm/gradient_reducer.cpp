@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -15,11 +16,6 @@ namespace {
 
 /// The first bucket is smaller, so that communication begins early, and so is the last one, for which the step waits.
 constexpr double end_bucket_mb = 1;
-
-void wait_for(AllReduce& sum) {
-  Patience patience;
-  while (!sum.advance()) patience.pause();
-}
 
 }  // namespace
 
@@ -42,6 +38,7 @@ class GradientReducer::Helper {
  public:
   Helper(AllReduce& all_reduce, const std::vector<Bucket>& buckets)
       : all_reduce_(all_reduce), buckets_(buckets), thread_([this] { work(); }) {}
+  /// After a failure a sum may be under way that never ends.
   ~Helper() {
     {
       const std::lock_guard lock(mutex_);
@@ -77,7 +74,8 @@ class GradientReducer::Helper {
       const Bucket bucket = buckets_[summed_];
       lock.unlock();
       all_reduce_.start(bucket.first, bucket.end - bucket.first);
-      wait_for(all_reduce_);
+      Patience patience;
+      while (!all_reduce_.advance() && !stopping_) patience.pause();
       lock.lock();
       ++summed_;
       changed_.notify_all();
@@ -89,7 +87,7 @@ class GradientReducer::Helper {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::size_t allowed_ = 0, summed_ = 0;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_ = false;
   std::thread thread_;  // last: starts when all else stands
 };
 

@@ -11,14 +11,16 @@
 // For the files of comm/ alone: what stands behind a Communicator.
 namespace lockstep {
 
+/// Whether a destructor may release what ranks release together. Not once MPI has ended; and not while an exception goes
+/// by, since the other ranks may not have it, and this one would wait for them instead of saying what is wrong.
+bool may_release();
+
 struct MpiHandle {
   explicit MpiHandle(MPI_Comm given) : comm(given) {}
   MpiHandle(const MpiHandle&) = delete;
   MpiHandle& operator=(const MpiHandle&) = delete;
   ~MpiHandle() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (comm != MPI_COMM_WORLD && finalized == 0) MPI_Comm_free(&comm);
+    if (comm != MPI_COMM_WORLD && may_release()) MPI_Comm_free(&comm);
   }
 
   MPI_Comm comm;

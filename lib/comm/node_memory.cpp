@@ -26,9 +26,7 @@ struct NodeMemory::Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
   ~Window() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (window != MPI_WIN_NULL && finalized == 0) MPI_Win_free(&window);
+    if (window != MPI_WIN_NULL && may_release()) MPI_Win_free(&window);
   }
 };
 

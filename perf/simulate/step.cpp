@@ -22,6 +22,8 @@ void Patience::pause() { usleep(1 + static_cast<useconds_t>(tries_++ / 16)); }
 namespace {
 
 constexpr int layers = 50;
+/// How often a thread looks that sums gradients beside the layers, as overlap: thread has it.
+constexpr double look_us = 20;
 
 struct Step {
   double forward_ms, backward_ms;
@@ -29,10 +31,13 @@ struct Step {
 
 /// Milliseconds of the slowest rank.
 double time_of(GradientReducer& reducer, const Step& step, std::int64_t count) {
-  const auto compute = [](double ms) {
-    if (ms > 0) usleep(static_cast<useconds_t>(1e3 * ms));
-  };
   const ExecSpace space;
+  const auto compute = [&](double ms) {
+    for (double left = 1e3 * ms; left > 0; left -= look_us) {
+      usleep(static_cast<useconds_t>(std::min(left, look_us)));
+      reducer.ready(space, 0);
+    }
+  };
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
   compute(step.forward_ms);

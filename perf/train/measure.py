@@ -4,6 +4,7 @@
 
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
 scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
+audit    what comparing the ranks' parameters every 100 steps costs (2 ranks; runs with and without it in turns)
 overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
 threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
@@ -120,6 +121,25 @@ def overlap(build, folder):
         print(f"| {way} | {step_ms:.1f} | {waiting:.2f} | {without:.2f} | {left:.2f} | {1 - left / all_of_it:.1%} |", flush=True)
 
 
+def audit(build, folder):
+    """Compared in every step, so that it shows beside the noise; every 100 steps it is a hundredth of that."""
+    print("| network, batch a rank, fp32 | step, ms | comparison, ms | share of 100 steps |\n|---|--:|--:|--:|")
+    for network, batch, steps in (("fc", 64, 200), ("resnet18_cifar", 16, 12)):
+        rows = []
+        for _ in range(ROUNDS):
+            seconds = []
+            for every in (0, 1):
+                begun = time.monotonic()
+                train(build / "app/lockstep", HERE / f"{network}.yaml", 2, folder,
+                      [f"batch.global={2 * batch}", f"run.steps={steps}", "run.log_every=1", f"parallel.audit_every={every}"])
+                seconds.append(time.monotonic() - begun)
+            step_ms = statistics.median(step_times(pathlib.Path(folder)))
+            rows.append((step_ms, 1e3 * (seconds[1] - seconds[0]) / steps))
+        step_ms, cost = (statistics.median(column) for column in zip(*rows))
+        spread = f"{min(r[1] for r in rows):.2f} to {max(r[1] for r in rows):.2f}"
+        print(f"| {network}, {batch} | {step_ms:.1f} | {cost:.2f} ({spread}) | {cost / (100 * step_ms):.3%} |", flush=True)
+
+
 def threads(build, folder):
     """`possible` is what two threads would reach that had half of the batch each and waited once a step."""
     print("| network, batch 128, fp32 | 1 thread, examples/s | 2 threads, examples/s | ratio | possible | share of it |\n"
@@ -159,12 +179,12 @@ def startup(build, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "scaling", "overlap", "threads", "startup"])
+    parser.add_argument("what", choices=["step", "scaling", "audit", "overlap", "threads", "startup"])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     options = parser.parse_args()
     print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
-        {"step": step, "scaling": scaling, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
+        {"step": step, "scaling": scaling, "audit": audit, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
 
 
 if __name__ == "__main__":
