@@ -172,7 +172,7 @@ void declare_inspect(CLI::App& app, Command& chosen) {
 void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   CLI::App* command = bench.add_subcommand("allreduce", "Sums over the ranks that it is started with, in every way");
   const auto options = std::make_shared<AllReduceBench>();
-  command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::Range(4.0, 8e9))->capture_default_str();
+  command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::Range(4.0, 2e9))->capture_default_str();
   command->add_option("--save", options->save, "file to keep the fastest in, for parallel.all_reduce_table");
   command->add_option("--latency", options->emulate.latency_us, "of an emulated network, in microseconds")
       ->check(CLI::NonNegativeNumber);

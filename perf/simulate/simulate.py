@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=ALGORITHMS)
     options = parser.parse_args()
     print(f"Simulated by SimGrid SMPI: {RANKS_PER_NODE} ranks a node, links of {LINK_GB} GB/s and {LATENCY_US} µs between nodes; "
-          f"{MEGABYTES} MB of gradients in buckets of {BUCKET_MB} MB, {FORWARD_MS} ms forward, {BACKWARD_MS} ms backward, sums advanced every 20 µs meanwhile. "
+          f"{MEGABYTES} MB of gradients in buckets of {BUCKET_MB} MB, {FORWARD_MS} ms forward, {BACKWARD_MS} ms backward, sums advanced every 50 µs meanwhile. "
           "Milliseconds of a step (and of its sums with nothing beside them).\n")
     print(f"| ranks | {' | '.join(options.algorithms)} |\n|--:|{'--:|' * len(options.algorithms)}")
     with tempfile.TemporaryDirectory(prefix="lockstep-simulate-") as name:

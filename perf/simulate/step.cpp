@@ -23,7 +23,7 @@ namespace {
 
 constexpr int layers = 50;
 /// How often a thread looks that sums gradients beside the layers, as overlap: thread has it.
-constexpr double look_us = 20;
+constexpr double look_us = 50;
 
 struct Step {
   double forward_ms, backward_ms;
@@ -32,17 +32,14 @@ struct Step {
 /// Milliseconds of the slowest rank.
 double time_of(GradientReducer& reducer, const Step& step, std::int64_t count) {
   const ExecSpace space;
-  const auto compute = [&](double ms) {
-    for (double left = 1e3 * ms; left > 0; left -= look_us) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  if (step.forward_ms > 0) usleep(static_cast<useconds_t>(1e3 * step.forward_ms));
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    for (double left = 1e3 * step.backward_ms / layers; left > 0; left -= look_us) {
       usleep(static_cast<useconds_t>(std::min(left, look_us)));
       reducer.ready(space, 0);
     }
-  };
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  compute(step.forward_ms);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    compute(step.backward_ms / layers);
     reducer.ready(space, count * (layer + 1) / layers - count * layer / layers);
   }
   reducer.finish(space);
