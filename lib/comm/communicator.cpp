@@ -68,6 +68,12 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 }
 
+bool mpi_serves_threads() {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  return level >= MPI_THREAD_SERIALIZED;
+}
+
 MpiSession::~MpiSession() { MPI_Finalize(); }
 
 Communicator::Communicator(std::shared_ptr<MpiHandle> mpi) : mpi_(std::move(mpi)) {

@@ -24,6 +24,9 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
 };
 
+/// Whether MPI may be called by any thread, one at a time.
+bool mpi_serves_threads();
+
 /// An error that every rank throws at the same place: one of them may speak for all.
 struct SharedError : Error {
   using Error::Error;

@@ -36,8 +36,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const To
 /// Runs the sums, bucket by bucket, as they are allowed.
 class GradientReducer::Helper {
  public:
-  Helper(AllReduce& all_reduce, const std::vector<Bucket>& buckets)
-      : all_reduce_(all_reduce), buckets_(buckets), thread_([this] { work(); }) {}
+  explicit Helper(const std::vector<Bucket>& buckets) : buckets_(buckets), thread_([this] { work(); }) {}
   /// After a failure a sum may be under way that never ends.
   ~Helper() {
     {
@@ -73,16 +72,15 @@ class GradientReducer::Helper {
       if (stopping_) return;
       const Bucket bucket = buckets_[summed_];
       lock.unlock();
-      all_reduce_.start(bucket.first, bucket.end - bucket.first);
+      bucket.start();
       Patience patience;
-      while (!all_reduce_.advance() && !stopping_) patience.pause();
+      while (!bucket.sum->advance() && !stopping_) patience.pause();
       lock.lock();
       ++summed_;
       changed_.notify_all();
     }
   }
 
-  AllReduce& all_reduce_;
   const std::vector<Bucket>& buckets_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -100,7 +98,7 @@ class GradientReducer::Trial {
     // The first step makes what all others find there; the first of a way begins with what the way before it has left.
     if (steps_ % each != 0) seconds_[way] = std::min(seconds_[way], timer_.seconds());
     timer_.restart();
-    if (++steps_ < each * ways.size()) return {ways[steps_ / each], false};
+    if (++steps_ < each * ways_) return {ways[steps_ / each], false};
     ranks.sum(seconds_);
     return {ways[static_cast<std::size_t>(std::ranges::min_element(seconds_) - seconds_.begin())], true};
   }
@@ -110,13 +108,14 @@ class GradientReducer::Trial {
  private:
   static constexpr std::size_t each = 5;  // steps
 
+  const std::size_t ways_ = mpi_serves_threads() ? ways.size() : ways.size() - 1;
   std::size_t steps_ = 0;
   std::array<double, ways.size()> seconds_{1e9, 1e9, 1e9};
   Timer timer_;
 };
 
 GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& topology,
-                                 const std::optional<NodeMemory>& memory, const Tensor& gradients)
+                                 const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t exact)
     : ranks_(topology.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
@@ -124,21 +123,37 @@ GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& t
     if (!memory) staging_.resize(gradients.bytes());
     host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
   }
-  all_reduce_ = make_all_reduce(config, topology, memory, {gradients.dtype, host_});
-
-  const auto elements = [&](double megabytes) {
-    return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(megabytes * 1e6) / static_cast<std::int64_t>(size_of(gradients.dtype)));
-  };
-  const std::int64_t most = elements(config.bucket_mb), at_ends = std::min(most, elements(end_bucket_mb));
-  for (std::int64_t first = 0; first < gradients.count();) {
-    const std::int64_t left = gradients.count() - first;
-    const std::int64_t count = first == 0 ? at_ends : std::min(most, left - at_ends);
-    buckets_.push_back({first, first + (left <= at_ends ? left : count)});
-    first = buckets_.back().end;
+  if (config.overlap == Overlap::thread && !mpi_serves_threads())
+    throw SharedError(
+        ExitStatus::bad_deck,
+        "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
+  const Summands summands{gradients.dtype, host_};
+  all_reduce_ = make_all_reduce(config, topology, memory, summands);
+  AllReduce* of_exact = all_reduce_.get();
+  if (config.wire != ParallelConfig::Wire::fp32 && exact < gradients.count()) {
+    ParallelConfig whole = config;
+    whole.wire = ParallelConfig::Wire::fp32;
+    exact_all_reduce_ = make_all_reduce(whole, topology, memory, summands);
+    of_exact = exact_all_reduce_.get();
   }
+  if (of_exact == all_reduce_.get()) exact = gradients.count();
+  cut_into_buckets(0, exact, config.bucket_mb, all_reduce_.get());
+  cut_into_buckets(exact, gradients.count(), config.bucket_mb, of_exact);
   if (config.overlap == Overlap::automatic) trial_ = std::make_unique<Trial>();
   use(config.overlap == Overlap::automatic ? Trial::ways[0] : config.overlap);
+}
+
+void GradientReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum) {
+  const auto elements = [&](double mb) {
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(size_of(gradients_.dtype)));
+  };
+  const std::int64_t most = elements(megabytes), at_ends = std::min(most, elements(end_bucket_mb));
+  for (std::int64_t first = begin; first < end; first = buckets_.back().end) {
+    const std::int64_t left = end - first;
+    const std::int64_t count = left <= at_ends ? left : first == begin ? at_ends : std::min(most, left - at_ends);
+    buckets_.push_back({first, first + count, sum});
+  }
 }
 
 GradientReducer::~GradientReducer() = default;
@@ -146,7 +161,7 @@ GradientReducer::~GradientReducer() = default;
 void GradientReducer::use(Overlap overlap) {
   overlap_ = overlap;
   if (overlap != Overlap::thread) helper_.reset();
-  else if (!helper_) helper_ = std::make_unique<Helper>(*all_reduce_, buckets_);
+  else if (!helper_) helper_ = std::make_unique<Helper>(buckets_);
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t count) {
@@ -199,18 +214,22 @@ void GradientReducer::to_host(const ExecSpace& space, std::int64_t end) {
 /// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.
 void GradientReducer::advance(std::size_t last) {
   for (;;) {
-    if (running_ && !all_reduce_->advance()) return;
+    if (running_ && !buckets_[next_ - 1].sum->advance()) return;
     running_ = false;
     if (next_ == last) return;
-    const Bucket& bucket = buckets_[next_++];
-    all_reduce_->start(bucket.first, bucket.end - bucket.first);
+    buckets_[next_++].start();
     running_ = true;
   }
 }
 
 void GradientReducer::complete(std::size_t last) {
   Patience patience;
-  for (advance(last); running_ || next_ < last; advance(last)) patience.pause();
+  for (std::size_t before = next_;; before = next_) {
+    advance(last);
+    if (!running_ && next_ == last) return;
+    if (next_ == before) patience.pause();
+    else patience = Patience();
+  }
 }
 
 double GradientReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }

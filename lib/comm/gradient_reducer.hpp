@@ -22,9 +22,10 @@ class GradientReducer final : public GradientSum {
  public:
   using Overlap = ParallelConfig::Overlap;
 
-  /// `memory`: see gradient_memory; on hosts `gradients` lie in it. Collective.
+  /// `memory`: see gradient_memory; on hosts `gradients` lie in it. Elements from `exact` on travel in their own type,
+  /// whatever config.wire says. Collective; throws SharedError where overlap: thread is asked of an MPI that cannot.
   GradientReducer(const ParallelConfig& config, const Topology& topology, const std::optional<NodeMemory>& memory,
-                  const Tensor& gradients);
+                  const Tensor& gradients, std::int64_t exact);
   ~GradientReducer() override;
 
   void ready(const ExecSpace& space, std::int64_t count) override;
@@ -37,18 +38,22 @@ class GradientReducer final : public GradientSum {
   class Trial;
   struct Bucket {
     std::int64_t first, end;
+    AllReduce* sum;
+
+    void start() const { sum->start(first, end - first); }
   };
 
   void to_host(const ExecSpace& space, std::int64_t end);
+  void cut_into_buckets(std::int64_t first, std::int64_t end, double megabytes, AllReduce* sum);
   void advance(std::size_t last_bucket);
   void complete(std::size_t last_bucket);
   void use(Overlap overlap);
 
   Communicator ranks_;
   Tensor gradients_;
-  std::vector<std::byte> staging_;  ///< where kernels write what the host cannot read
-  std::byte* host_ = nullptr;       ///< where the gradients are summed
-  std::unique_ptr<AllReduce> all_reduce_;
+  std::vector<std::byte> staging_;                            ///< where kernels write what the host cannot read
+  std::byte* host_ = nullptr;                                 ///< where the gradients are summed
+  std::unique_ptr<AllReduce> all_reduce_, exact_all_reduce_;  ///< the second one where numbers are cut short
   std::vector<Bucket> buckets_;
   std::int64_t ready_ = 0;     ///< elements that are final
   std::int64_t on_host_ = 0;   ///< of these, elements in host_

@@ -11,8 +11,7 @@ class GradientSum {
  public:
   virtual ~GradientSum() = default;
 
-  /// The next `count` elements are final, of this rank or of one of its shards. (Of a rank without examples nobody says
-  /// so.)
+  /// The next `count` elements are final, of this rank or of one of its shards.
   virtual void ready(const ExecSpace& space, std::int64_t count) = 0;
   /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.
   virtual void shard_done(const ExecSpace& space) = 0;

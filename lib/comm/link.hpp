@@ -30,8 +30,8 @@ class Link {
 std::unique_ptr<Link> mpi_link(const Communicator& comm);
 
 /// A network that one machine can be measured with: each message takes at least latency + bytes / bandwidth, and
-/// messages from one rank to another follow each other on its wire. Nothing computes meanwhile: a message merely is not
-/// seen before its time.
+/// a link's messages from one rank to another follow each other on its wire. (Each link has wires of its own.) Nothing
+/// computes meanwhile: a message merely is not seen before its time.
 struct EmulatedNetwork {
   double latency_us = 0;
   double bandwidth_gbps = 0;  ///< 10⁹ bytes a second; 0: without limit

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/node_memory.hpp"
 
-#include <cstring>
-#include <new>
-#include <vector>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "comm/mpi_handle.hpp"
-#include "core/memory_plan.hpp"
+#include <cerrno>
+#include <new>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -14,52 +16,94 @@ namespace {
 /// Flags of two ranks must not share a cache line (of 128 bytes with its neighbour, which CPUs fetch too).
 constexpr std::size_t header_bytes = 128;
 static_assert(sizeof(NodeMemory::Flags) <= header_bytes && std::atomic<std::uint64_t>::is_always_lock_free);
+/// Parts begin at pages, so that each can lie in the memory nearest to its rank.
+constexpr std::size_t page_bytes = 4096;
+
+/// A file of the machine's shared memory, open on this rank.
+class SharedFile {
+ public:
+  /// Of a new name, `bytes` long; not open where that fails.
+  static std::string create(std::size_t bytes) {
+    for (int number = 0; number < 1000; ++number) {
+      const std::string name = fmt::format("/lockstep-{}-{}", ::getpid(), number);
+      const int file = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+      if (file < 0 && errno == EEXIST) continue;
+      if (file < 0) break;
+      const bool long_enough = ::ftruncate(file, static_cast<off_t>(bytes)) == 0;
+      ::close(file);
+      if (long_enough) return name;
+      ::shm_unlink(name.c_str());
+      break;
+    }
+    return "";
+  }
+
+  explicit SharedFile(const std::string& name) : file_(name.empty() ? -1 : ::shm_open(name.c_str(), O_RDWR, 0600)) {}
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+  ~SharedFile() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  /// Takes memory for a stretch now, near this rank: later there might be none, and a write would end the process.
+  bool reserve(std::size_t first, std::size_t bytes) const {
+    return file_ >= 0 && ::posix_fallocate(file_, static_cast<off_t>(first), static_cast<off_t>(bytes)) == 0;
+  }
+  void* map(std::size_t bytes) const {
+    return file_ >= 0 ? ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0) : MAP_FAILED;
+  }
+
+ private:
+  int file_;
+};
 
 }  // namespace
 
 struct NodeMemory::Window {
   Communicator ranks;
-  MPI_Win window = MPI_WIN_NULL;
-  std::vector<std::byte*> parts;  // of each rank: its flags, and then its memory
+  std::size_t stride;  // from part to part: of its flags, and then its memory
+  void* base = MAP_FAILED;
 
-  explicit Window(const Communicator& node) : ranks(node.duplicate()) {}
+  Window(const Communicator& node, std::size_t bytes)
+      : ranks(node.duplicate()), stride((header_bytes + bytes + page_bytes - 1) / page_bytes * page_bytes) {}
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
   ~Window() {
-    if (window != MPI_WIN_NULL && may_release()) MPI_Win_free(&window);
+    if (base != MAP_FAILED) ::munmap(base, all_bytes());
   }
+
+  std::size_t all_bytes() const { return stride * static_cast<std::size_t>(ranks.size()); }
+  std::byte* part(int rank) const { return static_cast<std::byte*>(base) + stride * static_cast<std::size_t>(rank); }
 };
 
 std::optional<NodeMemory> NodeMemory::make(const Communicator& node, std::size_t bytes) {
-  const auto made = std::make_shared<Window>(node);
-  const MPI_Comm comm = made->ranks.mpi().comm;
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  void* own = nullptr;
-  const auto size = static_cast<MPI_Aint>(header_bytes + align_up(bytes));
-  const int result = MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, comm, &own, &made->window);
-  if (result != MPI_SUCCESS) made->window = MPI_WIN_NULL;
-  if (made->ranks.max(result == MPI_SUCCESS ? 0 : 1) != 0) return std::nullopt;
+  const auto made = std::make_shared<Window>(node, bytes);
+  const Communicator& ranks = made->ranks;
+  const auto all = [&](bool well) { return ranks.max(well ? 0 : 1) == 0; };
 
-  // Every rank touches its own part first, so that it lies in the memory nearest to it.
-  std::memset(own, 0, static_cast<std::size_t>(size));
-  new (own) Flags{};
-  for (int rank = 0; rank < node.size(); ++rank) {
-    MPI_Aint there = 0;
-    int unit = 0;
-    void* base = nullptr;
-    MPI_Win_shared_query(made->window, rank, &there, &unit, &base);
-    made->parts.push_back(static_cast<std::byte*>(base));
+  std::string name = ranks.is_root() ? SharedFile::create(made->all_bytes()) : "";
+  ranks.broadcast(name);
+  bool well = false;
+  {
+    const SharedFile file(name);
+    well = all(file.reserve(made->stride * static_cast<std::size_t>(ranks.rank()), made->stride));
+    if (well) made->base = file.map(made->all_bytes());
+    well = all(well && made->base != MAP_FAILED);
   }
-  made->ranks.barrier();
+  // All have it, or nobody ever will: nothing is left behind, however this process ends.
+  if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
+  if (!well) return std::nullopt;
+  new (made->part(ranks.rank())) Flags{};
+  ranks.barrier();
   return NodeMemory(made);
 }
 
 const Communicator& NodeMemory::ranks() const { return window_->ranks; }
 
-std::byte* NodeMemory::part(int rank) const { return window_->parts[static_cast<std::size_t>(rank)] + header_bytes; }
+std::byte* NodeMemory::part(int rank) const { return window_->part(rank) + header_bytes; }
 
 NodeMemory::Flags& NodeMemory::flags(int rank) const {
-  return *std::launder(reinterpret_cast<Flags*>(window_->parts[static_cast<std::size_t>(rank)]));
+  return *std::launder(reinterpret_cast<Flags*>(window_->part(rank)));
 }
 
 }  // namespace lockstep

@@ -11,10 +11,12 @@
 
 namespace lockstep {
 
-/// Memory of which each rank of a node owns a part, and all can read and write every part.
+/// Memory of which each rank of a node owns a part, and all can read and write every part. It is POSIX shared memory
+/// and no MPI window: taken page by page when it is made, so that too little of it is an error of `make` and not a
+/// signal later, and released by each rank for itself.
 class NodeMemory {
  public:
-  /// None where the ranks cannot share that much (a container's small /dev/shm, an MPI without windows); the same
+  /// None where the ranks cannot share that much (a container's small /dev/shm); the same
   /// answer on all ranks of `node`, which must be able to share memory. Collective.
   static std::optional<NodeMemory> make(const Communicator& node, std::size_t bytes);
 

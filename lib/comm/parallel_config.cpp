@@ -46,10 +46,6 @@ void ParallelConfig::describe(Fields& fields) {
                         "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
       },
       "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
-  fields.check(!deterministic.present || replicas == 1, "replicas",
-               "deterministic cuts the batch itself; leave one out");
-  fields.check(!deterministic.present || overlap == Overlap::automatic || overlap == Overlap::none, "overlap",
-               "deterministic sums are added after the backward pass; take none");
   fields.optional_section(
       "emulate", emulate.present,
       [this](Fields& network) {
@@ -59,6 +55,18 @@ void ParallelConfig::describe(Fields& fields) {
         network.integer("ranks_per_node", emulate.ranks_per_node, at_least_one, "ranks that share memory");
       },
       "for measuring: messages between nodes of so many ranks take at least the time that such a network needs");
+  const std::pair<std::string_view, bool> of_no_use[] = {
+      {"replicas", replicas != 1},
+      {"all_reduce", all_reduce != AllReduceKind::automatic},
+      {"all_reduce_table", !all_reduce_table.empty()},
+      {"wire", wire != Wire::fp32},
+      {"overlap", overlap != Overlap::automatic && overlap != Overlap::none},
+      {"emulate", emulate.present},
+  };
+  for (const auto& [key, is_set] : of_no_use)
+    fields.check(
+        !deterministic.present || !is_set, key,
+        "deterministic cuts batches and sums gradients in its own way, after the backward pass; leave one out");
   fields.check(wire == Wire::fp32 || all_reduce != AllReduceKind::mpi, "wire",
                "all_reduce: mpi adds in the type that travels; take another algorithm, or wire: fp32");
   fields.check(!emulate.present || all_reduce != AllReduceKind::mpi, "emulate",

@@ -44,13 +44,15 @@ ShardTree::ShardTree(const Communicator& ranks, std::int64_t shards, const Tenso
   assert(shards % ranks.size() == 0);
   const std::int64_t first = ranks.rank() * each_;
   local_ = largest_within({0, shards}, first, first + each_);
-  for (std::size_t i = 0; i < local_.size(); ++i)
-    sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
-  for (std::size_t i = 0; i < most_depth(local_); ++i)
-    partial_.emplace_back("lockstep::shard_part", gradients.dtype, gradients.shape);
-  const auto bytes = static_cast<std::size_t>(std::min(piece, gradients.count())) * size_of(gradients.dtype);
-  outgoing_.resize(bytes);
-  incoming_.resize(bytes);
+  ranks.together([&] {
+    for (std::size_t i = 0; i < local_.size(); ++i)
+      sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
+    for (std::size_t i = 0; i < most_depth(local_); ++i)
+      partial_.emplace_back("lockstep::shard_part", gradients.dtype, gradients.shape);
+    const auto bytes = static_cast<std::size_t>(std::min(piece, gradients.count())) * size_of(gradients.dtype);
+    outgoing_.resize(bytes);
+    incoming_.resize(bytes);
+  });
 }
 
 std::vector<ShardTree::Node> ShardTree::largest_within(const Node& node, std::int64_t first, std::int64_t end) {

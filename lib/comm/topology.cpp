@@ -9,13 +9,24 @@ namespace {
 
 Communicator node_of_this_rank(const Communicator& ranks, std::int64_t ranks_per_node) {
   const Communicator machine = ranks.on_this_node();
-  return ranks_per_node == 0 ? machine : machine.split(machine.rank() / static_cast<int>(ranks_per_node));
+  if (ranks_per_node == 0) return machine;
+  if (machine.size() != ranks.size())
+    throw SharedError(ExitStatus::bad_deck,
+                      "parallel.emulate measures on one machine, and these ranks are on several; leave it out");
+  return machine.split(machine.rank() / static_cast<int>(ranks_per_node));
 }
 
 }  // namespace
 
 Topology::Topology(const Communicator& ranks, std::int64_t ranks_per_node)
-    : all(ranks), node(node_of_this_rank(ranks, ranks_per_node)) {
+    : Topology(ranks, node_of_this_rank(ranks, ranks_per_node)) {}
+
+Topology Topology::of(const Communicator& group) const {
+  return {group, group.split(node_of[static_cast<std::size_t>(all.rank())])};
+}
+
+Topology::Topology(const Communicator& ranks, Communicator node_of_this_rank)
+    : all(ranks), node(std::move(node_of_this_rank)) {
   // A node is known by its first rank.
   const std::int64_t first = -node.max(-all.rank());
   std::map<std::int64_t, int> number, size;

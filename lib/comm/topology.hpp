@@ -11,7 +11,10 @@ namespace lockstep {
 /// Which ranks share memory with each other.
 struct Topology {
   /// `ranks_per_node`: ranks of one machine are taken for nodes of so many; 0: nodes are what they are. Collective.
+  /// Throws SharedError for ranks of several machines with `ranks_per_node`: emulated networks need one clock.
   Topology(const Communicator& ranks, std::int64_t ranks_per_node);
+  /// Of some of these ranks, on the same nodes. Collective over `group`.
+  Topology of(const Communicator& group) const;
 
   bool one_node() const { return nodes == 1; }
 
@@ -20,6 +23,9 @@ struct Topology {
   std::vector<int> node_of;  ///< of each rank, numbered by their first ranks
   int nodes = 1;
   int smallest = 1;  ///< ranks of the smallest node
+
+ private:
+  Topology(const Communicator& ranks, Communicator node_of_this_rank);
 };
 
 }  // namespace lockstep

@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-Share share_of(std::int64_t total, int number, int of) {
+Share share_of(std::int64_t total, std::int64_t number, std::int64_t of) {
   const std::int64_t each = total / of, rest = total % of;
-  return {number * each + std::min<std::int64_t>(number, rest), each + (number < rest ? 1 : 0)};
+  return {number * each + std::min(number, rest), each + (number < rest ? 1 : 0)};
 }
 
 std::int64_t Cut::largest_share(std::int64_t global_examples) const {
@@ -19,7 +19,7 @@ std::int64_t Cut::largest_piece(std::int64_t global_examples) const {
 }
 
 Share share_of(const Cut& cut, std::int64_t global_examples, int rank) {
-  const int all = cut.ranks * cut.shards;
+  const std::int64_t all = cut.ranks * cut.shards;
   const std::int64_t first = share_of(global_examples, rank * cut.shards, all).first;
   const Share last = share_of(global_examples, (rank + 1) * cut.shards - 1, all);
   return {first, last.first + last.count - first};
@@ -27,9 +27,9 @@ Share share_of(const Cut& cut, std::int64_t global_examples, int rank) {
 
 std::vector<Piece> pieces_of(const Cut& cut, std::int64_t global_examples, int rank) {
   std::vector<Piece> pieces;
-  const int all = cut.ranks * cut.shards;
+  const std::int64_t all = cut.ranks * cut.shards;
   const Share own = share_of(cut, global_examples, rank);
-  for (int shard = 0; shard < cut.shards; ++shard) {
+  for (std::int64_t shard = 0; shard < cut.shards; ++shard) {
     const Share share = share_of(global_examples, rank * cut.shards + shard, all);
     // As many as the first rank's shard of this number has, which is the largest.
     const std::int64_t most = std::max<std::int64_t>(1, share_of(global_examples, shard, all).count);

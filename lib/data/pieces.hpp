@@ -12,7 +12,7 @@ struct Share {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
-Share share_of(std::int64_t total, int number, int of);
+Share share_of(std::int64_t total, std::int64_t number, std::int64_t of);
 
 /// Examples of one rank that a step computes at once.
 struct Piece {
@@ -24,10 +24,10 @@ struct Piece {
 
 /// How a step's batch is cut.
 struct Cut {
-  int ranks = 1;
-  int shards = 1;          ///< of each rank: parts of its share that have nothing to do with each other
-  bool separate = false;   ///< whether the gradients of each shard are a sum of their own
-  std::int64_t micro = 1;  ///< most examples of a piece
+  std::int64_t ranks = 1;
+  std::int64_t shards = 1;  ///< of each rank: parts of its share that have nothing to do with each other
+  bool separate = false;    ///< whether the gradients of each shard are a sum of their own
+  std::int64_t micro = 1;   ///< most examples of a piece
 
   /// Most examples of any rank, of any shard, of any piece.
   std::int64_t largest_share(std::int64_t global_examples) const;

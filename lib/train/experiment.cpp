@@ -98,13 +98,13 @@ Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
   const std::int64_t shards = parallel.deterministic.shards;
   Cut cut{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be cut.
-  if (norms && !parallel.sync_batch_norm) cut.shards = static_cast<int>(parallel.replicas);
+  if (norms && !parallel.sync_batch_norm) cut.shards = parallel.replicas;
   if (!parallel.deterministic.present) return cut;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
   validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
                "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
-  cut.shards = static_cast<int>(shards / ranks);
+  cut.shards = shards / ranks;
   cut.separate = true;
   return cut;
 }

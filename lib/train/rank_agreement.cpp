@@ -79,19 +79,22 @@ std::string fingerprint(const Dataset& dataset) {
 }  // namespace
 
 std::string agreed_deck(const Communicator& comm, const std::string& deck) {
-  if (comm.size() > 1) {
-    expect_agreement(comm,
-                     {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
-    expect_agreement(
-        comm, {"the deck", deck, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
-  }
+  if (comm.size() == 1) return deck;
+  expect_agreement(comm,
+                   {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
+  expect_agreement(comm, {"the number of threads", std::to_string(ExecSpace().concurrency()),
+                          "give all ranks as many (OMP_NUM_THREADS)", ExitStatus::bad_usage});
+  expect_agreement(comm,
+                   {"the deck", deck, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
   return deck;
 }
 
-void expect_same_data(const Communicator& comm, const Dataset& dataset) {
+void expect_same_data(const Communicator& comm, const Dataset* dataset) {
   if (comm.size() == 1) return;
-  Agreement agreement{dataset.description(), "", "give all ranks the same files", ExitStatus::bad_data};
-  comm.together([&] { agreement.value = fingerprint(dataset); });
+  Agreement agreement{"the data", "no examples", "give all ranks the same files", ExitStatus::bad_data};
+  comm.together([&] {
+    if (dataset) agreement.value = fmt::format("{}: {}", dataset->description(), fingerprint(*dataset));
+  });
   expect_agreement(comm, agreement);
 }
 

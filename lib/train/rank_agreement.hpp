@@ -12,10 +12,12 @@ namespace lockstep {
 // SharedError on all ranks where one has something else than rank 0: it names the first such rank, both hosts, and the
 // lines in which the two differ. Collective.
 
-/// This rank's resolved deck, which all ranks have alike, as they have this program.
+/// This rank's resolved deck, which all ranks have alike, as they have this program and their number of threads (by
+/// which layers are cut into chunks, and those meet that have something to tell other ranks).
 std::string agreed_deck(const Communicator& comm, const std::string& deck);
 
 /// By size, format, and the numbers of the examples (of as many as 64 MB hold, at even distances).
-void expect_same_data(const Communicator& comm, const Dataset& dataset);
+/// `dataset`: null for none.
+void expect_same_data(const Communicator& comm, const Dataset* dataset);
 
 }  // namespace lockstep

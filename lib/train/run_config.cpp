@@ -72,7 +72,11 @@ void RunConfig::describe(Fields& fields) {
   fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
   fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");
   fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Numbers");
-  fields.section("parallel", [&](Fields& f) { parallel.describe(f); }, "How ranks work together");
+  fields.section("parallel", [&](Fields& f) {
+    parallel.describe(f);
+    f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
+            "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
+  }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
   // clang-format on

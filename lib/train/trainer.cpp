@@ -135,8 +135,7 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
     loss_ = std::move(experiment.loss);
     graph.emplace(std::move(experiment.graph));
   });
-  for (const Dataset* split : {data_.train.get(), data_.validation.get()})
-    if (split) expect_same_data(comm_, *split);
+  for (const Dataset* split : {data_.train.get(), data_.validation.get()}) expect_same_data(comm_, split);
   start(std::move(*graph));
 }
 
@@ -162,7 +161,7 @@ void Trainer::start(Graph graph) {
   piece_ = cut_.largest_piece(global);
   read_all_reduce_table();
   const std::size_t bytes = gradient_bytes(graph, config_.dtype());
-  gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
+  if (!cut_.separate) gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
   comm_.together([&] {
     const Buffer shared = host_shares_memory && gradient_memory_
                               ? Buffer::borrow(gradient_memory_->part(topology_.node.rank()), bytes)
@@ -188,7 +187,9 @@ void Trainer::start(Graph graph) {
   const Tensor gradients = model_->parameters().gradients();
   if (config_.parallel.deterministic.present)
     gradient_sum_ = std::make_unique<ShardTree>(comm_, config_.parallel.deterministic.shards, gradients);
-  else gradient_sum_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients);
+  else
+    gradient_sum_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients,
+                                                      model_->parameters().trained_size());
 
   // Rank 0 alone reads and writes the folder; what it has found goes to all.
   state_ = first_state(config_, data_.train->size());
@@ -199,6 +200,7 @@ void Trainer::start(Graph graph) {
   comm_.broadcast(text);
   state_ = parse_state(text);
   complete_ = comm_.max(comm_.is_root() && complete_) != 0;
+  checkpointed_step_ = comm_.max(checkpointed_step_);
   if (scaler_) scaler_->restore(state_.loss_scaler);
   noise_scale_.restore(state_.noise);
   comm_.broadcast(space_, model_->parameters().values());
@@ -208,7 +210,8 @@ void Trainer::start(Graph graph) {
 }
 
 void Trainer::read_all_reduce_table() {
-  const std::string& file = config_.parallel.all_reduce_table;
+  ParallelConfig& parallel = config_.parallel;
+  const std::string& file = parallel.all_reduce_table;
   if (file.empty()) return;
   std::string text;
   comm_.together([&] {
@@ -217,7 +220,14 @@ void Trainer::read_all_reduce_table() {
   comm_.broadcast(text);
   comm_.together([&] {
     const AllReduceTable table = read_table(text, file);
-    if (table.ranks == comm_.size() && table.nodes == topology_.nodes) config_.parallel.measured = table.rows();
+    const std::vector<AllReduceRow> rows = table.rows();
+    const bool by_mpi = std::ranges::any_of(rows, [](const auto& row) { return row.kind == AllReduceKind::mpi; });
+    validate(
+        !by_mpi || (parallel.wire == ParallelConfig::Wire::fp32 && !parallel.emulate.present), ExitStatus::bad_deck,
+        "{}: takes the MPI library's sums, which know neither parallel.wire nor parallel.emulate; leave these out, or "
+        "the table",
+        file);
+    if (table.ranks == comm_.size() && table.nodes == topology_.nodes) parallel.measured = rows;
     else if (comm_.is_root())
       warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
            table.nodes, comm_.size(), topology_.nodes);
@@ -233,8 +243,8 @@ void Trainer::share_statistics() {
   if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1)
     return;
   const Communicator group = comm_.split(static_cast<int>(comm_.rank() / group_size));
-  statistics_ = std::make_unique<RankStatistics>(Topology(group, config_.parallel.emulated_ranks_per_node()),
-                                                 config_.parallel.emulate, model_->parameters().dtype(), channels);
+  statistics_ = std::make_unique<RankStatistics>(topology_.of(group), config_.parallel.emulate,
+                                                 model_->parameters().dtype(), channels);
   model_->exchange_statistics(statistics_.get());
 }
 
@@ -387,10 +397,12 @@ void Trainer::evaluate_and_log() {
                                 : metrics.accuracy.value_or(0) >= config_.run.target_value;
 }
 
+/// The same on all ranks, whose clocks are not.
 bool Trainer::checkpoint_due() const {
   const auto& options = config_.checkpoint;
-  return (options.every_steps > 0 && state_.step % options.every_steps == 0) ||
-         (options.every_minutes > 0 && since_checkpoint_.seconds() >= 60 * options.every_minutes);
+  if (options.every_steps > 0 && state_.step % options.every_steps == 0) return true;
+  if (options.every_minutes == 0) return false;
+  return comm_.max(comm_.is_root() && since_checkpoint_.seconds() >= 60 * options.every_minutes) != 0;
 }
 
 /// Collective, like all that may end in an error of all ranks.

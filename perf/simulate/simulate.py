@@ -43,7 +43,7 @@ def simulate(folder, program, ranks, algorithm):
     (folder / "hosts").write_text("".join(f"node-{node}:{RANKS_PER_NODE}\n" for node in range(nodes)))
     step = map(str, (MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS, algorithm))
     done = subprocess.run(["smpirun", "-np", str(ranks), "-platform", "cluster.xml", "-hostfile", "hosts", "--cfg=contexts/factory:ucontext",
-                           "--cfg=contexts/stack-size:1024", "--cfg=smpi/test:1e-7", "--cfg=smpi/host-speed:100Gf",
+                           "--cfg=contexts/stack-size:1024", "--cfg=network/model:CM02", "--cfg=smpi/test:1e-7", "--cfg=smpi/host-speed:100Gf",
                            "--log=root.thresh:warning", program, *step], cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
     counted, _, step_ms, sum_ms = done.stdout.split()[-1].split(",")
     assert int(counted) == ranks

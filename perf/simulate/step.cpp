@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training steps on a cluster that SimGrid SMPI simulates: layers merely take their time, and lib/comm sums the gradients.
-// Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM
-// Prints "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it.
+// Training steps on a cluster that SimGrid SMPI simulates: layers merely take their time, and lib/comm sums the
+// gradients. Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM Prints
+// "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -61,7 +61,7 @@ void simulate(char** argv) {
   const auto memory = gradient_memory(config, topology, bytes);
   std::vector<std::byte> own(memory ? 0 : bytes);
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
-  GradientReducer reducer(config, topology, memory, {gradients, DType::f32, {count}});
+  GradientReducer reducer(config, topology, memory, {gradients, DType::f32, {count}}, count);
   time_of(reducer, {0, 0}, count);  // makes what all others find there
   const double sum = time_of(reducer, {0, 0}, count);
   const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);

@@ -38,6 +38,7 @@ constexpr Way ways[] = {
     {"nodes_of_2", AllReduceKind::hierarchical, 2},
     {"nodes_of_2_one_leader", AllReduceKind::hierarchical, 2, 1, ParallelConfig::BetweenNodes::tree},
     {"nodes_of_3", AllReduceKind::hierarchical, 3, 2, ParallelConfig::BetweenNodes::halving_doubling},
+    {"nodes_of_5_two_leaders", AllReduceKind::hierarchical, 5, 2, ParallelConfig::BetweenNodes::ring},
     {"emulated_ring", AllReduceKind::ring, 1},
 };
 

@@ -11,9 +11,9 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-class Reducer : public testing::TestWithParam<std::tuple<Overlap, AllReduceKind, DType>> {};
+class SumsInBuckets : public testing::TestWithParam<std::tuple<Overlap, AllReduceKind, DType>> {};
 
-TEST_P(Reducer, SumsWhateverTheBuckets) {
+TEST_P(SumsInBuckets, WhateverTheBuckets) {
   const auto& [overlap, all_reduce, dtype] = GetParam();
   const Topology topology(Communicator::world(), 0);
   const Communicator& comm = topology.all;
@@ -28,12 +28,12 @@ TEST_P(Reducer, SumsWhateverTheBuckets) {
       const OwnedTensor own("gradients", dtype, {count});
       Tensor gradients = own.get();
       if (memory && host_shares_memory) gradients.data = memory->part(topology.node.rank());
-      GradientReducer reducer(config, topology, memory, gradients);
+      GradientReducer reducer(config, topology, memory, gradients, count);
       const ExecSpace space;
       // More steps than `auto` needs to choose.
       for (std::uint64_t step = 0; step < (overlap == Overlap::automatic ? 18 : 4); ++step) {
         test::set_values(gradients, test::filling(10 * step + static_cast<std::uint64_t>(comm.rank()), count));
-        // Ranks may disagree about when gradients are ready, and one without examples says nothing at all.
+        // Ranks may disagree about when gradients are ready, and one says nothing before the end.
         if (comm.rank() != static_cast<int>(step % 3)) {
           const RandomStream random(static_cast<std::uint64_t>(comm.rank()), RandomPurpose::dataset, step);
           std::int64_t ready = 0;
@@ -59,8 +59,65 @@ TEST_P(Reducer, SumsWhateverTheBuckets) {
     }
 }
 
+/// Buckets of 2 MB, of 1 MB at the ends, begin in their order and no later than their last gradient is there; without
+/// overlap they are summed at once, so that it shows in the numbers.
+TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
+  const Topology topology(Communicator::world(), 0);
+  constexpr std::int64_t count = 1'600'000, mb = 250'000;
+  constexpr std::int64_t ends[] = {mb, 3 * mb, 5 * mb, count - mb, count};
+  ParallelConfig config;
+  config.bucket_mb = 2;
+  config.overlap = Overlap::none;
+  config.all_reduce = AllReduceKind::ring;
+  const OwnedTensor gradients("gradients", DType::f32, {count});
+  const ExecSpace space;
+  test::set_values(gradients.get(), std::vector<double>(count, 1.0));
+  GradientReducer reducer(config, topology, std::nullopt, gradients.get(), count);
+  std::int64_t ready = 0;
+  for (const std::int64_t end : ends) {
+    const auto summed = [&] {
+      const std::vector<double> values = test::values_of(gradients.get());
+      return std::ranges::count(values, topology.all.size());
+    };
+    const std::int64_t before = topology.all.size() == 1 ? count : ready;  // one rank: 1 is the sum
+    reducer.ready(space, end - 1 - ready);
+    EXPECT_EQ(summed(), before);
+    reducer.ready(space, 1);
+    ready = end;
+    EXPECT_EQ(summed(), topology.all.size() == 1 ? count : ready);
+  }
+  reducer.finish(space);
+}
+
+/// What is not of the gradients' size (running variances) would not fit into 16 bits.
+TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
+  const Topology topology(Communicator::world(), 0);
+  if (topology.all.size() == 1) GTEST_SKIP() << "nothing is sent";
+  constexpr std::int64_t count = 1000, exact = 900;
+  for (const auto wire : {ParallelConfig::Wire::bf16, ParallelConfig::Wire::fp16}) {
+    ParallelConfig config;
+    config.wire = wire;
+    config.all_reduce = AllReduceKind::halving_doubling;
+    const OwnedTensor gradients("gradients", DType::f32, {count});
+    GradientReducer reducer(config, topology, std::nullopt, gradients.get(), exact);
+    const ExecSpace space;
+    for (int step = 0; step < 20; ++step) {
+      std::vector<double> values(count, 1 + 1.0 / 64);
+      std::fill(values.begin() + exact, values.end(), 131072.25);
+      test::set_values(gradients.get(), values);
+      reducer.ready(space, count);
+      reducer.finish(space);
+      values = test::values_of(gradients.get());
+      for (const std::int64_t i : {std::int64_t{0}, exact - 1})
+        EXPECT_NEAR(values[static_cast<std::size_t>(i)], topology.all.size() * (1 + 1.0 / 64), 0.1);
+      for (const std::int64_t i : {exact, count - 1})
+        EXPECT_EQ(values[static_cast<std::size_t>(i)], topology.all.size() * 131072.25);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
-    Ways, Reducer,
+    Ways, SumsInBuckets,
     testing::Combine(testing::Values(Overlap::automatic, Overlap::none, Overlap::poll, Overlap::thread),
                      testing::Values(AllReduceKind::automatic, AllReduceKind::mpi, AllReduceKind::halving_doubling),
                      testing::Values(DType::f32, DType::f64)));

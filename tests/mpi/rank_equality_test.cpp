@@ -36,6 +36,9 @@ const Case cases[] = {
      "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup_steps: 5}"},
     // Two norms that exchange at one time, one of them with an addition.
     {"batch_norms", 97, 500, 1000, norms},
+    {"batch_norms_in_pieces_of_blocks", 97, 500, 1000, norms + "\nmodel.activation_checkpointing=blocks"},
+    {"batch_norms_by_messages_beside_a_thread", 97, 500, 1000,
+     norms + "\nparallel={overlap: thread, bucket_mb: 0.001, emulate: {ranks_per_node: 1}}"},
     {"batch_norms_fewer_than_ranks", 3, 11, 1000, norms},
     {"batch_norm_of_vectors", 97, 500, 1000,
      "\nmodel={layers: [flatten, {linear: {features: 33}}, batch_norm, relu, {linear: {features: 7}}]}"},
@@ -123,13 +126,14 @@ TEST_P(RankCurves, SameCurveAsWithoutRanks) {
   EXPECT_LT(expected.losses.back(), 3.0);
 }
 
-/// Batch norm sees this rank's examples alone, but its running values are of all of them.
+/// Batch norm sees this rank's examples alone where the deck wants that, but its running values are of all of them.
 TEST(RankStatistics, AreTheSameOnAllRanks) {
   const Communicator comm = Communicator::world();
   const test::TemporaryFolder folder;
   const Case c{
       "batch_norm", 97, 500, 20,
-      "\nmodel={layers: [{conv2d: {filters: 4, kernel: 3}}, {batch_norm: {}, name: norm}, relu, flatten, {linear: {features: 7}}]}"};
+      "\nmodel={layers: [{conv2d: {filters: 4, kernel: 3}}, {batch_norm: {}, name: norm}, relu, flatten, {linear: {features: 7}}]}"
+      "\nparallel.sync_batch_norm=false"};
   Trainer trainer(config_of(c, "fp32", (folder.path() / "run").string()), comm);
   for (int step = 0; step < 5; ++step) trainer.train_step();
   const ParameterBuffer& parameters = trainer.model().parameters();
