@@ -151,8 +151,8 @@ TEST(EmulatedNetwork, TakesItsTime) {
   const Topology topology(comm, 1);
   std::vector<float> numbers(count, 1.0F);
   const auto sum = make_all_reduce(config, topology, std::nullopt, {DType::f32, numbers.data()});
+  const Timer timer;  // nobody begins before all are here
   comm.barrier();
-  const Timer timer;
   sum->start(0, count);
   Patience patience;
   while (!sum->advance()) patience.pause();
