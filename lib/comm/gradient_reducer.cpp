@@ -129,20 +129,20 @@ GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& t
         "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
   const Summands summands{gradients.dtype, host_};
   all_reduce_ = make_all_reduce(config, topology, memory, summands);
-  AllReduce* of_exact = all_reduce_.get();
+  std::int64_t rounded = gradients.count();  // elements that may travel in 16 bits
   if (config.wire != ParallelConfig::Wire::fp32 && exact < gradients.count()) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
     exact_all_reduce_ = make_all_reduce(whole, topology, memory, summands);
-    of_exact = exact_all_reduce_.get();
+    rounded = exact;
   }
-  if (of_exact == all_reduce_.get()) exact = gradients.count();
-  cut_into_buckets(0, exact, config.bucket_mb, all_reduce_.get());
-  cut_into_buckets(exact, gradients.count(), config.bucket_mb, of_exact);
+  cut_into_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
+  cut_into_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
   if (config.overlap == Overlap::automatic) trial_ = std::make_unique<Trial>();
   use(config.overlap == Overlap::automatic ? Trial::ways[0] : config.overlap);
 }
 
+/// The first one and the last one are smaller.
 void GradientReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum) {
   const auto elements = [&](double mb) {
     return std::max<std::int64_t>(

@@ -44,16 +44,17 @@ class GradientReducer final : public GradientSum {
   };
 
   void to_host(const ExecSpace& space, std::int64_t end);
-  void cut_into_buckets(std::int64_t first, std::int64_t end, double megabytes, AllReduce* sum);
+  void cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum);
   void advance(std::size_t last_bucket);
   void complete(std::size_t last_bucket);
   void use(Overlap overlap);
 
   Communicator ranks_;
   Tensor gradients_;
-  std::vector<std::byte> staging_;                            ///< where kernels write what the host cannot read
-  std::byte* host_ = nullptr;                                 ///< where the gradients are summed
-  std::unique_ptr<AllReduce> all_reduce_, exact_all_reduce_;  ///< the second one where numbers are cut short
+  std::vector<std::byte> staging_;  ///< where kernels write what the host cannot read
+  std::byte* host_ = nullptr;       ///< where the gradients are summed
+  std::unique_ptr<AllReduce> all_reduce_;
+  std::unique_ptr<AllReduce> exact_all_reduce_;  ///< beside one that sends 16 bits
   std::vector<Bucket> buckets_;
   std::int64_t ready_ = 0;     ///< elements that are final
   std::int64_t on_host_ = 0;   ///< of these, elements in host_

@@ -11,8 +11,8 @@
 // For the files of comm/ alone: what stands behind a Communicator.
 namespace lockstep {
 
-/// Whether a destructor may release what ranks release together. Not once MPI has ended; and not while an exception goes
-/// by, since the other ranks may not have it, and this one would wait for them instead of saying what is wrong.
+/// Whether a destructor may release what ranks release together. Not once MPI has ended; and not while an exception
+/// goes by, since the other ranks may not have it, and this one would wait for them instead of saying what is wrong.
 bool may_release();
 
 struct MpiHandle {
