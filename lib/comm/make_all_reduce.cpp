@@ -2,6 +2,7 @@
 #include "comm/make_all_reduce.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "comm/node_all_reduce.hpp"
@@ -11,8 +12,8 @@ namespace {
 
 using BetweenNodes = ParallelConfig::BetweenNodes;
 
-/// Below this, latency decides, and fewer messages win; above, all but the tree move the same bytes.
-constexpr std::int64_t short_message = 256 * 1024;
+/// Messages of a ring that is worth its many of them.
+constexpr std::int64_t ring_message_bytes = 64 * 1024;
 /// More leaders than this do not make a network faster.
 constexpr int most_leaders = 4;
 
@@ -95,9 +96,12 @@ class Maker {
   }
 
   std::unique_ptr<AllReduce> by_size(const Communicator& ranks, const std::vector<int>& node_of) const {
-    const std::int64_t few = short_message / static_cast<std::int64_t>(size_of(summands_.dtype));
+    // Both move the same bytes, a ring in more messages; but of ranks that are no power of two, some send theirs twice.
+    auto by_halves = peers(PeerAlgorithm::halving_doubling, ranks, node_of);
+    if (std::has_single_bit(static_cast<unsigned>(ranks.size()))) return by_halves;
+    const std::int64_t few = ring_message_bytes * ranks.size() / static_cast<std::int64_t>(size_of(summands_.dtype));
     return std::make_unique<BySize>(std::vector<BySize::Way>{
-        {few, peers(PeerAlgorithm::halving_doubling, ranks, node_of)},
+        {few, std::move(by_halves)},
         {std::numeric_limits<std::int64_t>::max(), peers(PeerAlgorithm::ring, ranks, node_of)}});
   }
 
