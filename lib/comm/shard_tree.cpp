@@ -14,16 +14,16 @@ namespace {
 /// Elements that go in one message.
 constexpr std::int64_t piece = std::int64_t{1} << 20;
 
+template <class C>
+void accumulate(const ExecSpace& space, std::int64_t count, const C* from, C* to) {
+  Kokkos::parallel_for(
+      "lockstep::shard_tree::add", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) { to[i] += from[i]; });
+}
+
 /// to += from.
 void accumulate(const ExecSpace& space, const Tensor& from, const Tensor& to) {
-  dispatch_master(to.dtype, [&]<class C>(C) {
-    const C* source = from.as<const C>();
-    C* target = to.as<C>();
-    Kokkos::parallel_for(
-        "lockstep::shard_tree::add",
-        Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, to.count()),
-        KOKKOS_LAMBDA(const std::int64_t i) { target[i] += source[i]; });
-  });
+  dispatch_master(to.dtype, [&]<class C>(C) { accumulate<C>(space, to.count(), from.as<const C>(), to.as<C>()); });
 }
 
 Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
