@@ -30,11 +30,6 @@ struct Contestant {
   }
 };
 
-void finish(AllReduce& sum) {
-  Patience patience;
-  while (!sum.advance()) patience.pause();
-}
-
 /// Seconds of one sum, on the slowest rank: of as many, one after the other, as take a while.
 double time_of(const Communicator& comm, const Contestant& contestant, std::int64_t count) {
   const auto run = [&](std::int64_t times) {
@@ -71,7 +66,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     sums.push_back(make_all_reduce(config, topology, shared ? memory : std::nullopt, {DType::f32, data}));
     contestants.push_back({kind, [sum = sums.back().get()](std::int64_t count) {
                              sum->start(0, count);
-                             finish(*sum);
+                             wait_until([&] { return sum->advance(); });
                            }});
   }
 

@@ -73,8 +73,7 @@ class GradientReducer::Helper {
       const Bucket bucket = buckets_[summed_];
       lock.unlock();
       bucket.start();
-      Patience patience;
-      while (!bucket.sum->advance() && !stopping_) patience.pause();
+      wait_until([&] { return bucket.sum->advance() || stopping_; });
       lock.lock();
       ++summed_;
       changed_.notify_all();

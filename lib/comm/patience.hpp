@@ -17,4 +17,10 @@ class Patience {
   Clock::time_point begin_;
 };
 
+/// Until `done()` says so.
+template <class Done>
+void wait_until(Done done) {
+  for (Patience patience; !done();) patience.pause();
+}
+
 }  // namespace lockstep

@@ -33,8 +33,7 @@ Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
 }
 
 void wait_for(Link& link) {
-  Patience patience;
-  while (!link.sent() || !link.received()) patience.pause();
+  wait_until([&] { return link.sent() && link.received(); });
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ std::vector<Piece> pieces_of(const Cut& cut, std::int64_t global_examples, int r
                         .begins = cut.separate && done == 0});
     if (cut.separate) pieces.back().ends = true, pieces.back().examples = share.count;
   }
-  pieces.front().begins = pieces.back().ends = pieces.back().last = true;
+  pieces.front().begins = pieces.back().ends = true;
   if (!cut.separate) pieces.back().examples = own.count;
   return pieces;
 }

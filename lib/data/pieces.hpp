@@ -18,7 +18,6 @@ Share share_of(std::int64_t total, std::int64_t number, std::int64_t of);
 struct Piece {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
   bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
-  bool last = false;                  ///< of the step
   std::int64_t examples = 0;          ///< in the sum that ends here
 };
 

@@ -125,24 +125,24 @@ void Model::finish_exchange(const StepContext& context) {
 
 void Model::send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed) {
   const bool forward = observed == Task::Kind::observe;
-  std::vector<Layer*> layers;
-  for (const Task& task : segment.tasks)
-    if (task.kind == observed) layers.push_back(graph_.nodes()[static_cast<std::size_t>(task.node)].layer.get());
-  if (layers.empty() || !context.training) return;
-  if (exchange_ == nullptr) {
-    for (Layer* layer : layers)
-      if (forward && batch_ > 0) layer->conclude(context, batch_);
-    return;
-  }
+  const auto is_observed = [&](const Task& task) { return task.kind == observed; };
+  if (!context.training || std::ranges::none_of(segment.tasks, is_observed)) return;
   finish_exchange(context);
   statistics_.clear();
-  for (Layer* layer : layers) {
-    BatchStatistics& own = *statistics_.emplace_back(layer->batch_statistics());
+  for (const Task& task : segment.tasks) {
+    if (!is_observed(task)) continue;
+    Layer& layer = *graph_.nodes()[static_cast<std::size_t>(task.node)].layer;
+    if (exchange_ == nullptr) {
+      if (forward && batch_ > 0) layer.conclude(context, batch_);
+      continue;
+    }
+    exchanging_.push_back(&layer);
+    BatchStatistics& own = *statistics_.emplace_back(layer.batch_statistics());
     if (batch_ > 0) continue;
     if (forward) own.rows = 0;
     fill_zero(context.space, forward ? own.moments : own.sums);
   }
-  exchanging_ = std::move(layers);
+  if (exchange_ == nullptr) return;
   moments_on_their_way_ = forward;
   if (forward) exchange_->start_moments(context.space, statistics_);
   else exchange_->start_sums(context.space, statistics_);

@@ -94,8 +94,7 @@ void RankStatistics::start(const ExecSpace& space, Layers layers, bool moments) 
 
 void RankStatistics::finish(const ExecSpace& space) {
   const Timer timer;
-  Patience patience;
-  while (!reduce_.advance()) patience.pause();
+  wait_until([&] { return reduce_.advance(); });
   exposed_seconds_ += timer.seconds();
   dispatch_master(master_, [&]<class C>(C) {
     std::byte* at = reduce_.data();

@@ -63,8 +63,7 @@ struct Setting {
   Tensor tensor(std::int64_t count) const { return {summands.data, summands.dtype, {count}}; }
   void run(std::int64_t first, std::int64_t count) {
     sum->start(first, count);
-    Patience patience;
-    while (!sum->advance()) patience.pause();
+    wait_until([&] { return sum->advance(); });
   }
 };
 
@@ -154,8 +153,7 @@ TEST(EmulatedNetwork, TakesItsTime) {
   const Timer timer;  // nobody begins before all are here
   comm.barrier();
   sum->start(0, count);
-  Patience patience;
-  while (!sum->advance()) patience.pause();
+  wait_until([&] { return sum->advance(); });
   // 2 (P − 1) messages one after the other, each of 1 MB / P.
   const double messages = 2.0 * (comm.size() - 1);
   EXPECT_GE(timer.seconds(), messages * (2e-3 + 1e6 / comm.size() / 1e8));

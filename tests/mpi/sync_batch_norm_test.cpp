@@ -151,8 +151,10 @@ TEST(SyncBatchNorm, IsOneRanksWithTheJoinedBatch) {
         auto gradients = harness.backward(test::filling(7, harness.output_shape().count()));
         joined.dx = gradients.x[0];
         joined.parameters = gradients.parameters;
-        // Of two vectors the variance may be tiny, and its inverse root large.
-        const double tolerance = (n == 2 ? 20 : 1) * (dtype == DType::f64 ? 1e-13 : 1e-6) * 4;
+        // Shares of 5, 0, 3 and 1: 1e-6. Others add hundreds of rows up in other orders, in fp32 to 1.3e-6. Of two
+        // vectors the variance may be tiny, and its inverse root large.
+        const bool as_promised = n == 9 && Communicator::world().size() == 4;
+        const double tolerance = (n == 2 ? 20 : 1) * (dtype == DType::f64 ? 4e-13 : as_promised ? 1e-6 : 2e-6);
         Split(Communicator::world(), "{batch_norm: {}}", shape, n, dtype).expect(joined, tolerance);
       }
 }

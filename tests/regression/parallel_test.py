@@ -149,6 +149,16 @@ class Parallel(LockstepTest):
         self.expect_refusal(result, 78, ["the deck of rank 1 on ", "rank 0", "learning_rate: 0.25", "learning_rate: 0.1", "same deck"])
         self.assertFalse((self.folder / "run").exists())
 
+    def test_other_program(self):
+        git = re.search(r"git +(\w+)", self.lockstep("info").out)[1].encode()
+        other = self.folder / "other"
+        with open(program.PROGRAM, "rb") as file:
+            other.write_bytes(file.read().replace(git, git[::-1]))
+        other.chmod(0o755)
+        self.deck()
+        result = self.on_each_rank(f'x=$0; [ $rank != 1 ] || x={other}; exec "$x" train deck.yaml', 2)
+        self.expect_refusal(result, 64, ["the program of rank 1 on ", git.decode(), git[::-1].decode(), "same lockstep"])
+
     def test_other_data(self):
         for rank in (0, 1):
             (self.folder / str(rank)).mkdir()
