@@ -153,7 +153,9 @@ class Reader final : public Fields {
     if (ok) return;
     for (const auto& entry : node_.entries)
       if (entry.key == key) throw DeckError(entry.value.position, entry.value.path, problem);
-    throw DeckError(node_.position, child(key), problem);
+    const std::string near = nearest_given(key);
+    throw DeckError(node_.position, child(key),
+                    near.empty() ? std::string(problem) : fmt::format("{}; is '{}' meant to be it?", problem, near));
   }
 
   /// Every key of the mapping must have been asked for.
