@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# flux batch flux.sh DECK [key.path=value…]: trains DECK, in as many jobs as it takes. Copy it and edit it: the #flux lines
+# (options given on the command line are not those of the next job), how the program gets into PATH, and the launcher.
+# docs/user/batch_jobs.md says why it is as it is.
+#flux: --job-name=lockstep
+#flux: --nodes=4 --exclusive
+#flux: --time-limit=12h
+#flux: --signal=USR1@5m         # to the ranks and to this script, 5 minutes before the end
+
+# module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
+
+max_restarts=${MAX_RESTARTS:-100} # then it stops, to be looked at
+restarts=${RESTARTS:-0}
+launcher=${LAUNCHER:-flux run --nodes=4 --ntasks=32 --cores-per-task=16 -o cpu-affinity=per-task}
+
+export OMP_NUM_THREADS=16 OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
+$launcher lockstep train "$@" & # in the background, or bash would take signals only after it
+training=$!
+
+# A signal that is trapped ends `wait` early: then it waits again. Flux sends its warning to the ranks itself. SIGTERM means
+# that it ends the job (flux cancel, time limit).
+waiting=yes terminated=no
+trap 'waiting=yes' USR1
+trap 'waiting=yes terminated=yes' TERM
+while [ $waiting = yes ]; do
+    waiting=no
+    wait $training
+    status=$?
+done
+
+if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
+    if [ "$restarts" -lt "$max_restarts" ]; then
+        # --parent: where this job came from, not the Flux inside it. $0 is the copy of this script that Flux has made.
+        RESTARTS=$((restarts + 1)) flux --parent batch "$0" "$@"
+    else
+        echo "error: not submitted again after $max_restarts restarts" >&2
+    fi
+fi
+exit "$status"
