@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""scripts/batch/slurm.sh in a Slurm of one node, which is started here: warned before its end, out of time, preempted,
+refused, cancelled."""
+import getpass
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "regression"))
+import program
+from program import LockstepTest, metrics, summary, without_times
+
+SCRIPT = program.SOURCE / "scripts" / "batch" / "slurm.sh"
+DAEMONS = ("munged", "slurmctld", "slurmd")
+# An init (which collects the orphans), /proc and, as killed ranks leave files there, /dev/shm of its own: all of them end
+# with the test.
+NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && "$@"; exit $?', "sh"]
+
+CONFIGURATION = """
+ClusterName=lockstep
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+# A job that was requeued starts after cred_expire seconds.
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+# More cores than there may be: four jobs of two ranks run at a time.
+SlurmdParameters=config_overrides
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=8
+SchedulerParameters=sched_interval=2,bf_interval=2
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=normal Nodes=ALL PriorityTier=1 PreemptMode=OFF Default=YES
+PartitionName=low Nodes=ALL PriorityTier=1
+PartitionName=high Nodes=ALL PriorityTier=2
+"""
+
+DECK = {
+    "run": {"steps": 10000000, "output_dir": "run", "log_every": 20, "seed": 7},
+    "data": {"synthetic": {"kind": "glyphs", "train": 2000, "validation": 100}},
+    "model": {"layers": [{"conv2d": {"filters": 16, "kernel": 5}}, "relu", "flatten", {"dropout": {"rate": 0.2}},
+                         {"linear": {"features": 10}}]},
+    "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9},
+    "batch": {"global": 64},
+    "checkpoint": {"every_steps": 50},
+}
+
+# The first run of a job cannot end by itself; those after it have 100 steps more to go.
+LAUNCHER = """#!/bin/sh
+if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
+    set -- "$@" run.steps=$(($(tail -n 1 run/metrics.csv | cut -d , -f 1) + 100))
+fi
+exec {launcher} "$@"
+"""
+MPIEXEC = " ".join([*program.MPIEXEC, "2"])
+SRUN = "srun --mpi=pmix"
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def wait_for(condition, what, seconds=120):
+    limit = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > limit:
+            raise AssertionError(f"not after {seconds} s: {what}")
+        time.sleep(0.3)
+
+
+def output_of(*command, cwd=None, environment=None):
+    result = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    if result.returncode != 0:
+        raise AssertionError(f"{command} ended with {result.returncode}: {result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Cluster:
+    """munged, slurmctld and slurmd; everything that they write lies in `folder`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.daemons = []
+        folder.chmod(0o755)  # munged wants others to find its socket
+        (folder / "state").mkdir()
+        (folder / "spool").mkdir()
+        ports = free_ports(2)
+        (folder / "slurm.conf").write_text(CONFIGURATION.format(
+            folder=folder, host=socket.gethostname().split(".")[0], user=getpass.getuser(), controller_port=ports[0], node_port=ports[1]))
+        (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+        key = folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(128))
+        os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
+
+    def start(self):
+        files = {"key-file": "munge.key", "socket": "munge.socket", "pid-file": "munged.pid", "log-file": "munged.log", "seed-file": "munge.seed"}
+        self.run("munged", "--foreground", *(f"--{option}={self.folder / name}" for option, name in files.items()))
+        wait_for((self.folder / "munge.socket").exists, "munged listens", 20)
+        self.run("slurmctld", "-D")
+        self.run("slurmd", "-D")
+        wait_for(lambda: "idle" in subprocess.run(["sinfo", "--noheader", "--format=%T"], capture_output=True, text=True).stdout,
+                 f"the node is idle: see {self.folder}/*.log", 30)
+
+    def run(self, *command):
+        with open(self.folder / f"{command[0]}.out", "w") as out:
+            self.daemons.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out))
+
+    def stop(self):
+        output_of("scancel", "--me")
+        wait_for(lambda: not output_of("squeue", "--noheader"), "no job is left")
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            daemon.wait()
+
+
+class Job:
+    def __init__(self, folder, launcher, *options, script=SCRIPT):
+        self.folder = folder
+        launch = folder / "launch"
+        launch.write_text(LAUNCHER.format(launcher=launcher))
+        launch.chmod(0o755)
+        environment = {**os.environ, "LAUNCHER": str(launch), "OMP_PROC_BIND": "false", "TMPDIR": str(folder),
+                       "PATH": f"{pathlib.Path(program.PROGRAM).parent}:{os.environ['PATH']}"}
+        self.id = output_of("sbatch", "--parsable", "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", *options,
+                            str(script), "deck.yaml", cwd=folder, environment=environment).strip()
+
+    def __str__(self):
+        return f"{self.folder.name}: {self.fields()}\n{self.log()}"
+
+    def fields(self):
+        return dict(re.findall(r"(\w+)=(\S+)", output_of("scontrol", "show", "job", "--oneliner", self.id)))
+
+    def state(self):
+        return self.fields()["JobState"]
+
+    def log(self):
+        path = self.folder / f"slurm-{self.id}.out"
+        return path.read_text() if path.exists() else ""
+
+    def trains(self):
+        path = self.folder / "run" / "metrics.csv"
+        return path.exists() and len(path.read_text().splitlines()) > 1
+
+    def wait_until(self, condition, what):
+        try:
+            wait_for(condition, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self}") from None
+
+
+class Slurm(LockstepTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-slurm-"))
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        cls.cluster = Cluster(cls.root)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+        # All at once: the jobs with a limit need a minute, the smallest that Slurm knows.
+        unwarned = cls.root / "unwarned.sh"
+        unwarned.write_text(re.sub("#SBATCH --signal=.*\n", "", SCRIPT.read_text()))
+        cls.out_of_time = cls.submit("out_of_time", SRUN, "--time=1", script=unwarned)
+        cls.warned = cls.submit("warned", MPIEXEC, "--time=1")
+        cls.cancelled = cls.submit("cancelled", MPIEXEC, "--time=20")
+        cls.preempted = cls.submit("preempted", SRUN, "--time=20", "--partition=low")
+        cls.refused = cls.submit("refused", SRUN, "--time=20", batch={"global": -1})
+
+    @classmethod
+    def submit(cls, name, launcher, *options, script=SCRIPT, **sections):
+        folder = cls.root / name
+        folder.mkdir()
+        (folder / "deck.yaml").write_text(json.dumps({**DECK, **sections}))
+        return Job(folder, launcher, *options, script=script)
+
+    def expect_completed(self, job, restarts):
+        """It is done, and has the parameters and curves of a run that nobody interrupted."""
+        job.wait_until(lambda: job.state() not in ("PENDING", "RUNNING", "COMPLETING"), "completed")
+        fields = job.fields()
+        self.assertEqual((fields["JobState"], fields["ExitCode"]), ("COMPLETED", "0:0"), job)
+        self.assertGreaterEqual(int(fields["Restarts"]), restarts, job)
+        self.assertIn("checkpoints/step-", summary(job.folder / "run")["resumed_from"], job)
+        steps = summary(job.folder / "run")["steps"]
+        self.lockstep("train", job.folder / "deck.yaml", f"run.steps={steps}", ranks=2, limit=120)
+        self.assertEqual(without_times(metrics(job.folder / "run")), without_times(metrics(self.folder / "run")))
+        last = pathlib.Path("run", "checkpoints", f"step-{steps:08}.h5")
+        self.assertTrue((job.folder / last).read_bytes() == (self.folder / last).read_bytes(), "the last checkpoints differ")
+
+    def test_cancelled(self):
+        job = self.cancelled
+        job.wait_until(job.trains, "training")
+        output_of("scancel", job.id)
+        job.wait_until(lambda: job.state() not in ("RUNNING", "COMPLETING"), "cancelled")
+        self.assertEqual((job.state(), job.fields()["Restarts"]), ("CANCELLED", "0"), job)
+        self.assertNotIn("requeued", job.log())
+
+    def test_preempted(self):
+        job = self.preempted
+        job.wait_until(job.trains, "training")
+        output_of("sbatch", "--partition=high", "--ntasks=4", "--output=/dev/null", "--wrap=true")
+        job.wait_until(lambda: job.fields()["Restarts"] == "1", "preempted")
+        self.expect_completed(job, restarts=1)
+        self.assertIn("DUE TO PREEMPTION", job.log())
+
+    def test_refused(self):
+        job = self.refused
+        job.wait_until(lambda: job.state() not in ("PENDING", "RUNNING", "COMPLETING"), "refused")
+        fields = job.fields()
+        self.assertEqual((fields["JobState"], fields["ExitCode"], fields["Restarts"]), ("FAILED", "78:0", "0"), job)
+
+    def test_time_limit(self):
+        self.expect_completed(self.out_of_time, restarts=1)
+        self.assertIn("requeued", self.out_of_time.log())
+        self.assertNotIn("DUE TO TIME LIMIT", self.out_of_time.log())
+
+    def test_warning_signal(self):
+        self.expect_completed(self.warned, restarts=1)
+        self.assertIn("requeued", self.warned.log())
+        self.assertIn("SIGUSR1", self.warned.log())
+
+
+def enter_namespace():
+    """Starts this file again, inside."""
+    missing = [name for name in (*DAEMONS, "sbatch", "unshare") if not shutil.which(name)]
+    if missing:
+        print(f"skipped: no {', '.join(missing)} here")
+        sys.exit(77)
+    if subprocess.run([*NAMESPACE, "true"]).returncode != 0:
+        print("skipped: only root can make the namespaces in which this test lives")
+        sys.exit(77)
+    os.environ["LOCKSTEP_IN_NAMESPACE"] = "yes"
+    os.execvp(NAMESPACE[0], [*NAMESPACE, sys.executable, "-B", __file__, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    if "LOCKSTEP_IN_NAMESPACE" not in os.environ:
+        enter_namespace()
+    program.main()
