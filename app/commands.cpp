@@ -66,10 +66,11 @@ void print(const Communicator& comm, const std::string& text) {
 }
 
 /// Work of one process, whatever the number of ranks.
-void on_root(const Communicator& comm, const std::function<void()>& work) {
+ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) {
   comm.together([&] {
     if (comm.is_root()) work();
   });
+  return ExitStatus::done;
 }
 
 void declare_train(CLI::App& app, Command& chosen) {
@@ -79,7 +80,7 @@ void declare_train(CLI::App& app, Command& chosen) {
   command->callback([&chosen, deck] {
     chosen = [deck](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-      Trainer(deck->read(comm), comm).run();
+      return Trainer(deck->read(comm), comm).run();
     };
   });
 }
@@ -95,7 +96,7 @@ void declare_check(CLI::App& app, Command& chosen) {
     chosen = [deck, ranks](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       RunConfig config = deck->read(comm);
-      on_root(comm, [&] {
+      return on_root(comm, [&] {
         const std::string report = plan_report(config, *ranks > 0 ? *ranks : comm.size());
         print(comm, fmt::format("{}\n{}", write_config(config), report));
       });
@@ -115,6 +116,7 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
       const Metrics metrics = evaluate_file(deck->read(comm), *file, comm);
       print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
                               metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));
+      return ExitStatus::done;
     };
   });
 }
@@ -134,7 +136,7 @@ void declare_import(CLI::App& app, Command& chosen) {
   idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
   idx->callback([&chosen, idx_options] {
     chosen = [idx_options](const Communicator& comm) {
-      on_root(comm, [&] { print(comm, import_idx(*idx_options) + "\n"); });
+      return on_root(comm, [&] { print(comm, import_idx(*idx_options) + "\n"); });
     };
   });
 
@@ -148,7 +150,7 @@ void declare_import(CLI::App& app, Command& chosen) {
   text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
   text->callback([&chosen, text_options] {
     chosen = [text_options](const Communicator& comm) {
-      on_root(comm, [&] { print(comm, import_text(*text_options) + "\n"); });
+      return on_root(comm, [&] { print(comm, import_text(*text_options) + "\n"); });
     };
   });
 }
@@ -160,7 +162,7 @@ void declare_inspect(CLI::App& app, Command& chosen) {
   command->add_option("FILE", *file, "HDF5 file")->required();
   command->callback([&chosen, file] {
     chosen = [file](const Communicator& comm) {
-      on_root(comm, [&] {
+      return on_root(comm, [&] {
         const Inspection inspection = inspect_file(*file);
         print(comm, inspection.text);
         validate(inspection.problem.empty(), ExitStatus::bad_data, "{}", inspection.problem);
@@ -193,6 +195,7 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
         print(comm, line + "\n");
         std::fflush(stdout);
       });
+      return ExitStatus::done;
     };
   });
 }
@@ -214,7 +217,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
     bench->callback([&chosen, options, measure] {
       chosen = [options, measure](const Communicator& comm) {
         const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-        on_root(comm, [&] {
+        return on_root(comm, [&] {
           measure(*options, [&](const std::string& line) {
             print(comm, line + "\n");
             std::fflush(stdout);
@@ -247,13 +250,16 @@ void declare_report(CLI::App& app, Command& chosen) {
   const auto runs = std::make_shared<std::vector<std::filesystem::path>>();
   command->add_option("runs", *runs, "their output folders")->required()->option_text("RUN ...");
   command->callback([&chosen, runs] {
-    chosen = [runs](const Communicator& comm) { on_root(comm, [&] { print(comm, scaling_report(*runs)); }); };
+    chosen = [runs](const Communicator& comm) { return on_root(comm, [&] { print(comm, scaling_report(*runs)); }); };
   });
 }
 
 void declare_printers(CLI::App& app, Command& chosen) {
   app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
-    chosen = [](const Communicator& comm) { print(comm, build_info_text()); };
+    chosen = [](const Communicator& comm) {
+      print(comm, build_info_text());
+      return ExitStatus::done;
+    };
   });
   CLI::App* schema = app.add_subcommand("schema", "JSON Schema of decks, for editors");
   const auto markdown = std::make_shared<bool>(false);
@@ -262,6 +268,7 @@ void declare_printers(CLI::App& app, Command& chosen) {
     chosen = [markdown](const Communicator& comm) {
       RunConfig config;
       print(comm, *markdown ? reference_page(config) : json_schema(config, "Lockstep input deck"));
+      return ExitStatus::done;
     };
   });
 }

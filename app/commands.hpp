@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// What the command line asked for: runs on every rank, after MPI has started.
-using Command = std::function<void(const Communicator&)>;
+/// What the command line asked for: runs on every rank, after MPI has started, and says how the program is to end.
+using Command = std::function<ExitStatus(const Communicator&)>;
 
 /// Declares the subcommands; the one that is parsed stores its work in `chosen`.
 void declare_commands(CLI::App& app, Command& chosen);

@@ -20,8 +20,7 @@ int run_command(const Command& command, const Communicator& comm) {
   ExitStatus status = ExitStatus::internal;
   bool shared = false;
   try {
-    command(comm);
-    return exit_code(ExitStatus::done);
+    return exit_code(command(comm));
   } catch (const SharedError& error) {
     message = error.what(), status = error.status(), shared = true;
   } catch (const Error& error) {

@@ -106,7 +106,7 @@ class Fields {
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
   template <class Enum>
-  requires std::is_enum_v<Enum>
+    requires std::is_enum_v<Enum>
   void choice(std::string_view key, Enum& value, std::span<const std::string_view> names, std::string_view help) {
     int index = static_cast<int>(value);
     choice(key, index, names, help);

@@ -6,8 +6,10 @@
 #include <exception>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <optional>
 
+#include "comm/heartbeat.hpp"
 #include "comm/mpi_handle.hpp"
 
 namespace lockstep {
@@ -101,9 +103,13 @@ Communicator Communicator::on_this_node() const {
   return Communicator(std::make_shared<MpiHandle>(node));
 }
 
-void Communicator::barrier() const { MPI_Barrier(mpi_->comm); }
+void Communicator::barrier() const {
+  const WaitsForRanks waits;
+  MPI_Barrier(mpi_->comm);
+}
 
 void Communicator::broadcast(std::string& text, int from) const {
+  const WaitsForRanks waits;
   auto size = static_cast<std::int64_t>(text.size());
   MPI_Bcast(&size, 1, MPI_INT64_T, from, mpi_->comm);
   text.resize(static_cast<std::size_t>(size));
@@ -114,18 +120,21 @@ void Communicator::broadcast(std::string& text, int from) const {
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
+    const WaitsForRanks waits;
     in_pieces(tensor, data, max_mpi_count,
               [&](std::byte* piece, int count) { MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, mpi_->comm); });
   });
 }
 
 void Communicator::sum(std::span<double> values) const {
+  const WaitsForRanks waits;
   MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, mpi_->comm);
 }
 
 void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
+    const WaitsForRanks waits;
     in_pieces(tensor, data, max_mpi_count, [&](std::byte* piece, int count) {
       MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(tensor.dtype), MPI_SUM, mpi_->comm);
     });
@@ -133,14 +142,30 @@ void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
 }
 
 std::int64_t Communicator::max(std::int64_t value) const {
+  const WaitsForRanks waits;
   MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm);
   return value;
 }
 
 std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
+  const WaitsForRanks waits;
   std::vector<std::int64_t> values(static_cast<std::size_t>(size_));
   MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm);
   return values;
+}
+
+std::vector<std::string> Communicator::gather(const std::string& text) const {
+  const std::vector<std::int64_t> sizes = gather(static_cast<std::int64_t>(text.size()));
+  std::vector<int> counts(sizes.begin(), sizes.end()), places(sizes.size());
+  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
+  std::string all(is_root() ? static_cast<std::size_t>(places.back() + counts.back()) : 0, '\0');
+  const WaitsForRanks waits;
+  MPI_Gatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR,
+              0, mpi_->comm);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; is_root() && i < counts.size(); ++i)
+    texts.push_back(all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(counts[i])));
+  return texts;
 }
 
 void Communicator::together(const std::function<void()>& work) const {
@@ -155,6 +180,7 @@ void Communicator::together(const std::function<void()>& work) const {
     failure = Error(ExitStatus::internal,
                     fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
   }
+  const WaitsForRanks waits;
   std::int64_t first = failure ? rank_ : size_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, mpi_->comm);
   if (first == size_) return;

@@ -60,6 +60,8 @@ class Communicator {
   std::int64_t max(std::int64_t value) const;
   /// What each rank has given, in the order of ranks.
   std::vector<std::int64_t> gather(std::int64_t value) const;
+  /// The same of texts, on rank 0 alone; empty on the others.
+  std::vector<std::string> gather(const std::string& text) const;
 
   /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
   /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left

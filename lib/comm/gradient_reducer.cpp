@@ -57,6 +57,7 @@ class GradientReducer::Helper {
   }
   /// Waits until all buckets are summed, and begins anew.
   void finish() {
+    const WaitsForRanks waits;
     std::unique_lock lock(mutex_);
     allowed_ = buckets_.size();
     changed_.notify_all();
@@ -71,6 +72,7 @@ class GradientReducer::Helper {
       changed_.wait(lock, [this] { return stopping_ || summed_ < allowed_; });
       if (stopping_) return;
       const Bucket bucket = buckets_[summed_];
+      heartbeat().sum(static_cast<std::int32_t>(summed_));
       lock.unlock();
       bucket.start();
       wait_until([&] { return bucket.sum->advance() || stopping_; });
@@ -191,6 +193,7 @@ void GradientReducer::finish(const ExecSpace& space) {
   exposed_seconds_ += timer.seconds();
   ready_ = on_host_ = 0;
   available_ = next_ = 0;
+  heartbeat().sum(-1);
   if (!trial_) return;
   const auto [overlap, chosen] = trial_->next(ranks_);
   use(overlap);
@@ -216,6 +219,7 @@ void GradientReducer::advance(std::size_t last) {
     if (running_ && !buckets_[next_ - 1].sum->advance()) return;
     running_ = false;
     if (next_ == last) return;
+    heartbeat().sum(static_cast<std::int32_t>(next_));
     buckets_[next_++].start();
     running_ = true;
   }
@@ -227,7 +231,7 @@ void GradientReducer::complete(std::size_t last) {
     advance(last);
     if (!running_ && next_ == last) return;
     if (next_ == before) patience.pause();
-    else patience = Patience();
+    else patience.begin_anew();
   }
 }
 

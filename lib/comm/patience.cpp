@@ -10,8 +10,9 @@ void Patience::pause() {
   constexpr auto short_wait = std::chrono::microseconds(200);
   if (++tries_ < at_once) return;
   if (tries_ == at_once) begin_ = Clock::now();
-  if (Clock::now() - begin_ < short_wait) std::this_thread::yield();
-  else std::this_thread::sleep_for(std::chrono::microseconds(20));
+  if (Clock::now() - begin_ < short_wait) return std::this_thread::yield();
+  if (!waits_) waits_.emplace();
+  std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 }  // namespace lockstep

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
+
+#include "comm/heartbeat.hpp"
 
 namespace lockstep {
 
@@ -10,11 +13,17 @@ namespace lockstep {
 class Patience {
  public:
   void pause();
+  /// Something has happened.
+  void begin_anew() {
+    tries_ = 0;
+    waits_.reset();
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
   int tries_ = 0;
   Clock::time_point begin_;
+  std::optional<WaitsForRanks> waits_;  ///< once it is more than a moment
 };
 
 /// Until `done()` says so.

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
+#include "io/manifest.hpp"
 #include "io/replace_file.hpp"
 
 namespace lockstep {
@@ -71,17 +72,42 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
+                      const std::function<void()>& before_commit) {
+  std::vector<std::string> names;
+  for (const auto& array : checkpoint.arrays) names.push_back(array.name);
+  const std::size_t block = manifest_block(names);
+  std::vector<FilePart> parts;
+  std::vector<const std::byte*> data;
+
   ReplaceFile replacement(path);
-  Hdf5File file = Hdf5File::create(replacement.temporary());
-  for (const auto& array : checkpoint.arrays)
-    write_checked(file, array.name, StoredType::of(array.dtype), extents_of(array.shape), array.data.get());
-  for (const auto& [name, text] : checkpoint.texts) write_text_checked(file, "/" + name, text);
+  // HDF5 makes the structure; the numbers go past it, so that whoever reads another file need not wait for them.
+  Hdf5File structure = Hdf5File::create(replacement.temporary(), block);
+  for (const auto& array : checkpoint.arrays) {
+    const std::uint64_t hash = hash_of(array.data.get(), array.bytes());
+    const auto place = structure.reserve(array.name, StoredType::of(array.dtype), extents_of(array.shape));
+    structure.write_attribute(array.name, checksum_attribute, checksum_text(hash));
+    if (!place) continue;
+    parts.push_back({*place, array.bytes(), hash, array.name});
+    data.push_back(array.data.get());
+  }
+  for (const auto& [name, text] : checkpoint.texts) write_text_checked(structure, "/" + name, text);
+  structure.close();
+
+  RawFile file(replacement.temporary(), RawFile::Access::change);
+  for (std::size_t i = 0; i < parts.size(); ++i) file.write(parts[i].first, data[i], parts[i].bytes);
+  write_manifest(file, block, std::move(parts));
   file.close();
+  if (before_commit) before_commit();
   replacement.commit();
 }
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  require_readable_file(path);
+  validate(verify_manifest(path) == ManifestState::holds, ExitStatus::bad_data,
+           "{}: is no checkpoint, or a damaged one (it does not begin with a manifest); give a file of a run's folder "
+           "checkpoints/",
+           path.string());
   const Hdf5File file = Hdf5File::open(path);
   Checkpoint checkpoint;
   for (const auto& name : file.datasets()) {
@@ -100,6 +126,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
 }
 
 std::vector<NamedArray> read_parameters(const std::filesystem::path& path) {
+  require_readable_file(path);
+  verify_manifest(path);
   const Hdf5File file = Hdf5File::open(path);
   std::vector<NamedArray> arrays;
   for (const auto& name : file.datasets())
@@ -121,6 +149,17 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
   std::vector<std::filesystem::path> paths;
   for (auto& [step, path] : steps_in(folder)) paths.push_back(std::move(path));
   return paths;
+}
+
+void point_latest(const std::filesystem::path& folder, const std::string& name) {
+  const std::filesystem::path link = folder / latest_name;
+  const std::filesystem::path temporary = link.string() + std::string(ReplaceFile::marker);
+  std::error_code code;
+  std::filesystem::remove(temporary, code);
+  std::filesystem::create_symlink(name, temporary, code);
+  if (!code) std::filesystem::rename(temporary, link, code);
+  validate(!code, ExitStatus::io_error, "{}: cannot be made to name {} ({})", link.string(), name, code.message());
+  RawFile(folder, RawFile::Access::folder).flush_to_disk();
 }
 
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,15 +30,18 @@ struct Checkpoint {
   std::map<std::string, std::string> texts;  ///< "deck", "state", "build"
 };
 
-/// Writes to a temporary name beside `path`, flushes it to disk, and renames: `path` never holds
-/// half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
+/// Writes to a temporary name beside `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames: `path`
+/// never holds half a checkpoint. `before_commit` runs when all but that is done. Throws cannot_create or io_error,
+/// naming the file and the reason.
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
+                      const std::function<void()>& before_commit = {});
 
-/// Reads and verifies all of it. Throws missing_file, or bad_data for a file that is truncated,
-/// damaged (checksum) or no checkpoint.
+/// Verifies all of it, and reads it. Throws missing_file, or bad_data for a file that is truncated, damaged, or no
+/// checkpoint: before HDF5 opens it.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-/// Only the arrays below /model, of a checkpoint or a hand-made weights file (which may lack checksums).
+/// Only the arrays below /model, of a checkpoint (verified likewise) or a hand-made weights file (which may lack
+/// checksums).
 std::vector<NamedArray> read_parameters(const std::filesystem::path& path);
 
 /// step-00001234.h5
@@ -50,6 +54,11 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 /// Renames the checkpoints of later steps to step-….h5.aside: what a run that goes on from `step` writes is newer than
 /// they are, though its steps are smaller. Throws std::filesystem::filesystem_error.
 void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
+
+/// The link that names a folder's newest checkpoint.
+inline constexpr const char* latest_name = "latest";
+/// Makes it name another file of the folder, at once and on disk. Throws io_error.
+void point_latest(const std::filesystem::path& folder, const std::string& name);
 
 /// Removes all but the newest `keep` (0: keeps all), and what interrupted writes have left.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep);

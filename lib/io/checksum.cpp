@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "base/error.hpp"
@@ -12,15 +11,12 @@
 namespace lockstep {
 namespace {
 
-std::string hex(XXH64_hash_t hash) { return fmt::format("{:016x}", hash); }
-
 std::string checksum_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
-  XXH3_64bits_reset(state.get());
+  RunningHash hash;
   if (array.extents.empty()) {
     std::vector<std::byte> value(array.type.bytes);
     file.read(dataset, array.type, value.data());
-    XXH3_64bits_update(state.get(), value.data(), value.size());
+    hash.add(value.data(), value.size());
   } else if (array.count() > 0) {
     const std::int64_t rows = array.extents[0];
     const std::size_t row_bytes = array.bytes() / static_cast<std::size_t>(rows);
@@ -31,17 +27,29 @@ std::string checksum_in_pieces(const Hdf5File& file, const std::string& dataset,
     for (std::int64_t first = 0; first < rows; first += piece) {
       const std::int64_t count = std::min(piece, rows - first);
       reader.read(first, count, values.data());
-      XXH3_64bits_update(state.get(), values.data(), static_cast<std::size_t>(count) * row_bytes);
+      hash.add(values.data(), static_cast<std::size_t>(count) * row_bytes);
     }
   }
-  return hex(XXH3_64bits_digest(state.get()));
+  return checksum_text(hash.value());
 }
 
 }  // namespace
 
 std::uint64_t hash_of(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
-std::string checksum_text(const void* data, std::size_t bytes) { return hex(XXH3_64bits(data, bytes)); }
+std::string checksum_text(const void* data, std::size_t bytes) { return checksum_text(hash_of(data, bytes)); }
+std::string checksum_text(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+RunningHash::RunningHash()
+    : state_(XXH3_createState(), [](void* state) { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }) {
+  XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_.get()));
+}
+
+void RunningHash::add(const void* data, std::size_t bytes) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_.get()), data, bytes);
+}
+
+std::uint64_t RunningHash::value() const { return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_.get())); }
 
 void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
                    const std::vector<std::int64_t>& extents, const void* data) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "io/hdf5.hpp"
@@ -14,8 +15,20 @@ namespace lockstep {
 inline constexpr const char* checksum_attribute = "xxh3";
 
 std::string checksum_text(const void* data, std::size_t bytes);
+std::string checksum_text(std::uint64_t hash);
 /// XXH3, 64 bits.
 std::uint64_t hash_of(const void* data, std::size_t bytes);
+
+/// The same of data that come in pieces.
+class RunningHash {
+ public:
+  RunningHash();
+  void add(const void* data, std::size_t bytes);
+  std::uint64_t value() const;
+
+ private:
+  std::shared_ptr<void> state_;
+};
 
 /// Write a dataset with its checksum.
 void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,

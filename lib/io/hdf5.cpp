@@ -18,7 +18,11 @@ namespace {
 /// a setting per thread in thread-safe builds.
 class LibraryLock {
  public:
-  LibraryLock() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+  LibraryLock() : lock_(mutex()) {
+    // Files are closed by their objects. At exit the library would try again, and loop, over one whose disk is full.
+    [[maybe_unused]] static const herr_t once = H5dont_atexit();
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
 
  private:
   static std::recursive_mutex& mutex() {
@@ -45,7 +49,8 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
-/// The innermost entry of the library's error stack: the cause, not who noticed it.
+/// The innermost entry of the library's error stack: the cause, not who noticed it. Of what the system has refused, the
+/// system's own words.
 std::string reason() {
   std::string text;
   H5Ewalk2(
@@ -56,6 +61,12 @@ std::string reason() {
         return 0;
       },
       &text);
+  constexpr std::string_view system_begins = "error message = '";
+  if (const std::size_t found = text.find(system_begins); found != std::string::npos) {
+    text.erase(0, found + system_begins.size());
+    text.resize(std::min(text.find('\''), text.size()));
+  }
+  std::ranges::replace(text, '\n', ' ');
   return text.empty() ? "HDF5 gives no reason" : text;
 }
 
@@ -139,24 +150,6 @@ hid_t open_dataset(hid_t file, const std::string& name, const std::string& where
   return id;
 }
 
-/// Sees to it that `path` is a file that can be opened, so that HDF5 is asked about contents only.
-void require_readable_file(const std::filesystem::path& path) {
-  std::error_code code;
-  const auto status = std::filesystem::status(path, code);
-  validate(std::filesystem::exists(status) ||
-               (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory),
-           ExitStatus::missing_file, "{}: no such file; check the path (relative paths start at the working folder)",
-           path.string());
-  validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
-  validate(!std::filesystem::is_directory(status), ExitStatus::bad_data,
-           "{}: is a folder (an HDF5 file is expected); name the file in it", path.string());
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  validate(file != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), std::strerror(errno));
-  std::fclose(file);
-  validate(std::filesystem::file_size(path, code) > 0, ExitStatus::bad_data,
-           "{}: is empty (an HDF5 file is expected); make or copy it again", path.string());
-}
-
 }  // namespace
 
 StoredType StoredType::of(DType dtype) {
@@ -189,6 +182,23 @@ std::string extents_text(const std::vector<std::int64_t>& extents) {
   return extents.empty() ? "scalar" : fmt::format("{}", fmt::join(extents, "×"));
 }
 
+void require_readable_file(const std::filesystem::path& path) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  validate(std::filesystem::exists(status) ||
+               (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory),
+           ExitStatus::missing_file, "{}: no such file; check the path (relative paths start at the working folder)",
+           path.string());
+  validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
+  validate(!std::filesystem::is_directory(status), ExitStatus::bad_data,
+           "{}: is a folder (an HDF5 file is expected); name the file in it", path.string());
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  validate(file != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), std::strerror(errno));
+  std::fclose(file);
+  validate(std::filesystem::file_size(path, code) > 0, ExitStatus::bad_data,
+           "{}: is empty (an HDF5 file is expected); make or copy it again", path.string());
+}
+
 Hdf5File::Hdf5File(std::string name, std::int64_t id, bool writing)
     : name_(std::move(name)), id_(id), writing_(writing) {}
 
@@ -219,7 +229,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   damaged(path.string());
 }
 
-Hdf5File Hdf5File::create(const std::filesystem::path& path) {
+Hdf5File Hdf5File::create(const std::filesystem::path& path, std::size_t user_block) {
   const LibraryLock lock;
   // Version 1.8 of the format: headers carry checksums, and every HDF5 since 2008 reads it.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
@@ -227,6 +237,7 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path) {
   H5Pset_file_locking(access, true, true);
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
+  H5Pset_userblock(creation, user_block);
   const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
   if (id < 0)
     throw Error(ExitStatus::cannot_create, fmt::format("{}: cannot be created ({})", path.string(), reason()));
@@ -332,9 +343,8 @@ void Hdf5File::make_groups(const std::string& dataset) {
   }
 }
 
-void Hdf5File::write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
-                     const void* data) {
-  const LibraryLock lock;
+std::int64_t Hdf5File::make_dataset(const std::string& dataset, const StoredType& type,
+                                    const std::vector<std::int64_t>& extents, bool allocate) {
   make_groups(dataset);
   const std::vector<hsize_t> sizes(extents.begin(), extents.end());
   const Handle space(
@@ -343,9 +353,26 @@ void Hdf5File::write(const std::string& dataset, const StoredType& type, const s
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
   H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
-  const hid_t native = native_type(type);
-  const Handle id(H5Dcreate2(id_, dataset.c_str(), native, space, H5P_DEFAULT, creation, H5P_DEFAULT), H5Dclose);
-  if (id < 0 || H5Dwrite(id, native, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) write_failed(name_);
+  if (allocate) H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
+  return H5Dcreate2(id_, dataset.c_str(), native_type(type), space, H5P_DEFAULT, creation, H5P_DEFAULT);
+}
+
+void Hdf5File::write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
+                     const void* data) {
+  const LibraryLock lock;
+  const Handle id(make_dataset(dataset, type, extents, false), H5Dclose);
+  if (id < 0 || H5Dwrite(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) write_failed(name_);
+}
+
+std::optional<std::uint64_t> Hdf5File::reserve(const std::string& dataset, const StoredType& type,
+                                               const std::vector<std::int64_t>& extents) {
+  const LibraryLock lock;
+  const Handle id(make_dataset(dataset, type, extents, true), H5Dclose);
+  if (id < 0) write_failed(name_);
+  if (StoredArray{type, extents}.count() == 0) return std::nullopt;
+  const haddr_t place = H5Dget_offset(id);
+  if (place == HADDR_UNDEF) write_failed(name_);
+  return place;
 }
 
 void Hdf5File::write_text(const std::string& dataset, const std::string& text) {

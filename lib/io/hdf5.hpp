@@ -50,8 +50,9 @@ class Hdf5File {
  public:
   /// Read only. Throws missing_file, or bad_data for what is no sound HDF5 file.
   static Hdf5File open(const std::filesystem::path& path);
-  /// A new file; replaces what has that name. Throws cannot_create.
-  static Hdf5File create(const std::filesystem::path& path);
+  /// A new file; replaces what has that name. Its first `user_block` bytes (0, or a power of 2 from 512 on) are left to
+  /// others. Throws cannot_create.
+  static Hdf5File create(const std::filesystem::path& path, std::size_t user_block = 0);
 
   Hdf5File(Hdf5File&&) noexcept;
   Hdf5File& operator=(Hdf5File&&) = delete;
@@ -73,6 +74,10 @@ class Hdf5File {
   /// Groups on the way are made. Nothing in the file depends on time or machine.
   void write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
              const void* data);
+  /// Makes a dataset whose numbers, packed, are to be written by others, once this file is closed: at this place in it.
+  /// None for a dataset without numbers.
+  std::optional<std::uint64_t> reserve(const std::string& dataset, const StoredType& type,
+                                       const std::vector<std::int64_t>& extents);
   void write_text(const std::string& dataset, const std::string& text);
   void write_attribute(const std::string& dataset, const std::string& key, const std::string& text);
   /// Flushes and closes; the destructor would keep silent about a full disk.
@@ -81,6 +86,8 @@ class Hdf5File {
  private:
   Hdf5File(std::string name, std::int64_t id, bool writing);
   void make_groups(const std::string& dataset);
+  std::int64_t make_dataset(const std::string& dataset, const StoredType& type,
+                            const std::vector<std::int64_t>& extents, bool allocate);
 
   std::string name_;
   std::int64_t id_;
@@ -106,6 +113,9 @@ class Hdf5Rows {
   StoredType type_;
   std::vector<std::int64_t> extents_;
 };
+
+/// Throws missing_file, bad_data or io_error unless `path` is a file, not empty, that can be opened.
+void require_readable_file(const std::filesystem::path& path);
 
 /// "1.14.5", for `lockstep info`.
 std::string hdf5_version();

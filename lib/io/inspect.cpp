@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
+#include "io/manifest.hpp"
 
 namespace lockstep {
 namespace {
@@ -46,6 +47,8 @@ std::string indented(const std::string& text, std::size_t max_lines) {
 
 Inspection inspect_file(const std::filesystem::path& path) {
   constexpr std::size_t shown_lines = 12;
+  require_readable_file(path);
+  const bool has_manifest = verify_manifest(path) == ManifestState::holds;
   const Hdf5File file = Hdf5File::open(path);
   const auto datasets = file.datasets();
   std::size_t width = 0;
@@ -71,8 +74,8 @@ Inspection inspect_file(const std::filesystem::path& path) {
     if (is_text && checksum != "UNREADABLE" && array.extents.empty())
       texts += fmt::format("  {}:\n{}", name, indented(file.read_text(name), shown_lines));
   }
-  inspection.text = fmt::format("{}: {}, {} datasets, {}\n", path.string(), kind_of(datasets), datasets.size(),
-                                size_text(std::filesystem::file_size(path))) +
+  inspection.text = fmt::format("{}: {}, {} datasets, {}{}\n", path.string(), kind_of(datasets), datasets.size(),
+                                size_text(std::filesystem::file_size(path)), has_manifest ? ", manifest ok" : "") +
                     inspection.text + texts;
   if (!broken.empty())
     inspection.problem = fmt::format("{}: {} of {} datasets are damaged ({}); make or copy the file again",

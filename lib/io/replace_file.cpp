@@ -9,23 +9,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "io/raw_file.hpp"
 
 namespace lockstep {
-namespace {
-
-void flush_to_disk(const std::filesystem::path& path, int flags) {
-  const int file = ::open(path.c_str(), flags | O_CLOEXEC);
-  validate(file >= 0, ExitStatus::io_error, "{}: cannot be opened to flush it ({})", path.string(),
-           std::strerror(errno));
-  const int failed = ::fsync(file) != 0 ? errno : 0;
-  ::close(file);
-  // Some network file systems cannot flush folders; their renames are durable by themselves.
-  validate(failed == 0 || failed == EINVAL || failed == ENOTSUP, ExitStatus::io_error,
-           "{}: cannot be flushed to disk ({})", path.string(), std::strerror(failed));
-}
-
-}  // namespace
-
 ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
   temporary_ += fmt::format("{}{}", marker, ::getpid());
   std::error_code ignored;  // what else is wrong is found by open
@@ -44,13 +30,15 @@ ReplaceFile::~ReplaceFile() {
 }
 
 void ReplaceFile::commit() {
-  flush_to_disk(temporary_, O_RDONLY);
+  RawFile file(temporary_, RawFile::Access::change);
+  file.flush_to_disk();
+  file.close();
   std::error_code code;
   std::filesystem::rename(temporary_, path_, code);
   validate(!code, ExitStatus::io_error, "{}: cannot be put in place ({})", path_.string(), code.message());
   committed_ = true;
   const auto folder = path_.parent_path();
-  flush_to_disk(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  RawFile(folder.empty() ? "." : folder, RawFile::Access::folder).flush_to_disk();
 }
 
 }  // namespace lockstep

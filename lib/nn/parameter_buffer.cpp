@@ -43,7 +43,8 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
 std::size_t gradient_bytes(const Graph& graph, DType dtype) {
   const std::vector<Parameter> parameters = plan_parameters(graph, dtype);
   const DType master = master_dtype(dtype);
-  return parameters.empty() ? 0 : static_cast<std::size_t>(end_of(parameters.back(), master)) * size_of(master);
+  const std::int64_t end = parameters.empty() ? 0 : end_of(parameters.back(), master);
+  return static_cast<std::size_t>(end + ParameterBuffer::rider_count) * size_of(master);
 }
 
 ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory)
@@ -60,7 +61,8 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& 
   }
   const auto bytes = static_cast<std::size_t>(size_) * size_of(master_);
   values_ = Buffer("lockstep::parameters", bytes);
-  gradients_ = gradient_memory.size() > 0 ? gradient_memory : Buffer("lockstep::gradients", bytes);
+  gradients_ = gradient_memory.size() > 0 ? gradient_memory
+                                          : Buffer("lockstep::gradients", gradient_bytes(graph, dtype));
   if (rounds())
     rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(trained_size_) * size_of(dtype_));
   for (const Parameter& parameter : parameters_) {

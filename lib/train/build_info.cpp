@@ -22,6 +22,7 @@ Json build_info() {
   info["git"] = git_hash();
   info["compiler"] = compiler();
   info["build_type"] = build_type();
+  if (!spack_hash().empty()) info["spack"] = spack_hash();
   info["kokkos"] = fmt::format("{}.{}.{}", KOKKOS_VERSION_MAJOR, KOKKOS_VERSION_MINOR, KOKKOS_VERSION_PATCH);
   info["backend"] = ExecSpace::name();
   info["mpi"] = mpi_version();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/evaluator.hpp"
 
+#include "comm/heartbeat.hpp"
 #include "data/data_loader.hpp"
 #include "ops/loss.hpp"
 
@@ -9,7 +10,7 @@ namespace lockstep {
 Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,
                            std::int64_t examples) const {
   LossSums sums{};
-  copy_to_host(space, sums_.get(), &sums);
+  copy_to_host(space, {sums_.get().data, DType::f64, {2}}, &sums);
   double values[2] = {sums.loss, sums.correct};
   comm.sum(values);
   Metrics metrics{.loss = values[0] / static_cast<double>(examples)};
@@ -33,6 +34,7 @@ Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model,
     const DeviceBatch examples = uploader.upload(space, *batch, 0, batch->size());
     sums.add(space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
     context.same_parameters = true;
+    heartbeat().beat();
   }
   return sums.reduce(space, comm, loss, dataset.size());
 }

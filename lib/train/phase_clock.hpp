@@ -6,23 +6,27 @@
 #include <string_view>
 
 #include "base/timer.hpp"
+#include "comm/heartbeat.hpp"
 
 namespace lockstep {
 
-enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint };
-inline constexpr std::array<std::string_view, 6> phase_names{"data",   "forward",   "backward",
-                                                             "reduce", "optimizer", "checkpoint"};
+/// What a run can be in; `other` is between the rest.
+enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint, evaluation, set_up, other };
+inline constexpr std::array<std::string_view, 9> phase_names{
+    "data", "forward", "backward", "reduce", "optimizer", "checkpoint", "evaluation", "set-up", "between steps"};
 
-/// Wall seconds by phase, and the profiling regions of the same names (seen by Kokkos Tools).
+/// Wall seconds by phase, the profiling regions of the same names (seen by Kokkos Tools), and the heartbeat's phase.
 class PhaseClock {
  public:
   class Scope {
    public:
     Scope(PhaseClock& clock, StepPhase phase) : clock_(clock), phase_(phase) {
+      heartbeat().enter(static_cast<std::int32_t>(phase));
       Kokkos::Profiling::pushRegion(std::string(phase_names[static_cast<std::size_t>(phase)]));
     }
     ~Scope() {
       Kokkos::Profiling::popRegion();
+      heartbeat().enter(static_cast<std::int32_t>(StepPhase::other));
       clock_.add(phase_, timer_.seconds());
     }
     Scope(const Scope&) = delete;

@@ -102,8 +102,9 @@ std::string report(const RunConfig& config, int ranks) {
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86.
   constexpr double code_bytes = 9e6;
+  const double copy = config.checkpoint.regular() ? parameters + states : 0;  // of the state, while it is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
-                      bytes_text(step + code_bytes + static_cast<double>(resident_bytes())));
+                      bytes_text(step + copy + code_bytes + static_cast<double>(resident_bytes())));
   text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
   return text;

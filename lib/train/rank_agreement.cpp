@@ -89,13 +89,15 @@ std::string agreed_deck(const Communicator& comm, const std::string& deck) {
   return deck;
 }
 
-void expect_same_data(const Communicator& comm, const Dataset* dataset) {
-  if (comm.size() == 1) return;
-  Agreement agreement{"the data", "no examples", "give all ranks the same files", ExitStatus::bad_data};
+std::string agreed_data(const Communicator& comm, const Dataset* dataset) {
+  std::string print = "no examples";
   comm.together([&] {
-    if (dataset) agreement.value = fmt::format("{}: {}", dataset->description(), fingerprint(*dataset));
+    if (dataset) print = fingerprint(*dataset);
   });
-  expect_agreement(comm, agreement);
+  if (comm.size() == 1) return print;
+  const std::string value = dataset ? fmt::format("{}: {}", dataset->description(), print) : print;
+  expect_agreement(comm, {"the data", value, "give all ranks the same files", ExitStatus::bad_data});
+  return print;
 }
 
 }  // namespace lockstep

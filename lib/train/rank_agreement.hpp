@@ -16,8 +16,8 @@ namespace lockstep {
 /// which layers are cut into chunks, and those meet that have something to tell other ranks).
 std::string agreed_deck(const Communicator& comm, const std::string& deck);
 
-/// By size, format, and the numbers of the examples (of as many as 64 MB hold, at even distances).
-/// `dataset`: null for none.
-void expect_same_data(const Communicator& comm, const Dataset* dataset);
+/// What the dataset holds, as text: size, format, and a hash of the examples (of as many as 64 MB hold, at even
+/// distances), which all ranks have alike. `dataset`: null for none.
+std::string agreed_data(const Communicator& comm, const Dataset* dataset);
 
 }  // namespace lockstep

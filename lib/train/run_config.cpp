@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "train/stop_request.hpp"
+
 namespace lockstep {
 
 void RunOptions::describe(Fields& fields) {
@@ -26,6 +28,19 @@ void RunOptions::describe(Fields& fields) {
   fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
   fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
   fields.integer("evaluate_every", evaluate_every, not_negative, "epochs between two evaluations (0: at the end only)");
+  fields.text(
+      "wall_time", wall_time,
+      "time that the run may take, as \"2:00:00\", \"1-12:00:00\" (days) or \"90 min\"; it stops at a checkpoint "
+      "before that, with status 75 (no limit but the batch job's, when not given)");
+  fields.integer(
+      "hang_timeout", hang_timeout, not_negative,
+      "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
+      "times that in set-up and checkpoints; 0: never (the larger of 30 and 10 median steps, when not given)");
+  fields.check(
+      wall_time.empty() || duration_of(wall_time), "wall_time",
+      fmt::format("'{}' is no duration; write \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days), "
+                  "or a number with a unit: \"90 min\", \"1.5 h\", \"45 s\", \"2 d\"",
+                  wall_time));
   fields.check(
       !has_target || evaluate_every > 0, "evaluate_every",
       "0 beside run.target (the target is looked at in evaluations, and there is none before the end); give the "
@@ -79,6 +94,8 @@ void RunConfig::describe(Fields& fields) {
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
+  fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) { loss_watch.describe(f); },
+                          "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
   // clang-format on
 }
 

@@ -12,6 +12,7 @@
 #include "optim/loss_scaler.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/loss_watch.hpp"
 
 namespace lockstep {
 
@@ -31,6 +32,8 @@ struct RunOptions {
   bool overwrite = false;
   std::int64_t log_every = 50;
   std::int64_t evaluate_every = 1;
+  std::string wall_time;                     ///< see duration_of; empty: no limit
+  std::optional<std::int64_t> hang_timeout;  ///< seconds
 
   void describe(Fields& fields);
 };
@@ -47,6 +50,8 @@ struct CheckpointOptions {
   double every_minutes = 0;
   std::int64_t keep = 2;
 
+  /// Whether there are any before the last one.
+  bool regular() const { return every_steps > 0 || every_minutes > 0; }
   void describe(Fields& fields);
 };
 
@@ -76,6 +81,7 @@ struct RunConfig : Config {
   ParallelConfig parallel;
   ProvidersConfig providers;
   CheckpointOptions checkpoint;
+  LossWatchConfig loss_watch;
 
   DeckNode source;  ///< what it was read from; complaints name its lines
 

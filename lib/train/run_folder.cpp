@@ -11,20 +11,11 @@
 namespace lockstep {
 namespace fs = std::filesystem;
 
-std::optional<Checkpoint> RunFolder::find_checkpoint() {
-  resumed_from_.clear();
-  if (options_.resume == "never") return std::nullopt;
-  if (options_.resume != "auto") {
-    Checkpoint checkpoint = read_checkpoint(options_.resume);
-    resumed_from_ = options_.resume;
-    return checkpoint;
-  }
+std::optional<RunFolder::Found> RunFolder::newest_checkpoint() const {
   const auto candidates = list_checkpoints(checkpoints());
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     try {
-      Checkpoint checkpoint = read_checkpoint(*candidate);
-      resumed_from_ = candidate->string();
-      return checkpoint;
+      return Found{candidate->string(), read_checkpoint(*candidate)};
     } catch (const Error& error) {
       warn("{}; the one before it is tried", error.what());
     }
@@ -34,6 +25,16 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
       "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
       checkpoints().string(), candidates.size());
   return std::nullopt;
+}
+
+std::optional<Checkpoint> RunFolder::find_checkpoint() {
+  resumed_from_.clear();
+  std::optional<Found> found;
+  if (options_.resume == "auto") found = newest_checkpoint();
+  else if (options_.resume != "never") found = Found{options_.resume, read_checkpoint(options_.resume)};
+  if (!found) return std::nullopt;
+  resumed_from_ = found->file;
+  return std::move(found->checkpoint);
 }
 
 bool RunFolder::goes_on() const {
@@ -47,6 +48,7 @@ bool RunFolder::holds_a_run() const {
 
 void RunFolder::remove_run() const {
   for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
+  fs::remove(checkpoints() / latest_name);
   for (const char* name : {"metrics.csv", "summary.json", "deck.yaml"}) fs::remove(path_ / name);
 }
 
@@ -60,7 +62,10 @@ void RunFolder::prepare(std::int64_t step) {
       remove_run();
     }
     fs::create_directories(checkpoints());
-    if (goes_on()) set_aside_checkpoints_after(checkpoints(), step);
+    if (goes_on()) {
+      set_aside_checkpoints_after(checkpoints(), step);
+      if (fs::exists(checkpoints() / checkpoint_name(step))) point_latest(checkpoints(), checkpoint_name(step));
+    }
   } catch (const fs::filesystem_error& error) {
     throw Error(ExitStatus::cannot_create,
                 fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",

@@ -15,8 +15,13 @@ class RunFolder {
  public:
   explicit RunFolder(const RunConfig& config) : path_(config.output_dir()), options_(config.run) {}
 
-  /// The checkpoint to go on from, by run.resume; none to start at step 0. Damaged checkpoints are
-  /// named and passed over.
+  struct Found {
+    std::string file;
+    Checkpoint checkpoint;
+  };
+  /// Of this folder; damaged ones are named and passed over. Throws bad_data when there are only such.
+  std::optional<Found> newest_checkpoint() const;
+  /// The checkpoint to go on from, by run.resume; none to start at step 0.
   std::optional<Checkpoint> find_checkpoint();
   /// Where the last find_checkpoint found it; empty when it did not.
   const std::string& resumed_from() const { return resumed_from_; }
@@ -37,6 +42,8 @@ class RunFolder {
   std::filesystem::path summary() const { return path_ / "summary.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  /// Whoever makes it asks the run to stop.
+  std::filesystem::path stop_file() const { return path_ / "stop"; }
 
  private:
   bool holds_a_run() const;

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "train/build_info.hpp"
-
 namespace lockstep {
 namespace {
 
@@ -21,11 +19,15 @@ std::vector<Parameter> trained_ones(const std::vector<Parameter>& parameters) {
   return trained;
 }
 
-/// `flat` holds `layout`. Where the host can read it, its numbers are not copied.
+/// `flat` holds `layout`. Its numbers are copied to `memory`; or, where there is none and the host can read them, not
+/// at all.
 void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout,
-                   const Tensor& flat, std::vector<NamedArray>& arrays) {
+                   const Tensor& flat, std::byte* memory, std::vector<NamedArray>& arrays) {
   std::shared_ptr<const std::byte[]> all;
-  if (kernels_run_on_host) {
+  if (memory) {
+    copy_to_host(space, flat, memory);
+    all = {std::shared_ptr<void>(), memory};
+  } else if (kernels_run_on_host) {
     space.fence("lockstep::checkpoint");
     all = {std::shared_ptr<void>(), static_cast<const std::byte*>(flat.data)};
   } else {
@@ -103,6 +105,9 @@ std::string state_text(const RunState& state) {
                        {"hysteresis_left", state.loss_scaler.hysteresis_left}}},
                      {"skipped_steps", state.skipped_steps},
                      {"noise", {state.noise.trace, state.noise.square, state.noise.weight}},
+                     {"anomalies", state.loss_watch.anomalies},
+                     {"losses", state.loss_watch.losses},
+                     {"rollbacks", state.rollbacks},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
@@ -122,6 +127,8 @@ RunState parse_state(const std::string& text) {
   state.target = json.at("target");
   state.skipped_steps = json.at("skipped_steps");
   state.noise = {json.at("noise").at(0), json.at("noise").at(1), json.at("noise").at(2)};
+  state.loss_watch = {json.at("anomalies"), json.at("losses")};
+  state.rollbacks = json.at("rollbacks");
   state.scales_loss = json.at("scales_loss");
   const Json& scaler = json.at("loss_scale");
   state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
@@ -133,15 +140,26 @@ RunState parse_state(const std::string& text) {
   return state;
 }
 
-Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
-                           const ParameterBuffer& parameters, const Optimizer& optimizer) {
-  Checkpoint checkpoint;
-  append_arrays(space, "/model", parameters.parameters(), parameters.values(), checkpoint.arrays);
+Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, std::map<std::string, std::string> texts,
+                           const ParameterBuffer& parameters, const Optimizer& optimizer, std::span<std::byte> memory) {
+  Checkpoint checkpoint{.texts = std::move(texts)};
+  std::size_t used = 0;
+  const auto append = [&](const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat) {
+    append_arrays(space, prefix, layout, flat, memory.empty() ? nullptr : memory.data() + used, checkpoint.arrays);
+    used += flat.bytes();
+  };
+  append("/model", parameters.parameters(), parameters.values());
   const auto trained = trained_ones(parameters.parameters());
   for (const auto& optimizer_state : optimizer.states())
-    append_arrays(space, "/optimizer/" + optimizer_state.name, trained, optimizer_state.values, checkpoint.arrays);
-  checkpoint.texts = {{"state", state_text(state)}, {"deck", deck}, {"build", build_info_json()}};
+    append("/optimizer/" + optimizer_state.name, trained, optimizer_state.values);
+  checkpoint.texts["state"] = state_text(state);
   return checkpoint;
+}
+
+std::size_t checkpoint_bytes(const ParameterBuffer& parameters, const Optimizer& optimizer) {
+  std::size_t bytes = parameters.values().bytes();
+  for (const auto& state : optimizer.states()) bytes += state.values.bytes();
+  return bytes;
 }
 
 RunState state_of(const Checkpoint& checkpoint, const std::string& file) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 
 #include "comm/communicator.hpp"
@@ -9,6 +11,7 @@
 #include "io/checkpoint.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
+#include "train/loss_watch.hpp"
 #include "train/noise_scale.hpp"
 #include "train/run_config.hpp"
 
@@ -27,6 +30,8 @@ struct RunState {
   LossScaler::State loss_scaler;
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
   NoiseScale::State noise;
+  LossWatch::State loss_watch;
+  std::int64_t rollbacks = 0;  ///< each changes the order of the examples from there on
 
   // What decides on the order of the examples.
   std::int64_t seed = 0;
@@ -43,10 +48,12 @@ RunState first_state(const RunConfig& config, std::int64_t dataset_size);
 std::string state_text(const RunState& state);
 RunState parse_state(const std::string& text);
 
-/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); texts "state", "deck",
-/// "build". On hosts it looks at the live numbers: it is to be written before the next step.
-Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, const std::string& deck,
-                           const ParameterBuffer& parameters, const Optimizer& optimizer);
+/// /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter> (of trained ones); text "state" and `texts`.
+/// `memory`: where the numbers are copied to (checkpoint_bytes); empty: on hosts the checkpoint looks at the live ones,
+/// and is to be written before the next step.
+Checkpoint make_checkpoint(const ExecSpace& space, const RunState& state, std::map<std::string, std::string> texts,
+                           const ParameterBuffer& parameters, const Optimizer& optimizer, std::span<std::byte> memory);
+std::size_t checkpoint_bytes(const ParameterBuffer& parameters, const Optimizer& optimizer);
 
 /// Throws bad_data when it is no checkpoint of a run.
 RunState state_of(const Checkpoint& checkpoint, const std::string& file);

@@ -74,6 +74,7 @@ std::string summary_json(const Summary& s) {
   json["peak_rss_bytes"] = s.peak_rss_bytes;
   json["parameters"] = s.parameters;
   json["resumed_from"] = s.resumed_from.empty() ? Json(nullptr) : Json(s.resumed_from);
+  json["provenance"] = Json::parse(s.provenance);
   return json.dump(2) + "\n";
 }
 

@@ -33,6 +33,7 @@ struct Summary {
   std::int64_t peak_rss_bytes = 0;
   std::int64_t parameters = 0;
   std::string resumed_from;
+  std::string provenance;  ///< JSON
 };
 
 /// Milliseconds a step of this rank, by the names of summary.json's phases_ms.

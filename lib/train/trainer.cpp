@@ -6,9 +6,7 @@
 #include <limits>
 
 #include "base/log.hpp"
-#include "comm/all_reduce_table.hpp"
-#include "comm/shard_tree.hpp"
-#include "train/rank_agreement.hpp"
+#include "comm/heartbeat.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {
@@ -52,9 +50,10 @@ void Trainer::train_step() {
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
     gradient_factor_ = 1 / (examples_in_step * loss_scale);
-    if (!scaler_ || !overflowed()) update_parameters(examples_in_step);
+    outcome_ = judge(votes_.loss / examples_in_step);
+    if (outcome_ == Outcome::taken) update_parameters(examples_in_step);
   }
-  if (stuck_) return;  // this step is not done: a run that goes on does it again
+  if (outcome_ == Outcome::impossible || outcome_ == Outcome::goes_back) return;
   examples_in_step_ = batch->plan.global_examples;
   ++state_.step;
   state_.position = batch->plan.after;
@@ -73,11 +72,14 @@ void Trainer::gradients_final(ParameterRange range) {
 void Trainer::sum_final(std::int64_t examples) {
   if (scaler_) overflow_->end_sum();
   if (measures_noise()) noise_scale_.end_small_batch(examples);
+  votes_ = own_votes();
+  if (votes_travel()) votes_.put(space_, model_->parameters().riders(), sums_->sums());
   gradient_sum_->shard_done(space_);
 }
 
 void Trainer::reduce_gradients(std::int64_t examples_in_step, double loss_scale) {
   gradient_sum_->finish(space_);
+  if (votes_travel()) votes_ = StepVotes::read(space_, model_->parameters().riders());
   if (measures_noise())
     noise_scale_.end_step(comm_, square_of(model_->parameters().trained_gradients()), examples_in_step, loss_scale);
 }
@@ -96,19 +98,63 @@ void Trainer::update_parameters(double examples_in_step) {
   parameters.update_statistics(space_, 1 / examples_in_step);
 }
 
-/// Whether the gradients of this step are not finite anywhere: then it is left out, on all ranks alike.
-bool Trainer::overflowed() {
-  skipped_ = overflow_->found(space_, model_->parameters());
-  stuck_ = skipped_ && scaler_->at_floor();
-  if (stuck_) return true;
-  const double scale = scaler_->scale();
-  scaler_->update(skipped_);
-  state_.loss_scaler = scaler_->state();
-  if (!skipped_) return false;
+/// What becomes of the step whose gradients are there; the same on all ranks.
+Trainer::Outcome Trainer::judge(double loss) {
+  if (scaler_) {
+    const double scale = scaler_->scale();
+    const bool overflows = overflow_->found(space_, model_->parameters());
+    if (overflows && scaler_->at_floor()) {
+      failure_ = fmt::format(
+          "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
+          "the step before, with a smaller learning rate or with precision.compute bf16",
+          state_.step + 1, overflow_->verdict(space_, comm_), scale);
+      return Outcome::impossible;
+    }
+    scaler_->update(overflows);
+    state_.loss_scaler = scaler_->state();
+    if (overflows)
+      return leave_out(
+          fmt::format("{}; loss scale {:g} → {:g}", overflow_->verdict(space_, comm_), scale, scaler_->scale()));
+  }
+  if (!loss_watch_) return Outcome::taken;
+  const std::string anomaly = loss_watch_->look(loss);
+  if (anomaly.empty()) return Outcome::taken;
+  failure_ = fmt::format("step {}: {}", state_.step + 1, anomaly);
+  if (loss_watch_->action() == LossWatchConfig::Action::stop || !loss_watch_->may_go_on()) {
+    failure_ += fmt::format(
+        " (loss_watch, {} anomalies before it); go on from the checkpoint of the step before, with a smaller learning "
+        "rate, or let loss_watch.on_anomaly skip or rollback",
+        loss_watch_->state().anomalies);
+    return Outcome::impossible;
+  }
+  loss_watch_->count();
+  return loss_watch_->action() == LossWatchConfig::Action::skip ? leave_out(anomaly) : Outcome::goes_back;
+}
+
+Trainer::Outcome Trainer::leave_out(const std::string& why) {
   ++state_.skipped_steps;
-  log("step {:>7}  left out: {}; loss scale {:g} → {:g}", state_.step + 1, overflow_->verdict(space_, comm_), scale,
-      scaler_->scale());
-  return true;
+  log("step {:>7}  left out: {}", state_.step + 1, why);
+  return Outcome::left_out;
+}
+
+/// This rank's wishes after this step.
+StepVotes Trainer::own_votes() {
+  StepVotes votes;
+  if (stop_request_ && stop_reason_.empty()) stop_reason_ = stop_request_->reason(seconds_to_stop());
+  votes.stop = !stop_reason_.empty();
+  const double minutes = config_.checkpoint.every_minutes;
+  votes.checkpoint = comm_.is_root() && minutes > 0 && since_checkpoint_.seconds() >= 60 * minutes;
+  return votes;
+}
+
+/// That this step and a checkpoint may take, by what they have taken so far.
+double Trainer::seconds_to_stop() const {
+  if (!writer_) return 0;
+  constexpr double margin = 2, bytes_a_second = 100e6;
+  const double checkpoint = writer_->longest_seconds() > 0 ? writer_->longest_seconds()
+                                                           : static_cast<double>(state_bytes()) / bytes_a_second;
+  const bool may_evaluate = data_.train->size() - state_.position.next < 2 * config_.batch.global;
+  return margin + 2 * (longest_step_ + checkpoint) + (may_evaluate ? longest_evaluation_ : 0);
 }
 
 StepContext Trainer::context(std::int64_t first_example, const Piece& piece) const {
@@ -119,184 +165,6 @@ StepContext Trainer::context(std::int64_t first_example, const Piece& piece) con
           .first_example = first_example + piece.first,
           .gradients = piece.begins ? Store::replace : Store::add,
           .same_parameters = piece.first > 0};
-}
-
-Trainer::Trainer(const RunConfig& config, const Communicator& comm)
-    : comm_(comm),
-      config_(config),
-      deck_(agreed_deck(comm, write_config(config_))),
-      folder_(config_),
-      topology_(comm, config_.parallel.emulated_ranks_per_node()),
-      progress_(comm.size()) {
-  std::optional<Graph> graph;
-  comm_.together([&] {
-    Experiment experiment = open_experiment(config_);
-    data_ = std::move(experiment.data);
-    loss_ = std::move(experiment.loss);
-    graph.emplace(std::move(experiment.graph));
-  });
-  for (const Dataset* split : {data_.train.get(), data_.validation.get()}) expect_same_data(comm_, split);
-  start(std::move(*graph));
-}
-
-/// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first
-/// step.
-std::vector<std::int64_t> Trainer::batch_sizes() const {
-  const std::int64_t size = data_.train->size(), global = std::min(config_.batch.global, size);
-  std::vector<std::int64_t> sizes;
-  for (const std::int64_t examples : {global, config_.data.drop_last ? 0 : size % global})
-    for (const Piece& piece : pieces_of(cut_, examples, comm_.rank())) sizes.push_back(piece.count);
-  if (data_.validation) {
-    const std::int64_t all = data_.validation->size(), round = piece_ * comm_.size();
-    for (const std::int64_t examples : {std::min(all, round), all % round})
-      sizes.push_back(share_of(examples, comm_.rank(), comm_.size()).count);
-  }
-  return sizes;
-}
-
-void Trainer::start(Graph graph) {
-  const std::int64_t global = std::min(config_.batch.global, data_.train->size());
-  comm_.together([&] { with_positions(config_.source, [&] { cut_ = cut_of(config_, graph, comm_.size()); }); });
-  share_ = cut_.largest_share(global);
-  piece_ = cut_.largest_piece(global);
-  read_all_reduce_table();
-  const std::size_t bytes = gradient_bytes(graph, config_.dtype());
-  if (!cut_.separate) gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
-  comm_.together([&] {
-    const Buffer shared = host_shares_memory && gradient_memory_
-                              ? Buffer::borrow(gradient_memory_->part(topology_.node.rank()), bytes)
-                              : Buffer();
-    model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training, shared));
-    for (const std::int64_t n : batch_sizes())
-      if (n > 0) model_->prepare(n);
-    const ParameterBuffer& parameters = model_->parameters();
-    optimizer_ = config_.optimizer.make(parameters);
-    uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
-    gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
-    sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
-    if (config_.precision.scales_loss()) {
-      scaler_.emplace(config_.precision.loss_scale);
-      overflow_.emplace(parameters, model_->graph(), cut_.separate ? cut_.shards : 1);
-    }
-    norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64,
-                                {sum_of_squares_scratch(parameters.trained_size())});
-  });
-
-  if (comm_.size() > 1 && config_.parallel.audit_every > 0) audit_.emplace(comm_, model_->parameters(), *optimizer_);
-  share_statistics();
-  const Tensor gradients = model_->parameters().gradients();
-  if (config_.parallel.deterministic.present)
-    gradient_sum_ = std::make_unique<ShardTree>(comm_, config_.parallel.deterministic.shards, gradients);
-  else
-    gradient_sum_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients,
-                                                      model_->parameters().trained_size());
-
-  // Rank 0 alone reads and writes the folder; what it has found goes to all.
-  state_ = first_state(config_, data_.train->size());
-  comm_.together([&] {
-    if (comm_.is_root()) open_folder();
-  });
-  std::string text = state_text(state_);
-  comm_.broadcast(text);
-  state_ = parse_state(text);
-  complete_ = comm_.max(comm_.is_root() && complete_) != 0;
-  checkpointed_step_ = comm_.max(checkpointed_step_);
-  if (scaler_) scaler_->restore(state_.loss_scaler);
-  noise_scale_.restore(state_.noise);
-  comm_.broadcast(space_, model_->parameters().values());
-  model_->parameters().round(space_);
-  for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
-  comm_.together([&] { make_loader(); });
-}
-
-void Trainer::read_all_reduce_table() {
-  ParallelConfig& parallel = config_.parallel;
-  const std::string& file = parallel.all_reduce_table;
-  if (file.empty()) return;
-  std::string text;
-  comm_.together([&] {
-    if (comm_.is_root()) text = read_deck_file(file);
-  });
-  comm_.broadcast(text);
-  comm_.together([&] {
-    const AllReduceTable table = read_table(text, file);
-    const std::vector<AllReduceRow> rows = table.rows();
-    const bool by_mpi = std::ranges::any_of(rows, [](const auto& row) { return row.kind == AllReduceKind::mpi; });
-    validate(
-        !by_mpi || (parallel.wire == ParallelConfig::Wire::fp32 && !parallel.emulate.present), ExitStatus::bad_deck,
-        "{}: takes the MPI library's sums, which know neither parallel.wire nor parallel.emulate; leave these out, or "
-        "the table",
-        file);
-    if (table.ranks == comm_.size() && table.nodes == topology_.nodes) parallel.measured = rows;
-    else if (comm_.is_root())
-      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
-           table.nodes, comm_.size(), topology_.nodes);
-  });
-}
-
-/// SyncBatchNorm, where the deck wants it and the network has such layers.
-void Trainer::share_statistics() {
-  std::int64_t channels = 0;
-  for (const GraphNode& node : model_->graph().nodes())
-    if (node.layer->observes()) channels += node.shape[-1];
-  const std::int64_t group_size = config_.parallel.group_size.value_or(comm_.size());
-  if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1)
-    return;
-  const Communicator group = comm_.split(static_cast<int>(comm_.rank() / group_size));
-  statistics_ = std::make_unique<RankStatistics>(topology_.of(group), config_.parallel.emulate,
-                                                 model_->parameters().dtype(), channels);
-  model_->exchange_statistics(statistics_.get());
-}
-
-/// Of rank 0: where to begin, and the files that the run will write.
-void Trainer::open_folder() {
-  if (const auto checkpoint = folder_.find_checkpoint()) {
-    resume(*checkpoint);
-  } else {
-    model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
-    load_starting_weights();
-  }
-  complete_ = finished() && folder_.has_summary();
-  if (complete_) return;
-  folder_.prepare(state_.step);
-  folder_.remove_summary();
-  folder_.write_text("deck.yaml", deck_);
-  progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
-}
-
-void Trainer::resume(const Checkpoint& checkpoint) {
-  const std::string& file = folder_.resumed_from();
-  ParameterBuffer& parameters = model_->parameters();
-  with_positions(config_.source,
-                 [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
-  restore_parameters(space_, checkpoint.arrays, file, parameters);
-  restore_optimizer(space_, checkpoint.arrays, file, parameters, *optimizer_);
-  const RunState fresh = state_;
-  const std::string target = state_.target;
-  state_ = state_of(checkpoint, file);
-  if (!state_.scales_loss) state_.loss_scaler = fresh.loss_scaler;
-  state_.scales_loss = fresh.scales_loss;
-  state_.target_reached = state_.target_reached && state_.target == target;  // another target is not reached yet
-  state_.target = target;
-  checkpointed_step_ = state_.step;
-}
-
-void Trainer::load_starting_weights() {
-  if (config_.model.weights.empty()) return;
-  restore_parameters(space_, read_parameters(config_.model.weights), config_.model.weights, model_->parameters());
-}
-
-void Trainer::make_loader() {
-  const Sampler sampler({.dataset_size = data_.train->size(),
-                         .global_batch = config_.batch.global,
-                         .seed = static_cast<std::uint64_t>(config_.run.seed),
-                         .shuffle = config_.data.shuffle,
-                         .drop_last = config_.data.drop_last,
-                         .rank = comm_.rank(),
-                         .cut = cut_},
-                        state_.position);
-  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, share_, config_.data.augment,
-                                         static_cast<std::uint64_t>(config_.run.seed));
 }
 
 std::int64_t Trainer::total_steps() const {
@@ -315,48 +183,63 @@ bool Trainer::finished() const {
   return state_.step >= total_steps() || (config_.run.has_target && state_.target_reached);
 }
 
-void Trainer::run() {
+ExitStatus Trainer::run() {
   log_banner();
   if (complete_) {
     log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), state_.step);
-    return;
+    return ExitStatus::done;
   }
+  if (evaluation_due()) evaluate_and_log();  // which a run that was stopped has left out
   while (!finished()) {
     const Timer timer;
     train_step();
     space_.fence("lockstep::step");
-    if (stuck_) give_up();
+    if (outcome_ == Outcome::impossible) give_up();
+    if (outcome_ == Outcome::goes_back) {
+      roll_back();
+      continue;
+    }
     after_step(timer.seconds());
+    if (votes_.stop && !finished()) return stop();
   }
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
-  if (checkpointed_step_ != state_.step) write_checkpoint();
+  finish_checkpoints();
   if (train_metrics_ && state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
   if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
-  write_summary();
+  write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
+  return ExitStatus::done;
 }
 
-/// No loss scale is small enough for the next step.
+/// The step cannot be done, and the state is that before it.
 void Trainer::give_up() {
-  const std::string verdict = overflow_->verdict(space_, comm_);
-  comm_.together([&] {
-    if (checkpointed_step_ != state_.step) write_checkpoint();
-    throw Error(
-        ExitStatus::internal,
-        fmt::format(
-            "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
-            "the step before, with a smaller learning rate or with precision.compute bf16",
-            state_.step + 1, verdict, scaler_->scale()));
-  });
+  finish_checkpoints();
+  throw SharedError(ExitStatus::internal, failure_);
+}
+
+/// Somebody wishes so.
+ExitStatus Trainer::stop() {
+  finish_checkpoints();
+  const std::vector<std::string> reasons = comm_.gather(
+      stop_reason_.empty() ? "" : fmt::format("{} (rank {} on {})", stop_reason_, comm_.rank(), host_name()));
+  write_summary("stopped");
+  if (!comm_.is_root()) return ExitStatus::stopped_early;
+  stop_request_->done();
+  log("stopped at step {} of {}: {}; the same command goes on from there", state_.step, total_steps(),
+      *std::ranges::find_if(reasons, [](const std::string& reason) { return !reason.empty(); }));
+  return ExitStatus::stopped_early;
 }
 
 void Trainer::after_step(double seconds) {
+  watchdog_.be_patient(false);
+  heartbeat().step = state_.step + 1;
+  longest_step_ = std::max(longest_step_, seconds);
   progress_.step_done(seconds, gradient_sum_->take_exposed_seconds(), examples_in_step_);
+  if (progress_.times().count() == 1) watchdog_.median_step(seconds);
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
   if (state_.step % config_.run.log_every == 0) log_step();
-  if (ended_epoch() && config_.run.evaluate_every > 0 && state_.position.epoch % config_.run.evaluate_every == 0)
-    evaluate_and_log();
+  if (!votes_.stop && evaluation_due()) evaluate_and_log();
   if (checkpoint_due()) write_checkpoint();
 }
 
@@ -367,7 +250,8 @@ void Trainer::log_step() {
   const double weights = square_of(model_->parameters().trained_values());
   const double norm = std::sqrt(square_of(model_->parameters().trained_gradients())) * gradient_factor_;
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
-  if ((!skipped_ && (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm))) || !std::isfinite(weights))
+  const bool left_out = outcome_ == Outcome::left_out;
+  if ((!left_out && (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm))) || !std::isfinite(weights))
     warn(
         "step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller "
         "learning rate",
@@ -378,13 +262,21 @@ void Trainer::log_step() {
                  .metrics = *train_metrics_,
                  .gradient_norm = norm,
                  .learning_rate = learning_rate(std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1)),
-                 .skipped = skipped_,
+                 .skipped = left_out,
                  .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
                  .noise_scale = noise_scale_.value()});
+  watchdog_.median_step(progress_.times().quantile(0.5));
+}
+
+bool Trainer::evaluation_due() const {
+  return config_.run.evaluate_every > 0 && state_.position.epoch > 0 && ended_epoch() &&
+         state_.position.epoch % config_.run.evaluate_every == 0 && state_.evaluated_step != state_.step;
 }
 
 void Trainer::evaluate_and_log() {
   if (!data_.validation) return;
+  const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const Timer timer;
   const bool again = state_.evaluated_step ==
                      state_.step;  // this process has not seen the result, but its row is there
   state_.evaluated_step = state_.step;
@@ -395,14 +287,12 @@ void Trainer::evaluate_and_log() {
     state_.target_reached = config_.run.target_metric == RunOptions::Metric::validation_loss
                                 ? metrics.loss <= config_.run.target_value
                                 : metrics.accuracy.value_or(0) >= config_.run.target_value;
+  longest_evaluation_ = std::max(longest_evaluation_, timer.seconds());
 }
 
-/// The same on all ranks, whose clocks are not.
 bool Trainer::checkpoint_due() const {
-  const auto& options = config_.checkpoint;
-  if (options.every_steps > 0 && state_.step % options.every_steps == 0) return true;
-  if (options.every_minutes == 0) return false;
-  return comm_.max(comm_.is_root() && since_checkpoint_.seconds() >= 60 * options.every_minutes) != 0;
+  const std::int64_t steps = config_.checkpoint.every_steps;
+  return votes_.checkpoint || (steps > 0 && state_.step % steps == 0);
 }
 
 /// Collective, like all that may end in an error of all ranks.
@@ -411,25 +301,65 @@ void Trainer::compare_replicas() {
   audit_->compare(space_, state_.step);
 }
 
-/// Every rank holds the same state, so rank 0 writes it and the others go on.
+/// Every rank holds the same state, so rank 0 writes it, behind the next steps.
 void Trainer::write_checkpoint() {
   const PhaseClock::Scope phase(clock_, StepPhase::checkpoint);
   compare_replicas();  // what differs must not take the place of what was good
-  checkpointed_step_ = state_.step;
   since_checkpoint_.restart();
-  if (!comm_.is_root()) return;
-  MetricsFile& metrics = *progress_.file();
-  metrics.flush_to_disk();
-  state_.noise = noise_scale_.state();
-  state_.metrics_rows = metrics.rows();
-  lockstep::write_checkpoint(folder_.checkpoints() / checkpoint_name(state_.step),
-                             make_checkpoint(space_, state_, deck_, model_->parameters(), *optimizer_));
-  prune_checkpoints(folder_.checkpoints(), config_.checkpoint.keep);
+  watchdog_.be_patient(true);  // rank 0 may have to wait for the disk
+  if (!writer_) return;
+  const std::span<std::byte> memory = writer_->memory(state_bytes());
+  writer_->write_behind(state_.step, snapshot(memory), [this] { progress_.file()->flush_to_disk(); });
 }
 
-void Trainer::write_summary() {
+/// Returns when the checkpoint of this step is on disk.
+void Trainer::finish_checkpoints() {
+  const PhaseClock::Scope phase(clock_, StepPhase::checkpoint);
+  compare_replicas();
+  comm_.together([&] {
+    if (!writer_) return;
+    writer_->wait();
+    if (writer_->written_step() != state_.step)
+      writer_->write_now(state_.step, snapshot({}), [this] { progress_.file()->flush_to_disk(); });
+  });
+}
+
+Checkpoint Trainer::snapshot(std::span<std::byte> memory) {
+  state_.noise = noise_scale_.state();
+  if (loss_watch_) state_.loss_watch = loss_watch_->state();
+  state_.metrics_rows = progress_.file()->rows();
+  return make_checkpoint(space_, state_, {{"deck", deck_}, {"provenance", provenance_}}, model_->parameters(),
+                         *optimizer_, memory);
+}
+
+std::size_t Trainer::state_bytes() const { return checkpoint_bytes(model_->parameters(), *optimizer_); }
+
+/// To the newest checkpoint, and on from there with the examples in another order.
+void Trainer::roll_back() {
+  const PhaseClock::Scope phase(clock_, StepPhase::set_up);
+  const std::int64_t rollbacks = state_.rollbacks + 1, anomalies = loss_watch_->state().anomalies;
+  loader_.reset();
+  comm_.together([&] {
+    if (!writer_) return;
+    writer_->wait();
+    const auto found = folder_.newest_checkpoint();
+    validate(found.has_value(), ExitStatus::internal,
+             "{}, and there is no checkpoint to go back to (loss_watch.on_anomaly); write some earlier "
+             "(checkpoint.every_steps)",
+             failure_);
+    resume(found->checkpoint, found->file);
+    progress_.open(folder_.metrics(), state_.metrics_rows);
+  });
+  share_state();
+  state_.rollbacks = rollbacks;
+  loss_watch_.emplace(config_.loss_watch, LossWatch::State{anomalies, state_.loss_watch.losses});
+  comm_.together([&] { make_loader(); });
+  log("{}; goes back to step {}, and on with other examples", failure_, state_.step);
+}
+
+void Trainer::write_summary(const std::string& status) {
   Summary summary;
-  summary.status = config_.run.has_target && state_.target_reached ? "target_reached" : "done";
+  summary.status = status;
   summary.steps = state_.step;
   summary.epochs = state_.position.epoch;
   summary.ranks = comm_.size();
@@ -452,6 +382,7 @@ void Trainer::write_summary() {
   summary.parameters = model_->graph().parameter_count();
   summary.peak_rss_bytes = comm_.max(peak_rss_bytes());
   summary.resumed_from = folder_.resumed_from();
+  summary.provenance = provenance_;
   if (!comm_.is_root()) return;
   folder_.write_text("summary.json", summary_json(summary));
   log("{}", summary_text(summary, folder_.metrics().parent_path().string()));

@@ -14,8 +14,10 @@
 #include "data/upload.hpp"
 #include "ops/reduction.hpp"
 #include "optim/gradient_scale.hpp"
+#include "train/checkpoint_writer.hpp"
 #include "train/evaluator.hpp"
 #include "train/experiment.hpp"
+#include "train/loss_watch.hpp"
 #include "train/noise_scale.hpp"
 #include "train/overflow_watch.hpp"
 #include "train/phase_clock.hpp"
@@ -24,6 +26,9 @@
 #include "train/replica_audit.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
+#include "train/step_votes.hpp"
+#include "train/stop_request.hpp"
+#include "train/watchdog.hpp"
 
 namespace lockstep {
 
@@ -34,8 +39,8 @@ class Trainer {
   /// folder. Collective; whatever is wrong on any rank is thrown on all of them.
   Trainer(const RunConfig& config, const Communicator& comm);
 
-  /// Trains until the deck says stop, and leaves a summary.
-  void run();
+  /// Trains until the deck says stop (`done`), or somebody else does (`stopped_early`), and leaves a summary.
+  ExitStatus run();
 
   /// One step of all ranks; `run` is a loop over it. Examples → gradients, summed over micro-batches
   /// and ranks → parameters.
@@ -47,34 +52,52 @@ class Trainer {
   Metrics step_metrics();
 
  private:
+  // trainer_set_up.cpp
   void start(Graph graph);
   void open_folder();
   std::vector<std::int64_t> batch_sizes() const;
-  void resume(const Checkpoint& checkpoint);
+  void resume(const Checkpoint& checkpoint, const std::string& file);
   void load_starting_weights();
+  void share_state();
   void make_loader();
   void share_statistics();
   void read_all_reduce_table();
-  StepContext context(std::int64_t first_example, const Piece& piece) const;
 
+  // trainer.cpp: the step
+  StepContext context(std::int64_t first_example, const Piece& piece) const;
   void gradients_final(ParameterRange range);
   void sum_final(std::int64_t examples);
   void reduce_gradients(std::int64_t examples_in_step, double loss_scale);
   double square_of(const Tensor& numbers) const { return sum_of_squares(space_, numbers, norm_scratch_.get()); }
   bool measures_noise() const;
+  bool votes_travel() const { return comm_.size() > 1 || loss_watch_; }
+  StepVotes own_votes();
   void update_parameters(double examples_in_step);
-  bool overflowed();
-  void give_up();
+  /// Of a step: its parameters are updated; its gradients are of no use; it cannot be done at all; the run goes back to
+  /// the last checkpoint. Of the last two nothing is left.
+  enum class Outcome { taken, left_out, impossible, goes_back };
+  Outcome judge(double loss);
+  Outcome leave_out(const std::string& why);
+  double seconds_to_stop() const;
+  double learning_rate(std::int64_t step) const;
+
+  // trainer.cpp: the run
   bool finished() const;
   std::int64_t total_steps() const;
-  double learning_rate(std::int64_t step) const;
   void after_step(double seconds);
   void log_step();
+  bool evaluation_due() const;
   void evaluate_and_log();
-  bool checkpoint_due() const;
   void compare_replicas();
+  bool checkpoint_due() const;
   void write_checkpoint();
-  void write_summary();
+  void finish_checkpoints();
+  Checkpoint snapshot(std::span<std::byte> memory);
+  std::size_t state_bytes() const;
+  [[noreturn]] void give_up();
+  ExitStatus stop();
+  void roll_back();
+  void write_summary(const std::string& status);
   void log_banner() const;
   /// The running epoch, or the one that has just ended; from 1 on.
   std::int64_t epoch() const { return state_.position.epoch + (ended_epoch() ? 0 : 1); }
@@ -84,8 +107,10 @@ class Trainer {
   RunConfig config_;
   std::string deck_;  ///< resolved, as text
   ExecSpace space_;
+  Watchdog watchdog_;
   RunFolder folder_;
   Datasets data_;
+  std::string provenance_;  ///< of what this run is made; JSON
   std::unique_ptr<Loss> loss_;
   Cut cut_;                 ///< of batches, among the ranks and into pieces
   std::int64_t share_ = 0;  ///< most examples of a rank in a step
@@ -102,18 +127,25 @@ class Trainer {
   std::optional<LossScaler> scaler_;       ///< where the loss is scaled
   std::optional<OverflowWatch> overflow_;  ///< likewise
   std::optional<ReplicaAudit> audit_;      ///< where the deck wants one
+  std::optional<LossWatch> loss_watch_;    ///< likewise
   NoiseScale noise_scale_;
   OwnedTensor norm_scratch_;
   std::unique_ptr<DataLoader> loader_;
   Progress progress_;
 
+  std::optional<CheckpointWriter> writer_;  ///< of rank 0
+  std::optional<StopRequest> stop_request_;
+
   RunState state_;
-  bool skipped_ = false;               ///< the last step was left out
-  bool stuck_ = false;                 ///< overflow at the smallest loss scale
+  Outcome outcome_ = Outcome::taken;   ///< of the last step
+  std::string failure_;                ///< why it could not be done
+  StepVotes votes_;                    ///< of the last step; while it is being done, this rank's
+  std::string stop_reason_;            ///< of this rank
   double gradient_factor_ = 1;         ///< times the summed gradients of the last step is the gradient of the mean loss
   bool complete_ = false;              ///< nothing is left to do, as an earlier process has found
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
-  std::int64_t checkpointed_step_ = -1, audited_step_ = -1;
+  std::int64_t audited_step_ = -1;
+  double longest_step_ = 0, longest_evaluation_ = 0;  ///< seconds
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;
   PhaseClock clock_;

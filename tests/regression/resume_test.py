@@ -95,7 +95,7 @@ class Resume(LockstepTest):
             self.assertEqual(child.wait(), -signal.SIGKILL, "the run ended before it was killed")
         self.train(killed, ranks=1)
         self.expect_same(whole, killed)
-        self.assertEqual(len(list(checkpoints.iterdir())), 3, "what killed runs had begun is gone")
+        self.assertEqual(len(list(checkpoints.iterdir())), 4, "what killed runs had begun is gone, and there is a link to the last")
 
     def test_going_on_with_another_number_of_ranks(self):
         sections = {"precision": {"compute": "fp64"}}  # in which rounding does not grow into the digits compared
@@ -126,14 +126,14 @@ class Resume(LockstepTest):
         last.write_bytes(last.read_bytes()[:3000])
         self.train(folder, "run.steps=75", "checkpoint.keep=1", ranks=1)
         self.assertEqual(sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()),
-                         ["step-00000075.h5", "step-00000100.h5.aside"])
+                         ["latest", "step-00000075.h5", "step-00000100.h5.aside"])
 
     def test_going_back_leaves_the_other_branch(self):
         folder = self.folder_of("back", checkpoint={"every_steps": 20, "keep": 0})
         self.train(folder, ranks=1)
         self.train(folder, "run.resume=run/checkpoints/step-00000040.h5", "run.steps=60", ranks=1)
         names = sorted(path.name for path in (folder / "run" / "checkpoints").iterdir())
-        self.assertEqual(names, ["step-00000020.h5", "step-00000040.h5", "step-00000060.h5", "step-00000060.h5.aside",
+        self.assertEqual(names, ["latest", "step-00000020.h5", "step-00000040.h5", "step-00000060.h5", "step-00000060.h5.aside",
                                  "step-00000080.h5.aside", "step-00000100.h5.aside"])
         self.assertEqual(summary(folder / "run")["steps"], 60)
         self.assertEqual([row["step"] for row in metrics(folder / "run") if row["split"] == "train"], [str(s) for s in range(10, 61, 10)])
@@ -190,7 +190,7 @@ class Resume(LockstepTest):
         folder = self.folder_of("kept", checkpoint={"every_steps": 20, "keep": 3})
         self.train(folder, ranks=1)
         self.assertEqual(sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()),
-                         [f"step-{step:08}.h5" for step in (60, 80, 100)])
+                         ["latest", *(f"step-{step:08}.h5" for step in (60, 80, 100))])
 
 
 if __name__ == "__main__":

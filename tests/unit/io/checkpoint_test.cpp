@@ -65,26 +65,18 @@ TEST(Checkpoint, EqualStatesAreEqualFiles) {
   EXPECT_EQ(read_file(folder / "a.h5"), read_file(folder / "b.h5"));
 }
 
-/// A damaged byte is found, or lies where nothing is stored.
+/// No byte is without a hash. (The long form, and one of lengths: tests/faults.)
 TEST(Checkpoint, NoFlippedByteGoesUnnoticed) {
   const ScratchFolder folder;
   write_checkpoint(folder / "c.h5", example());
   const std::string whole = read_file(folder / "c.h5");
-  std::size_t refused = 0, unused = 0;
   for (std::size_t place = 0; place < whole.size(); place += 3) {
     std::string damaged = whole;
     damaged[place] = static_cast<char>(damaged[place] ^ 0x10);
     write_file(folder / "d.h5", damaged);
-    try {
-      expect_equal(example(), read_checkpoint(folder / "d.h5"));
-      ++unused;
-    } catch (const Error& error) {
-      EXPECT_EQ(static_cast<int>(error.status()), static_cast<int>(ExitStatus::bad_data)) << place << error.what();
-      ++refused;
-    }
+    SCOPED_TRACE(place);
+    expect_error(ExitStatus::bad_data, "damaged", [&] { read_checkpoint(folder / "d.h5"); });
   }
-  EXPECT_GT(refused, 100u);
-  EXPECT_GT(unused, 0u);
 }
 
 TEST(Checkpoint, FlippedParameterIsNamed) {
@@ -96,7 +88,8 @@ TEST(Checkpoint, FlippedParameterIsNamed) {
   ASSERT_NE(place, std::string::npos);
   bytes[place] = static_cast<char>(bytes[place] ^ 1);
   write_file(folder / "c.h5", bytes);
-  expect_error(ExitStatus::bad_data, "the checksum does not hold", [&] { read_checkpoint(folder / "c.h5"); });
+  expect_error(ExitStatus::bad_data, "/model/conv1/weight has changed: its checksum does not hold",
+               [&] { read_checkpoint(folder / "c.h5"); });
 }
 
 TEST(Checkpoint, RefusesFilesCutAtAnyLength) {
@@ -117,7 +110,7 @@ TEST(Checkpoint, WeightsFilesNeedNoChecksums) {
     file.write("/model/fc/weight", StoredType::of(DType::f32), {2, 2}, values);
   }
   EXPECT_EQ(read_parameters(folder / "w.h5").size(), 1u);
-  expect_error(ExitStatus::bad_data, "has no checksum", [&] { read_checkpoint(folder / "w.h5"); });
+  expect_error(ExitStatus::bad_data, "does not begin with a manifest", [&] { read_checkpoint(folder / "w.h5"); });
   {
     Hdf5File file = Hdf5File::create(folder / "n.h5");
     file.write("/train/inputs", StoredType::of(DType::f32), {2, 2}, values);
@@ -175,6 +168,17 @@ TEST(Checkpoint, ListsAndPrunes) {
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"notes.tmp3", "other.h5", "step-00000010.h5",
                                                       "step-00000011.h5.tmpx", "step-123456789.h5", "step-x.h5"}));
   prune_checkpoints(folder / "none", 2);
+}
+
+TEST(Checkpoint, LatestIsALink) {
+  const ScratchFolder folder;
+  for (const std::int64_t step : {3, 12}) {
+    write_checkpoint(folder / checkpoint_name(step), example());
+    point_latest(folder.path(), checkpoint_name(step));
+    EXPECT_EQ(std::filesystem::read_symlink(folder / "latest"), checkpoint_name(step));
+    expect_equal(example(), read_checkpoint(folder / "latest"));
+  }
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"latest", "step-00000003.h5", "step-00000012.h5"}));
 }
 
 TEST(ReplaceFile, LeavesNothingWithoutCommit) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "io/checkpoint.hpp"
+#include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "support/scratch.hpp"
 
@@ -28,21 +29,38 @@ TEST(Inspect, DescribesACheckpoint) {
   const Inspection inspection = inspect_file(folder / "c.h5");
   EXPECT_EQ(inspection.problem, "");
   for (const char* part :
-       {"checkpoint, 3 datasets", "/model/fc/weight", "u8", "2×3", "6 B", "checksum ok", "second line"})
+       {"checkpoint, 3 datasets", "manifest ok", "/model/fc/weight", "u8", "2×3", "6 B", "checksum ok", "second line"})
     EXPECT_TRUE(contains(inspection.text, part)) << part << " in\n" << inspection.text;
+}
+
+/// A byte of what `write` has put there changes.
+void damage(const std::string& path, const std::string& found) {
+  std::string bytes = read_file(path);
+  const auto place = bytes.find(found);
+  ASSERT_NE(place, std::string::npos);
+  bytes[place] = 99;
+  write_file(path, bytes);
 }
 
 TEST(Inspect, NamesWhatIsDamaged) {
   const ScratchFolder folder;
-  write_checkpoint(folder / "c.h5", example());
-  std::string bytes = read_file(folder / "c.h5");
-  const auto place = bytes.find("\x0b\x0c\x0d\x0e");
-  ASSERT_NE(place, std::string::npos);
-  bytes[place] = 99;
-  write_file(folder / "c.h5", bytes);
-  const Inspection inspection = inspect_file(folder / "c.h5");
+  const std::uint8_t values[] = {11, 12, 13, 14, 15, 16};
+  {
+    Hdf5File file = Hdf5File::create(folder / "d.h5");
+    write_checked(file, "/train/inputs", StoredType::of(DType::u8), {2, 3}, values);
+    write_text_checked(file, "/train/note", "text");
+  }
+  damage(folder / "d.h5", "\x0b\x0c\x0d\x0e");
+  const Inspection inspection = inspect_file(folder / "d.h5");
   EXPECT_TRUE(contains(inspection.text, "checksum BAD")) << inspection.text;
-  EXPECT_TRUE(contains(inspection.problem, "1 of 3 datasets are damaged (/model/fc/weight)")) << inspection.problem;
+  EXPECT_TRUE(contains(inspection.problem, "1 of 2 datasets are damaged (/train/inputs)")) << inspection.problem;
+}
+
+TEST(Inspect, DamagedCheckpointsAreNotOpened) {
+  const ScratchFolder folder;
+  write_checkpoint(folder / "c.h5", example());
+  damage(folder / "c.h5", "\x0b\x0c\x0d\x0e");
+  expect_error(ExitStatus::bad_data, "/model/fc/weight has changed", [&] { inspect_file(folder / "c.h5"); });
 }
 
 TEST(Inspect, FilesWithoutChecksumsAreFine) {

@@ -85,6 +85,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
             self.define("LOCKSTEP_ENABLE_ONEDNN", spec.satisfies("+onednn")),
             self.define_from_variant("LOCKSTEP_ENABLE_KOKKOS_KERNELS", "kokkos_kernels"),
             self.define("Kokkos_ROOT", spec["kokkos"].prefix),
+            self.define("LOCKSTEP_SPACK_HASH", spec.dag_hash()),
         ]
         if spec.satisfies("+kokkos_kernels"):
             args.append(self.define("KokkosKernels_ROOT", spec["kokkos-kernels"].prefix))

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/manifest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "io/checksum.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view magic = "lockstep manifest 1, bytes ";
+constexpr std::size_t least_block = 512, most_block = std::size_t{1} << 28;
+constexpr std::size_t piece_bytes = std::size_t{8} << 20;
+
+std::uint64_t hash_of_part(const RawFile& file, std::uint64_t first, std::uint64_t bytes) {
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, piece_bytes)));
+  RunningHash hash;
+  for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - done));
+    file.read(first + done, piece.data(), count);
+    hash.add(piece.data(), count);
+  }
+  return hash.value();
+}
+
+std::string text_of(const std::vector<FilePart>& parts, std::size_t block, std::uint64_t file_bytes) {
+  std::string text = fmt::format("{}{} of {}\n", magic, block, file_bytes);
+  for (const FilePart& part : parts)
+    text += fmt::format("{:016x} {} {} {}\n", part.hash, part.first, part.bytes, part.name);
+  return text + fmt::format("{:016x} end\n", hash_of(text.data(), text.size()));
+}
+
+/// Takes a text apart; everything that is not as text_of writes it is damage.
+class Reader {
+ public:
+  Reader(std::string_view text, std::string file) : left_(text), file_(std::move(file)) {}
+
+  [[noreturn]] void damaged(std::string_view why) const {
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is damaged ({}); use another checkpoint, or copy it again", file_, why));
+  }
+  void word(std::string_view expected) {
+    if (!left_.starts_with(expected)) damaged("its manifest cannot be read");
+    left_.remove_prefix(expected.size());
+  }
+  std::uint64_t number(int base = 10) {
+    std::uint64_t value = 0;
+    const auto [end, code] = std::from_chars(left_.data(), left_.data() + left_.size(), value, base);
+    if (code != std::errc{}) damaged("its manifest cannot be read");
+    left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
+    return value;
+  }
+  std::string rest_of_line() {
+    const std::size_t end = left_.find('\n');
+    if (end == std::string_view::npos) damaged("its manifest cannot be read");
+    std::string line(left_.substr(0, end));
+    left_.remove_prefix(end + 1);
+    return line;
+  }
+  std::size_t left() const { return left_.size(); }
+
+ private:
+  std::string_view left_;
+  std::string file_;
+};
+
+}  // namespace
+
+std::size_t manifest_block(const std::vector<std::string>& datasets) {
+  constexpr std::size_t most_digits = std::numeric_limits<std::uint64_t>::digits10 + 1;
+  // A line, and one for what lies before the dataset; and the first, the last, and what lies behind all.
+  std::size_t bytes = 3 * (magic.size() + 3 * most_digits);
+  for (const std::string& name : datasets) bytes += 2 * (16 + 2 * most_digits + 4) + name.size();
+  std::size_t block = least_block;
+  while (block < bytes) block *= 2;
+  return block;
+}
+
+void write_manifest(RawFile& file, std::size_t block, std::vector<FilePart> datasets) {
+  std::ranges::sort(datasets, {}, &FilePart::first);
+  const std::uint64_t file_bytes = file.size();
+  std::vector<FilePart> parts;
+  std::uint64_t end = block;
+  const auto add_structure = [&](std::uint64_t until) {
+    if (until > end) parts.push_back({end, until - end, hash_of_part(file, end, until - end), ""});
+  };
+  for (const FilePart& part : datasets) {
+    add_structure(part.first);
+    parts.push_back(part);
+    end = part.first + part.bytes;
+  }
+  add_structure(file_bytes);
+  std::string text = text_of(parts, block, file_bytes);
+  validate(text.size() <= block, ExitStatus::internal, "{}: a manifest of {} bytes does not fit in {}", file.name(),
+           text.size(), block);
+  text.resize(block, '\0');
+  file.write(0, text.data(), text.size());
+}
+
+ManifestState verify_manifest(const std::filesystem::path& path) {
+  const RawFile file(path, RawFile::Access::read);
+  const std::uint64_t file_bytes = file.size();
+  std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 64)), '\0');
+  file.read(0, head.data(), head.size());
+  if (!head.starts_with(magic)) return ManifestState::none;
+
+  Reader first(head, file.name());
+  first.word(magic);
+  const std::uint64_t block = first.number();
+  if (block < least_block || block > most_block || (block & (block - 1)) != 0)
+    first.damaged("its manifest cannot be read");
+  if (file_bytes < block) first.damaged("it is truncated");
+  std::string text(static_cast<std::size_t>(block), '\0');
+  file.read(0, text.data(), text.size());
+
+  Reader reader(text, file.name());
+  reader.word(magic);
+  reader.number();
+  reader.word(" of ");
+  const std::uint64_t expected_bytes = reader.number();
+  reader.word("\n");
+  std::vector<FilePart> parts;
+  std::uint64_t end = block;
+  for (;;) {
+    const std::size_t before = text.size() - reader.left();
+    const std::uint64_t hash = reader.number(16);
+    reader.word(" ");
+    if (const std::string_view rest = std::string_view(text).substr(text.size() - reader.left());
+        rest.starts_with("end\n")) {
+      reader.word("end\n");
+      // Hexadecimal digits have two spellings; the text has one.
+      if (text.compare(before, 16, fmt::format("{:016x}", hash_of(text.data(), before))) != 0 ||
+          text.find_first_not_of('\0', text.size() - reader.left()) != std::string::npos)
+        reader.damaged("its manifest has changed");
+      break;
+    }
+    FilePart part{reader.number(), 0, hash, ""};
+    reader.word(" ");
+    part.bytes = reader.number();
+    reader.word(" ");
+    part.name = reader.rest_of_line();
+    if (part.first != end || part.bytes > std::numeric_limits<std::uint64_t>::max() - end)
+      reader.damaged("its manifest cannot be read");
+    end += part.bytes;
+    parts.push_back(std::move(part));
+  }
+  if (end != expected_bytes) reader.damaged("its manifest cannot be read");
+  if (file_bytes != expected_bytes)
+    reader.damaged(fmt::format("it is {}: {} bytes instead of {}", file_bytes < expected_bytes ? "truncated" : "longer",
+                               file_bytes, expected_bytes));
+  for (const FilePart& part : parts)
+    if (hash_of_part(file, part.first, part.bytes) != part.hash)
+      reader.damaged(part.name.empty() ? std::string("the file's structure has changed")
+                                       : fmt::format("{} has changed: its checksum does not hold", part.name));
+  return ManifestState::holds;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/raw_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace lockstep {
+namespace {
+
+int flags_of(RawFile::Access access) {
+  switch (access) {
+    case RawFile::Access::read: return O_RDONLY;
+    case RawFile::Access::change: return O_RDWR;
+    case RawFile::Access::folder: return O_RDONLY | O_DIRECTORY;
+  }
+  return O_RDONLY;
+}
+
+}  // namespace
+
+RawFile::RawFile(const std::filesystem::path& path, Access access)
+    : name_(path.string()), file_(::open(path.c_str(), flags_of(access) | O_CLOEXEC)) {
+  validate(file_ >= 0, ExitStatus::io_error, "{}: cannot be opened ({})", name_, std::strerror(errno));
+}
+
+RawFile::~RawFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+std::uint64_t RawFile::size() const {
+  struct stat status{};
+  validate(::fstat(file_, &status) == 0, ExitStatus::io_error, "{}: cannot be read ({})", name_, std::strerror(errno));
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void RawFile::read(std::uint64_t offset, void* to, std::size_t bytes) const {
+  auto* at = static_cast<std::byte*>(to);
+  while (bytes > 0) {
+    const ssize_t done = ::pread(file_, at, bytes, static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    validate(done >= 0, ExitStatus::io_error, "{}: cannot be read ({})", name_, std::strerror(errno));
+    validate(done > 0, ExitStatus::io_error, "{}: cannot be read (it became shorter meanwhile)", name_);
+    at += done, offset += static_cast<std::uint64_t>(done), bytes -= static_cast<std::size_t>(done);
+  }
+}
+
+void RawFile::write(std::uint64_t offset, const void* from, std::size_t bytes) {
+  const auto* at = static_cast<const std::byte*>(from);
+  while (bytes > 0) {
+    const ssize_t done = ::pwrite(file_, at, bytes, static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    validate(done > 0, ExitStatus::io_error, "{}: cannot be written ({}); check the disk and the quota", name_,
+             done < 0 ? std::strerror(errno) : "nothing more is taken");
+    at += done, offset += static_cast<std::uint64_t>(done), bytes -= static_cast<std::size_t>(done);
+  }
+}
+
+void RawFile::flush_to_disk() {
+  validate(::fsync(file_) == 0 || errno == EINVAL || errno == ENOTSUP, ExitStatus::io_error,
+           "{}: cannot be flushed to disk ({})", name_, std::strerror(errno));
+}
+
+void RawFile::close() {
+  validate(::close(std::exchange(file_, -1)) == 0, ExitStatus::io_error, "{}: cannot be closed ({})", name_,
+           std::strerror(errno));
+}
+
+}  // namespace lockstep

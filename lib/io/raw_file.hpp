@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace lockstep {
+
+/// The bytes of a file, without anybody's buffer in between. Short reads and writes, and those that a signal cuts off,
+/// are gone on with; what fails throws io_error, naming the file and the reason.
+class RawFile {
+ public:
+  enum class Access { read, change, folder };
+  RawFile(const std::filesystem::path& path, Access access);
+  RawFile(const RawFile&) = delete;
+  RawFile& operator=(const RawFile&) = delete;
+  ~RawFile();
+
+  const std::string& name() const { return name_; }
+  std::uint64_t size() const;
+  /// All of [offset, offset + bytes), which must be there.
+  void read(std::uint64_t offset, void* to, std::size_t bytes) const;
+  void write(std::uint64_t offset, const void* from, std::size_t bytes);
+  /// Returns when what was written is on disk. (Some network file systems cannot flush folders; their renames are
+  /// durable by themselves.)
+  void flush_to_disk();
+  /// The destructor would keep silent about what only closing a file brings to light.
+  void close();
+
+ private:
+  std::string name_;
+  int file_;
+};
+
+}  // namespace lockstep

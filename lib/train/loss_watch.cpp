@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/loss_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace lockstep {
+namespace {
+
+/// A deviation of fewer losses says nothing.
+constexpr std::int64_t fewest = 20;
+/// The smallest deviation that is believed, as a fraction of the mean: equal losses do not make the next one a jump.
+constexpr double least_deviation = 1e-3;
+
+}  // namespace
+
+void LossWatchConfig::describe(Fields& fields) {
+  static constexpr std::string_view actions[] = {"stop", "skip", "rollback"};
+  fields.choice("on_anomaly", on_anomaly, actions,
+                "stop: end with status 70, at a checkpoint of the step before; skip: leave the step's gradients out; "
+                "rollback: go back to the last checkpoint, and on from there in another order of the examples");
+  fields.number("z_score", z_score, {1, 1e6},
+                "a loss that is so many standard deviations above the mean of the window is an anomaly, as is one that "
+                "is not finite");
+  fields.integer("window", window, {static_cast<double>(fewest), 100000}, "newest steps that a loss is compared with");
+  fields.integer("at_most", at_most, not_negative,
+                 "anomalies that are skipped or rolled back; the next one ends the run");
+}
+
+std::string LossWatch::look(double loss) {
+  if (!std::isfinite(loss)) return fmt::format("the loss is {}", loss);
+  std::vector<double>& losses = state_.losses;
+  const auto count = static_cast<double>(losses.size());
+  if (losses.size() >= static_cast<std::size_t>(fewest)) {
+    const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / count;
+    const double square = std::accumulate(losses.begin(), losses.end(), 0.0, [&](double sum, double value) {
+      return sum + (value - mean) * (value - mean);
+    });
+    const double deviation = std::max(std::sqrt(square / count), least_deviation * std::abs(mean));
+    const double z = (loss - mean) / deviation;
+    if (z > config_.z_score)
+      return fmt::format("the loss is {:.6g}, {:.3g} standard deviations above the {:.6g} of the {} steps before", loss,
+                         z, mean, losses.size());
+  }
+  if (losses.size() >= static_cast<std::size_t>(config_.window)) losses.erase(losses.begin());
+  losses.push_back(loss);
+  return "";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.hpp"
+
+namespace lockstep {
+
+/// The deck's `loss_watch` section.
+struct LossWatchConfig {
+  enum class Action { stop, skip, rollback };
+
+  bool present = false;
+  Action on_anomaly = Action::stop;
+  double z_score = 8;
+  std::int64_t window = 100;
+  std::int64_t at_most = 3;
+
+  void describe(Fields& fields);
+};
+
+/// Looks for steps whose loss is not finite, or jumps out of what the steps before it had.
+class LossWatch {
+ public:
+  struct State {
+    std::int64_t anomalies = 0;  ///< found and gone on from
+    std::vector<double> losses;  ///< of the newest steps without one, at most `window`, the oldest first
+  };
+
+  LossWatch(const LossWatchConfig& config, State state) : config_(config), state_(std::move(state)) {}
+
+  /// What is wrong with the mean loss of a step; empty: nothing. Then it is one of the losses that later ones are
+  /// compared with.
+  std::string look(double loss);
+  /// It was, and the run goes on.
+  void count() { ++state_.anomalies; }
+  bool may_go_on() const { return state_.anomalies < config_.at_most; }
+  LossWatchConfig::Action action() const { return config_.on_anomaly; }
+
+  const State& state() const { return state_; }
+
+ private:
+  LossWatchConfig config_;
+  State state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// "2:00:00", "1-12:00:00" (days-hours:minutes:seconds), "90 min", "1.5 h", "45 s", "2 d", in seconds; none for
+/// anything else, a bare number among it: schedulers do not agree on its unit.
+std::optional<double> duration_of(const std::string& text);
+
+/// Wishes that a run ends before its time, at a checkpoint: signals to this rank (SIGTERM, SIGINT, SIGUSR1, SIGUSR2),
+/// the end of the job's time, and a file that somebody makes.
+class StopRequest {
+ public:
+  using Time = std::chrono::system_clock::time_point;
+
+  /// Takes the signals, and keeps them to the end of the process: one that comes when the run is over must not change
+  /// its status. A second one, a second or more after the first, ends the process at once, with status 75: that harms
+  /// no checkpoint. `end`: of the time that the run has; `file`: asks for a stop. Without them nobody looks.
+  StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file);
+
+  /// Why the next step has to be the last one: "SIGUSR1", "the time is up", …; empty: it does not. `seconds`: that this
+  /// step, and what must follow it, may take.
+  std::string reason(double seconds);
+  /// The run has stopped: the file has done its duty.
+  void done();
+
+ private:
+  std::optional<Time> end_;
+  std::optional<std::filesystem::path> file_;
+  std::chrono::steady_clock::time_point looked_{};  ///< for the file
+  bool file_found_ = false;
+};
+
+/// When the time ends that this process has: `wall_time` seconds after its start, or what the scheduler has told the
+/// job in its environment, if that is sooner. LOCKSTEP_JOB_END_TIME and SLURM_JOB_END_TIME are seconds since 1970;
+/// PBS_WALLTIME is the whole job's, in seconds, of which the job script has used an unknown part. A time that is past
+/// already is an earlier job's.
+std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time);
+
+}  // namespace lockstep

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/watchdog.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <new>
+
+#include "base/log.hpp"
+#include "base/stack_trace.hpp"
+#include "comm/heartbeat.hpp"
+#include "train/phase_clock.hpp"
+#include "train/summary.hpp"
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto turn = std::chrono::milliseconds(250);
+/// What a turn counts at most: one that took longer was suspended, with all that it watches.
+constexpr double longest_turn = 1;
+/// A rank whose watchdog has stood still for this long is stopped itself.
+constexpr double stopped_after = 2;
+/// How long a rank that is to blame has to report itself, which it can do better than others.
+constexpr double own_report = 3;
+constexpr double least_timeout = 30, median_steps = 10;
+/// Set-up reads files, and checkpoints write them; the first step makes what all others find there.
+constexpr double patience = 10;
+/// Ranks that wait for somebody elsewhere leave it to those who can name him.
+constexpr double courtesy = 2;
+
+/// Process numbers mean something only among processes that see each other.
+std::uint64_t process_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
+}
+
+/// 'R', 'S', 'T' …; 0: there is no such process any more, or it has ended.
+char process_state(int process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  if (!std::getline(file, text)) return 0;
+  const std::size_t name_end = text.rfind(')');  // the name may hold anything
+  const char state = name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
+  return state == 'Z' || state == 'X' ? 0 : state;
+}
+
+std::string listed(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+}  // namespace
+
+/// What a rank shows its node.
+struct Watchdog::Post {
+  Heartbeat heart;
+  std::atomic<std::uint64_t> turns{0};  ///< of its watchdog
+  std::atomic<double> median{0};        ///< of its steps, seconds
+  std::atomic<bool> patient{false};
+  std::atomic<bool> left{false};      ///< it is done, or has said itself what is wrong
+  std::atomic<bool> reported{false};  ///< a hang: all leave
+  int rank = 0, process = 0;          ///< rank: of all
+  std::uint64_t process_namespace = 0;
+};
+
+/// What a watchdog knows of one of them.
+struct Watchdog::Mate {
+  Post* post = nullptr;
+  std::uint64_t beats = 0, turns = 0;  ///< last seen
+  double still = 0, stopped = 0;       ///< seconds since they have changed
+  bool died = false;
+};
+
+Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
+    : sees_all_(ranks.size() == 1), timeout_(timeout) {
+  allow_stack_trace();
+  const Communicator machine = ranks.on_this_node();
+  if (machine.size() > 1) memory_ = NodeMemory::make(machine, sizeof(Post));
+  if (memory_) {
+    sees_all_ = machine.size() == ranks.size();
+    me_ = static_cast<std::size_t>(machine.rank());
+    for (int mate = 0; mate < machine.size(); ++mate)
+      mates_.push_back({.post = reinterpret_cast<Post*>(memory_->part(mate))});
+    new (mates_[me_].post) Post;
+  } else {
+    own_ = std::make_unique<Post>();
+    mates_.push_back({.post = own_.get()});
+  }
+  Post& mine = *mates_[me_].post;
+  mine.rank = ranks.rank();
+  mine.process = ::getpid();
+  mine.process_namespace = process_namespace();
+  if (memory_) machine.barrier();
+  move_heartbeat(&mine.heart);
+  heartbeat().enter(static_cast<std::int32_t>(StepPhase::set_up));
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watchdog::~Watchdog() {
+  mates_[me_].post->left = true;
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  move_heartbeat(nullptr);
+}
+
+void Watchdog::median_step(double seconds) { mates_[me_].post->median = seconds; }
+void Watchdog::be_patient(bool patient) { mates_[me_].post->patient = patient; }
+
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  for (auto before = Clock::now();;) {
+    if (changed_.wait_for(lock, turn, [this] { return done_; })) return;
+    const auto now = Clock::now();
+    look(std::min(std::chrono::duration<double>(now - before).count(), longest_turn));
+    before = now;
+  }
+}
+
+void Watchdog::look(double seconds) {
+  const Post& mine = *mates_[me_].post;
+  mates_[me_].post->turns.fetch_add(1, std::memory_order_relaxed);
+  for (Mate& mate : mates_) {
+    const Post& post = *mate.post;
+    if (post.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
+    const std::uint64_t beats = post.heart.beats.load(std::memory_order_acquire), turns = post.turns;
+    mate.still = beats == mate.beats ? mate.still + seconds : 0;
+    mate.stopped = turns == mate.turns ? mate.stopped + seconds : 0;
+    mate.beats = beats, mate.turns = turns;
+    mate.died = post.process_namespace == mine.process_namespace && process_state(post.process) == 0 && !post.left;
+  }
+  const Finding finding = judge();
+  since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
+  if (finding.fault == Fault::none || !is_reporter(finding)) return;
+  error_line(report(finding));
+  mates_[me_].post->reported = true;
+  std::this_thread::sleep_for(2 * turn);  // the others leave first: this rank has not died
+  std::_Exit(static_cast<int>(ExitStatus::rank_lost));
+}
+
+double Watchdog::limit(const Mate& mate) const {
+  const Post& post = *mate.post;
+  const double median = post.median;
+  const auto phase = static_cast<StepPhase>(post.heart.phase.load(std::memory_order_relaxed));
+  const bool takes_long = phase == StepPhase::set_up || phase == StepPhase::checkpoint || median == 0 || post.patient;
+  return timeout_.value_or(std::max(least_timeout, median_steps * median)) * (takes_long ? patience : 1);
+}
+
+Watchdog::Finding Watchdog::judge() const {
+  for (std::size_t i = 0; i < mates_.size(); ++i)
+    if (mates_[i].died) return {Fault::died, i};
+  if (timeout_ && *timeout_ == 0) return {};
+
+  Finding blamed, waiting;
+  bool all_wait = true;
+  const auto step = [&](std::size_t i) { return mates_[i].post->heart.step.load(std::memory_order_relaxed); };
+  for (std::size_t i = 0; i < mates_.size(); ++i) {
+    const Mate& mate = mates_[i];
+    if (mate.post->left) continue;
+    const bool waits = mate.post->heart.waits.load(std::memory_order_relaxed) > 0 && mate.stopped < stopped_after;
+    const double most = limit(mate);
+    if (!waits) {
+      all_wait = false;
+      // Of several the one that is behind.
+      if (mate.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.mate)))
+        blamed = {Fault::stands_still, i};
+    } else if (mate.still > most * (sees_all_ ? 1 : patience) + courtesy) {
+      if (waiting.fault == Fault::none || mate.still > mates_[waiting.mate].still)
+        waiting = {Fault::waits_for_others, i};
+    } else {
+      all_wait = false;
+    }
+  }
+  if (blamed.fault != Fault::none) return blamed;
+  return all_wait ? waiting : Finding{};
+}
+
+/// The rank that is to blame knows most of itself, where it can speak; else the first that can.
+bool Watchdog::is_reporter(const Finding& finding) const {
+  const Mate& blamed = mates_[finding.mate];
+  if (finding.fault == Fault::stands_still) {
+    if (finding.mate == me_) return true;
+    if (blamed.stopped < stopped_after && since_finding_ < own_report) return false;
+  }
+  for (std::size_t i = 0; i < me_; ++i) {
+    const Mate& mate = mates_[i];
+    if (!mate.died && !mate.post->left && mate.stopped < stopped_after && i != finding.mate) return false;
+  }
+  return true;
+}
+
+std::string Watchdog::report(const Finding& finding) const {
+  const auto doing = [](const Post& post) {
+    const auto phase = static_cast<std::size_t>(post.heart.phase.load(std::memory_order_relaxed));
+    const std::int64_t step = post.heart.step;
+    const std::int32_t bucket = post.heart.bucket;
+    return fmt::format("'{}'{}{}", phase_names[phase], step > 0 ? fmt::format(" of step {}", step) : "",
+                       bucket >= 0 ? fmt::format(", bucket {} of the gradients", bucket) : "");
+  };
+  const auto since = [](const Post& post) {
+    const std::chrono::nanoseconds beat(post.heart.since_ns.load(std::memory_order_relaxed));
+    return std::chrono::duration<double>(Clock::now().time_since_epoch() - beat).count();
+  };
+  const Mate& mate = mates_[finding.mate];
+  const Post& post = *mate.post;
+  const std::string who = fmt::format("rank {} on {} (process {})", post.rank, host_name(), post.process);
+
+  std::map<std::string, std::vector<int>> waiting;
+  for (std::size_t i = 0; i < mates_.size(); ++i)
+    if (i != finding.mate && !mates_[i].post->left) waiting[doing(*mates_[i].post)].push_back(mates_[i].post->rank);
+  std::vector<std::string> others;
+  for (const auto& [where, ranks] : waiting) others.push_back(fmt::format("{} in {}", listed(ranks), where));
+  const std::string waits = others.empty() ? "" : fmt::format("; meanwhile {}", fmt::join(others, ", "));
+  constexpr const char* advice = "start again: the run goes on from its last checkpoint";
+
+  switch (finding.fault) {
+    case Fault::died:
+      return fmt::format("{} has died, in {}{}; look for its last words above, and {}", who, doing(post), waits,
+                         advice);
+    case Fault::waits_for_others:
+      return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(post)), doing(post), waits,
+                         sees_all_ ? "all ranks wait for each other" : "the rank that they wait for is on another node",
+                         advice);
+    default: break;
+  }
+  const bool stopped = finding.mate != me_ && process_state(post.process) == 'T';
+  const std::string stack = finding.mate == me_ ? stack_trace() : "";
+  return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(post),
+                     duration_text(since(post)), stopped ? " (it is stopped, by SIGSTOP or a debugger)" : "", waits,
+                     advice, stack.empty() ? "" : fmt::format("\nwhere rank {} is:\n{}", post.rank, stack));
+}
+
+}  // namespace lockstep

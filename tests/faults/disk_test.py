@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A disk that fails at each write, fsync, rename and close of a checkpoint: the run goes on or stops with 74, and the last
+good checkpoint loads. --full: every call; else every few."""
+import collections
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from program import LockstepTest, metrics, summary, without_times
+
+FULL = "--full" in sys.argv
+DISK = os.environ["LOCKSTEP_FAILING_DISK"]
+
+
+class Disk(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.deck(run={"steps": 6, "output_dir": "run", "log_every": 1, "seed": 7}, checkpoint={"every_steps": 2, "keep": 2})
+
+    def train(self, name):
+        """In a folder of its own, where everything has the same name."""
+        (self.folder / name).mkdir(exist_ok=True)
+        return self.lockstep("train", "../deck.yaml", cwd=self.folder / name)
+
+    def with_disk(self, plan, *overrides, name="", ranks=1, counts=None, rank=None, statuses=(0,)):
+        environment = {"LD_PRELOAD": DISK, "LOCKSTEP_DISK": plan}
+        if counts:
+            environment["LOCKSTEP_DISK_COUNTS"] = str(counts)
+        if rank is not None:
+            environment["LOCKSTEP_DISK_RANK"] = str(rank)
+        os.environ.update(environment)
+        try:
+            (self.folder / name).mkdir(exist_ok=True)
+            result = program.run("train", self.folder / "deck.yaml", *overrides, ranks=ranks, cwd=self.folder / name)
+        finally:
+            for name in environment:
+                del os.environ[name]
+        self.assertIn(result.status, statuses, f"{plan}: {result}")
+        self.assertNotRegex(result.err, "fault of Lockstep|terminate called|Segmentation", plan)
+        return result
+
+    def newest(self, folder):
+        files = sorted((self.folder / folder / "run/checkpoints").glob("step-*.h5"))
+        return files[-1] if files else None
+
+    def test_every_call(self):
+        self.train("whole")
+        counts = self.folder / "counts"
+        self.with_disk("checkpoints all 0 none", name="counted", counts=counts)
+        calls = collections.Counter(counts.read_text().split())
+        self.assertEqual(set(calls), {"open", "write", "fsync", "rename", "close"}, calls)
+        # Each of three checkpoints: a file, its folder, and the link to it.
+        self.assertGreaterEqual(calls["fsync"], 9)
+        self.assertGreaterEqual(calls["rename"], 6)
+        self.assertGreaterEqual(calls["write"], 30)
+
+        tried, goes_on, stops = 0, 0, 0
+        for call, most in sorted(calls.items()):
+            for number in range(1, most + 1, 1 if FULL else max(1, most // 8)):
+                # Once, and for good.
+                faults = [(number, "EIO"), (-number, "ENOSPC"), *([(number, "short"), (-number, "short")] if call == "write" else [])]
+                for fault, error in faults if FULL else [faults[number % 2], *faults[3:]]:
+                    plan = f"checkpoints {call} {fault} {error}"
+                    name = f"{call}{fault}{error}"
+                    result = self.with_disk(plan, name=name, statuses=(0,) if error == "short" else (0, 74))
+                    tried += 1
+                    goes_on += result.status == 0
+                    stops += result.status == 74
+                    if result.status == 74:
+                        self.assertEqual(len(result.errors()), 1, f"{plan}: {result}")
+                    newest = self.newest(name)
+                    if newest:
+                        self.lockstep("inspect", newest)
+                    if result.status == 0:
+                        self.assertEqual(newest.name, "step-00000006.h5", f"{plan}: {result}")
+                    # On a good disk it goes on, to the same end.
+                    self.train(name)
+                    self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")), plan)
+                    self.assertEqual(self.last_of("whole"), self.last_of(name), plan)
+        print(f"{tried} faults: {goes_on} runs went on, {stops} stopped with 74; all went on from their last checkpoint")
+        self.assertGreater(goes_on, 10)
+        self.assertGreater(stops, 0)
+
+    def last_of(self, name):
+        return (self.folder / name / "run/checkpoints" / "step-00000006.h5").read_bytes()
+
+    def test_a_full_disk_is_said_and_gone_on_from(self):
+        result = self.with_disk("step-00000002 write 0 ENOSPC")
+        self.assertRegex(result.err, "warning: the checkpoint of step 2 is not there: .*No space left on device.*the run goes on")
+        self.assertEqual(summary(self.folder / "run")["status"], "done")
+        result = self.with_disk("step-0000000 write 0 ENOSPC", "run.overwrite=true", "run.resume=never", statuses=(74,))
+        self.assertEqual(len(result.errors()), 1, result)
+        self.assertIn("step-00000006.h5", result.errors()[0])
+        self.assertIn("No space left on device", result.errors()[0])
+
+    def test_an_error_of_one_rank_ends_all(self):
+        # Rank 0 alone writes the curves: the others wait for it in a sum of gradients.
+        for parallel in ("{overlap: thread}", "{overlap: poll, all_reduce: ring}"):
+            result = self.with_disk("metrics.csv write 3 EIO", "run.steps=4000", f"parallel={parallel}", "run.overwrite=true",
+                                    "run.resume=never", ranks=2, rank=0, statuses=(74,))
+            self.assertEqual(len(result.errors()), 1, result)
+            self.assertIn("metrics.csv", result.errors()[0])
+
+
+if __name__ == "__main__":
+    sys.argv = [argument for argument in sys.argv if argument != "--full"]
+    program.main()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ranks that sleep, spin, exit or die in the middle of a step: one report names them, and all ranks end with status 76."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from program import LockstepTest
+
+TIMEOUT = 3
+# Trains like the program, but one rank misbehaves: hanging_rank RANK STEP PHASE WAY DECK
+HANGING_RANK = os.environ["LOCKSTEP_HANGING_RANK"]
+
+
+class Hang(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": TIMEOUT}, checkpoint={"every_steps": 50})
+
+    def hang(self, *arguments, ranks=4, also=None):
+        """Each rank's own status, whatever the launcher makes of it, and the seconds that all of it took."""
+        script = '"$0" "$@"; status=$?; echo $status > status.$OMPI_COMM_WORLD_RANK; exit $status'
+        start = time.monotonic()
+        child = subprocess.Popen([*program.MPIEXEC, str(ranks), "bash", "-c", script, HANGING_RANK, *map(str, arguments), "deck.yaml"],
+                                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 start_new_session=True)
+        try:
+            out, err = child.communicate(timeout=60)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+        seconds = time.monotonic() - start
+        at_fault = re.search(r"misbehaves at ([\d.]+)", err)
+        self.assertTrue(at_fault, err)
+        statuses = {int(path.suffix[1:]): int(path.read_text()) for path in self.folder.glob("status.*")}
+        errors = [line for line in err.splitlines() if line.startswith("error:")]
+        return program.Result(child.returncode, out, err, seconds), statuses, errors, time.time() - float(at_fault[1])
+
+    def test_a_rank_that_sleeps_or_spins(self):
+        for way, phase, word in (("spin", "forward", "spin_for_ever"), ("sleep", "optimizer", "sleep_for_ever"), ("spin", "data", "spin_for_ever")):
+            with self.subTest(way=way, phase=phase):
+                result, statuses, errors, seconds = self.hang(2, 62, phase, way)
+                self.assertEqual(result.status, 76, result)
+                self.assertEqual(len(errors), 1, result)
+                self.assertRegex(errors[0], rf"rank 2 on \S+ \(process \d+\) has been in '{phase}' of step 62 for \d+ s, longer than run.hang_timeout")
+                self.assertRegex(errors[0], rf"meanwhile ranks 0, 1, 3 in 'reduce' of step {63 if phase == 'optimizer' else 62}, bucket 0 of the gradients")
+                self.assertIn("where rank 2 is:", result.err)
+                self.assertIn(word, result.err.split("where rank 2 is:")[1])
+                self.assertIn("train_step", result.err.split("where rank 2 is:")[1])
+                self.assertLess(seconds, TIMEOUT + 5, result)
+                for rank, status in statuses.items():
+                    self.assertIn(status, (76, 143, 137), f"rank {rank}: {statuses} {result}")
+
+    def test_a_rank_that_is_stopped(self):
+        result, statuses, errors, seconds = self.hang(1, 62, "backward", "stop")
+        self.assertEqual(result.status, 76, result)
+        self.assertEqual(len(errors), 1, result)
+        self.assertRegex(errors[0], r"rank 1 on \S+ \(process \d+\) has been in 'backward' of step 62 .*it is stopped, by SIGSTOP")
+        self.assertLess(seconds, TIMEOUT + 5, result)
+
+    def test_a_rank_that_dies_or_leaves(self):
+        for way in ("kill", "exit"):
+            with self.subTest(way=way):
+                result, statuses, errors, seconds = self.hang(3, 62, "forward", way)
+                self.assertNotEqual(result.status, 0, result)
+                self.assertEqual(len(errors), 1, result)
+                self.assertRegex(errors[0], r"rank 3 on \S+ \(process \d+\) has died, in 'forward' of step 62; meanwhile rank")
+                self.assertLess(seconds, 10, result)
+
+    def test_a_job_that_is_suspended_goes_on(self):
+        """All ranks are stopped for longer than the limit, as by a batch system, and go on."""
+        result, statuses, errors, seconds = self.hang(0, 62, "forward", "suspend")
+        self.assertEqual(errors, [], result)
+        self.assertEqual(result.status, 75, result)
+
+    def test_no_limit(self):
+        self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": 0})
+        result, statuses, errors, seconds = self.hang(0, 62, "forward", "nap")
+        self.assertEqual(errors, [], result)
+        self.assertEqual(result.status, 75, result)
+
+
+if __name__ == "__main__":
+    program.main()

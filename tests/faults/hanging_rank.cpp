@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Trains like `lockstep train`, but one rank misbehaves in a phase of a step: hanging_rank RANK STEP PHASE WAY DECK.
+// What ends well stops itself some steps later, by SIGUSR1.
+#include <signal.h>
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/deck.hpp"
+#include "base/log.hpp"
+#include "train/trainer.hpp"
+
+using namespace lockstep;
+
+std::atomic<std::uint64_t> turns = 0;
+
+// Names that a stack trace can tell: of functions that other files could see.
+[[gnu::noinline]] void spin_for_ever() {
+  for (;;) ++turns;
+}
+
+[[gnu::noinline]] void sleep_for_ever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+namespace {
+
+bool done = false;
+std::string phase, way;
+std::int64_t at_step = 0;
+const Trainer* trainer = nullptr;
+
+/// All ranks stop for a while, as by a batch system that gives their cores to somebody else: those of this program
+/// whose launcher is this one's.
+void suspend_all() {
+  if (::fork() != 0) return;
+  ::execl(
+      "/bin/bash", "bash", "-c",
+      "launcher=$(ps -o ppid= -p $(ps -o ppid= -p $PPID)); ranks=$(pgrep -P $(pgrep -d, -P $launcher) hanging_rank);"
+      "kill -STOP $ranks; sleep 5; kill -CONT $ranks",
+      nullptr);
+  std::_Exit(1);
+}
+
+void misbehave() {
+  std::fprintf(stderr, "misbehaves at %.3f\n",
+               std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+  if (way == "spin") spin_for_ever();
+  if (way == "sleep") sleep_for_ever();
+  if (way == "stop") ::raise(SIGSTOP);
+  if (way == "kill") ::raise(SIGKILL);
+  if (way == "exit") std::_Exit(0);
+  if (way == "nap") std::this_thread::sleep_for(std::chrono::seconds(6));
+  if (way == "suspend") suspend_all();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiSession mpi(argc, argv);
+  if (argc != 6) return 64;
+  const Communicator comm = Communicator::world();
+  const Kokkos::ScopeGuard kokkos;
+  enable_log(comm.is_root());
+  at_step = std::atoll(argv[2]);
+  phase = argv[3], way = argv[4];
+  Trainer run(read_run_config(parse_deck(read_deck_file(argv[5]), argv[5])), comm);
+  trainer = &run;
+  if (comm.rank() == std::atoi(argv[1]))
+    Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) {
+      if (name != phase || trainer->state().step + 1 < at_step) return;
+      if (!std::exchange(done, true)) misbehave();
+      else if (trainer->state().step == at_step + 20) ::raise(SIGUSR1);
+    });
+  return static_cast<int>(run.run());
+}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""kill -9 of a random rank at a random moment: every restart goes on, and the end is that of a run that was never killed,
+bit for bit. Arguments: how many times [1000] and a seed [1]; none: the short form."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from processes import ranks_of
+from program import LockstepTest, metrics, without_times
+
+NUMBERS = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+KILLS = NUMBERS[0] if NUMBERS else 20
+SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
+RANKS = 2
+DECK = {
+    "run": {"steps": 600, "output_dir": "run", "log_every": 10, "seed": 7},
+    "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
+    "model": {"layers": ["flatten", {"linear": {"features": 64}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
+    "optimizer": {"type": "adamw", "learning_rate": 0.002},
+    "batch": {"global": 33},
+    "checkpoint": {"every_steps": 5, "keep": 2},
+}
+LAST = "checkpoints/step-00000600.h5"
+
+
+class Kill(LockstepTest):
+    def test_killed_at_any_moment(self):
+        self.deck("whole/deck.yaml", **DECK)
+        whole = self.lockstep("train", "deck.yaml", ranks=RANKS, cwd=self.folder / "whole")
+        chance = random.Random(SEED)
+        kills, runs, resumed, reported = 0, 0, 0, 0
+        while kills < KILLS:
+            name = f"killed{runs}"
+            runs += 1
+            self.deck(f"{name}/deck.yaml", **DECK)
+            while True:
+                status, out, err, killed = self.train_and_kill(self.folder / name, chance, whole.seconds, kills < KILLS)
+                kills += killed
+                resumed += "goes on from" in out
+                reported += "has died" in err
+                self.assertNotRegex(err, "fault of Lockstep|terminate called|Segmentation|none of its|damaged", err)
+                if status == 0:
+                    break
+                self.assertTrue(killed, f"status {status}, and nobody killed it\n{out}{err}")
+            self.assertEqual((self.folder / "whole/run" / LAST).read_bytes(), (self.folder / name / "run" / LAST).read_bytes())
+            self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")))
+        print(f"{kills} kills in {runs} runs of {RANKS} ranks: {resumed} restarts went on from a checkpoint, {reported} deaths were "
+              "reported by another rank, and all ends were equal")
+
+    def train_and_kill(self, folder, chance, seconds, wanted):
+        child = subprocess.Popen([*program.MPIEXEC, str(RANKS), program.PROGRAM, "train", "deck.yaml"], cwd=folder, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        killed = False
+        try:
+            if wanted:
+                try:
+                    child.wait(timeout=chance.uniform(0.1, 0.9) * seconds)
+                except subprocess.TimeoutExpired:
+                    ranks = ranks_of(child.pid, program.PROGRAM)
+                    if ranks:
+                        os.kill(chance.choice(ranks), signal.SIGKILL)
+                        killed = True
+            out, err = child.communicate(timeout=120)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.communicate()
+        return child.returncode, out, err, killed
+
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[:1]
+    program.main()

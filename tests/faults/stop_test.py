@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs that are asked to stop: all ranks do, at a checkpoint of the same step, with status 75, and what goes on from there is
+the run that was never stopped."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from processes import ranks_of
+from program import LockstepTest, metrics, summary, without_times
+
+RUN = {"steps": 400, "output_dir": "run", "log_every": 1, "seed": 7}
+DECK = {
+    "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
+    "model": {"layers": ["flatten", {"linear": {"features": 512}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
+    "optimizer": {"type": "adamw", "learning_rate": 0.0005},
+    "batch": {"global": 36},
+}
+ENDLESS = {**RUN, "steps": 10000000, "log_every": 1000}
+
+
+class Stop(LockstepTest):
+    def start(self, *overrides, ranks=1, environment=None):
+        prefix = [] if ranks == 1 else [*program.MPIEXEC, str(ranks)]
+        child = subprocess.Popen([*prefix, program.PROGRAM, "train", "deck.yaml", *overrides], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                 env={**os.environ, **(environment or {})})
+        self.addCleanup(lambda: child.poll() is None and os.killpg(child.pid, signal.SIGKILL))
+        return child
+
+    def wait_for_steps(self, child, steps, folder="run"):
+        """Until so many rows are in its curve."""
+        limit = time.monotonic() + 60
+        path = self.folder / folder / "metrics.csv"
+        while time.monotonic() < limit and child.poll() is None:
+            if path.exists() and len(path.read_text().splitlines()) > steps:
+                return
+            time.sleep(0.01)
+        self.fail(f"no {steps} steps: {child.communicate()}")
+
+    def finish(self, child, status=75):
+        out, err = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, status, out + err)
+        return out, err
+
+    def process_of(self, child, rank, ranks):
+        return child.pid if ranks == 1 else ranks_of(child.pid, program.PROGRAM)[rank]
+
+    def expect_stopped(self, out, reason, folder="run"):
+        steps = summary(self.folder / folder)["steps"]
+        self.assertEqual(summary(self.folder / folder)["status"], "stopped")
+        self.assertIn(f"stopped at step {steps} of ", out)
+        self.assertIn(reason, out)
+        newest = sorted((self.folder / folder / "checkpoints").glob("step-*.h5"))[-1]
+        self.assertEqual(newest.name, f"step-{steps:08}.h5")
+        self.assertEqual(os.readlink(newest.parent / "latest"), newest.name)
+        return steps
+
+    def test_one_rank_of_four(self):
+        """Whatever the number of ranks that go on, the curve is the same."""
+        for deterministic in (False, True):
+            parallel = {"parallel": {"deterministic": {"shards": 12}}} if deterministic else {}
+            self.deck(run={**RUN, "steps": 250}, **{**DECK, "optimizer": {"type": "sgd", "learning_rate": 0.02, "momentum": 0.9}}, **parallel)
+            whole, stopped = f"whole{deterministic}", f"stopped{deterministic}"
+            self.lockstep("train", "deck.yaml", f"run.output_dir={whole}", ranks=4)
+            child = self.start(f"run.output_dir={stopped}", ranks=4)
+            self.wait_for_steps(child, 40, stopped)
+            os.kill(ranks_of(child.pid, program.PROGRAM)[2], signal.SIGUSR1)
+            at = len([row for row in metrics(self.folder / stopped) if row["split"] == "train"])
+            out, _ = self.finish(child)
+            steps = self.expect_stopped(out, "SIGUSR1 (rank ", stopped)
+            # The step that is being done when it comes, and the next one; and what the reading of the file took.
+            self.assertLess(steps, at + 50)
+            self.assertLess(steps, 240)
+            for ranks in (1, 2, 3):
+                again = f"{stopped}-{ranks}"
+                subprocess.run(["cp", "-r", self.folder / stopped, self.folder / again], check=True)
+                self.lockstep("train", "deck.yaml", f"run.output_dir={again}", ranks=ranks)
+                a, b = without_times(metrics(self.folder / whole)), without_times(metrics(self.folder / again))
+                if deterministic:
+                    self.assertEqual([(row["step"], row["loss"]) for row in a], [(row["step"], row["loss"]) for row in b])
+                    continue
+                for x, y in zip(a, b, strict=True):
+                    self.assertEqual((x["step"], x["split"]), (y["step"], y["split"]))
+                    self.assertAlmostEqual(float(x["loss"]) / float(y["loss"]), 1, delta=1e-5)
+
+    def test_each_signal(self):
+        self.deck(run=ENDLESS, **DECK)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+            for ranks in (1, 2):
+                with self.subTest(signal=number.name, ranks=ranks):
+                    folder = f"{number.name}{ranks}"
+                    child = self.start(f"run.output_dir={folder}", "run.log_every=1", ranks=ranks)
+                    self.wait_for_steps(child, 5, folder)
+                    os.kill(self.process_of(child, ranks - 1, ranks), number)
+                    out, _ = self.finish(child)
+                    self.expect_stopped(out, f"{number.name} (rank ", folder)
+
+    def test_stopped_again_and_again(self):
+        """At any moment, between and in evaluations too: every step and every evaluation is done exactly once."""
+        self.deck(run={**RUN, "steps": 1500}, **DECK)
+        self.lockstep("train", "deck.yaml", "run.output_dir=whole", ranks=2)
+        chance, stops = random.Random(5), 0
+        for _ in range(60):
+            child = self.start(ranks=2)
+            while child.poll() is None and not (self.folder / "run/metrics.csv").exists():
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0.2, 3.0))
+            ranks = ranks_of(child.pid, program.PROGRAM)
+            if child.poll() is None and ranks:
+                try:
+                    os.kill(chance.choice(ranks), signal.SIGTERM)
+                except ProcessLookupError:
+                    pass
+            out, err = child.communicate(timeout=60)
+            if child.returncode == 0:
+                break
+            # A signal before the program takes it ends it as it would any other.
+            self.assertIn(child.returncode, (75, 128 + signal.SIGTERM), out + err)
+            stops += child.returncode == 75
+        self.assertEqual(child.returncode, 0, out + err)
+        self.assertGreater(stops, 1)
+        self.assertEqual(without_times(metrics(self.folder / "whole")), without_times(metrics(self.folder / "run")))
+
+    def test_a_file(self):
+        self.deck(run=ENDLESS, **DECK)
+        child = self.start("run.log_every=1", ranks=2)
+        self.wait_for_steps(child, 5)
+        (self.folder / "run/stop").touch()
+        out, _ = self.finish(child)
+        self.expect_stopped(out, "the file run/stop (rank 0 on ")
+        self.assertFalse((self.folder / "run/stop").exists(), "the next run would stop as well")
+
+    def test_time(self):
+        self.deck(run=ENDLESS, **DECK)
+        now = time.time()
+        cases = ((["run.wall_time=6 s"], {}), ([], {"SLURM_JOB_END_TIME": f"{now + 9:.0f}"}), ([], {"LOCKSTEP_JOB_END_TIME": f"{now + 12:.0f}"}),
+                 (["run.wall_time=2:00:00"], {"PBS_WALLTIME": "6", "SLURM_JOB_END_TIME": f"{now - 1000:.0f}"}))
+        for overrides, environment in cases:
+            with self.subTest(overrides=overrides, environment=environment):
+                start = time.time()
+                out, _ = self.finish(self.start("run.overwrite=true", "run.resume=never", *overrides, ranks=2, environment=environment))
+                self.expect_stopped(out, "its time is up (rank 0 on ")
+                end = float(environment.get("SLURM_JOB_END_TIME", environment.get("LOCKSTEP_JOB_END_TIME", 0)))
+                self.assertLess(time.time(), end if end > start else start + 6.5)
+                self.assertGreater(summary(self.folder / "run")["steps"], 20)
+
+    def test_a_second_signal_ends_at_once(self):
+        # Steps of seconds: the first signal has to wait for the end of one.
+        self.deck(run={**RUN, "steps": 20}, **{**DECK, "data": {"synthetic": {"kind": "glyphs", "train": 16384}}, "model": {"preset": "fc"},
+                                              "batch": {"global": 16384}}, checkpoint={"every_steps": 1})
+        child = self.start()
+        checkpoint = self.folder / "run/checkpoints/step-00000001.h5"
+        limit = time.monotonic() + 100
+        while not checkpoint.exists() and time.monotonic() < limit:
+            time.sleep(0.02)
+        child.send_signal(signal.SIGTERM)
+        child.send_signal(signal.SIGTERM)  # the same wish, passed on twice
+        time.sleep(1.05)
+        self.assertIsNone(child.poll(), "it has stopped already")
+        child.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+        out, _ = self.finish(child)
+        self.assertLess(time.monotonic() - start, 0.5)
+        self.assertNotIn("stopped at step", out)
+        self.lockstep("inspect", checkpoint)
+        self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.steps=2", limit=100).out)
+
+    def test_checkpoints_by_time(self):
+        self.deck(run=ENDLESS, **DECK, checkpoint={"every_minutes": 0.01, "keep": 0})
+        out, _ = self.finish(self.start("run.wall_time=7 s", ranks=2))
+        self.assertGreater(len(list((self.folder / "run/checkpoints").glob("step-*.h5"))), 3)
+
+    def test_durations(self):
+        self.deck(run=ENDLESS, **DECK)
+        for wrong in ("90", "1:30", "2:00:00:00", "one hour", "-3 h", "3 weeks", "1-2"):
+            self.refused(78, ["run.wall_time", wrong, "write"], "train", "deck.yaml", f"run.wall_time='{wrong}'")
+        for right in ("2:00:00", "1-12:00:00", "90 min", "1.5h", "45 s", "2 d"):
+            self.lockstep("check", "deck.yaml", f"run.wall_time='{right}'")
+
+
+if __name__ == "__main__":
+    program.main()
