@@ -32,7 +32,7 @@ done
 
 if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
     if [ "${SLURM_RESTART_COUNT:-0}" -lt "$max_restarts" ]; then
-        echo "stopped at a checkpoint; requeued"
+        echo "stopped at a checkpoint; to be requeued"
         scontrol requeue "$SLURM_JOB_ID"
     else
         echo "error: not requeued again after $max_restarts restarts" >&2

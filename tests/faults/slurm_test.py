@@ -157,9 +157,6 @@ class Job:
     def fields(self):
         return dict(re.findall(r"(\w+)=(\S+)", output_of("scontrol", "show", "job", "--oneliner", self.id)))
 
-    def state(self):
-        return self.fields()["JobState"]
-
     def log(self):
         path = self.folder / f"slurm-{self.id}.out"
         return path.read_text() if path.exists() else ""
@@ -183,14 +180,15 @@ class Slurm(LockstepTest):
         cls.cluster = Cluster(cls.root)
         cls.addClassCleanup(cls.cluster.stop)
         cls.cluster.start()
+        os.environ["OMP_NUM_THREADS"] = "1"  # as in the jobs: sums depend on it
         # All at once: the jobs with a limit need a minute, the smallest that Slurm knows.
         unwarned = cls.root / "unwarned.sh"
         unwarned.write_text(re.sub("#SBATCH --signal=.*\n", "", SCRIPT.read_text()))
         cls.out_of_time = cls.submit("out_of_time", SRUN, "--time=1", script=unwarned)
         cls.warned = cls.submit("warned", MPIEXEC, "--time=1")
-        cls.cancelled = cls.submit("cancelled", MPIEXEC, "--time=20")
+        cls.cancelled = cls.submit("cancelled", SRUN, "--time=20")
         cls.preempted = cls.submit("preempted", SRUN, "--time=20", "--partition=low")
-        cls.refused = cls.submit("refused", SRUN, "--time=20", batch={"global": -1})
+        cls.refused = cls.submit("refused", MPIEXEC, "--time=20", batch={"global": -1})
 
     @classmethod
     def submit(cls, name, launcher, *options, script=SCRIPT, **sections):
@@ -199,50 +197,56 @@ class Slurm(LockstepTest):
         (folder / "deck.yaml").write_text(json.dumps({**DECK, **sections}))
         return Job(folder, launcher, *options, script=script)
 
-    def expect_completed(self, job, restarts):
-        """It is done, and has the parameters and curves of a run that nobody interrupted."""
-        job.wait_until(lambda: job.state() not in ("PENDING", "RUNNING", "COMPLETING"), "completed")
+    def expect_end(self, job, state, exit_code, restarts):
+        job.wait_until(lambda: job.fields()["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"), state)
         fields = job.fields()
-        self.assertEqual((fields["JobState"], fields["ExitCode"]), ("COMPLETED", "0:0"), job)
-        self.assertGreaterEqual(int(fields["Restarts"]), restarts, job)
-        self.assertIn("checkpoints/step-", summary(job.folder / "run")["resumed_from"], job)
-        steps = summary(job.folder / "run")["steps"]
-        self.lockstep("train", job.folder / "deck.yaml", f"run.steps={steps}", ranks=2, limit=120)
+        self.assertEqual((fields["JobState"], fields["ExitCode"], fields["Restarts"]), (state, exit_code, restarts), job)
+
+    def expect_uninterrupted(self, job):
+        """It went on, and has the parameters and curves of a run that nobody interrupted."""
+        end = summary(job.folder / "run")
+        self.assertIn("checkpoints/step-", end["resumed_from"], job)
+        self.lockstep("train", job.folder / "deck.yaml", f"run.steps={end['steps']}", ranks=2, limit=120)
         self.assertEqual(without_times(metrics(job.folder / "run")), without_times(metrics(self.folder / "run")))
-        last = pathlib.Path("run", "checkpoints", f"step-{steps:08}.h5")
+        last = pathlib.Path("run", "checkpoints", f"step-{end['steps']:08}.h5")
         self.assertTrue((job.folder / last).read_bytes() == (self.folder / last).read_bytes(), "the last checkpoints differ")
 
     def test_cancelled(self):
         job = self.cancelled
         job.wait_until(job.trains, "training")
         output_of("scancel", job.id)
-        job.wait_until(lambda: job.state() not in ("RUNNING", "COMPLETING"), "cancelled")
-        self.assertEqual((job.state(), job.fields()["Restarts"]), ("CANCELLED", "0"), job)
-        self.assertNotIn("requeued", job.log())
+        self.expect_end(job, "CANCELLED", "75:0", restarts="0")
 
     def test_preempted(self):
         job = self.preempted
         job.wait_until(job.trains, "training")
         output_of("sbatch", "--partition=high", "--ntasks=4", "--output=/dev/null", "--wrap=true")
-        job.wait_until(lambda: job.fields()["Restarts"] == "1", "preempted")
-        self.expect_completed(job, restarts=1)
-        self.assertIn("DUE TO PREEMPTION", job.log())
+        self.expect_end(job, "COMPLETED", "0:0", restarts="1")
+        for words in ("DUE TO PREEMPTION", "SIGTERM"):
+            self.assertIn(words, job.log())
+        self.expect_uninterrupted(job)
 
     def test_refused(self):
-        job = self.refused
-        job.wait_until(lambda: job.state() not in ("PENDING", "RUNNING", "COMPLETING"), "refused")
-        fields = job.fields()
-        self.assertEqual((fields["JobState"], fields["ExitCode"], fields["Restarts"]), ("FAILED", "78:0", "0"), job)
+        self.expect_end(self.refused, "FAILED", "78:0", restarts="0")
+
+    def test_restarts_are_bounded(self):
+        job = self.submit("bounded", MPIEXEC, "--time=20", "--export=ALL,MAX_RESTARTS=0")
+        job.wait_until(job.trains, "training")
+        output_of("scancel", "--batch", "--signal=USR1", job.id)
+        self.expect_end(job, "FAILED", "75:0", restarts="0")
+        self.assertIn("error: not requeued again after 0 restarts", job.log())
 
     def test_time_limit(self):
-        self.expect_completed(self.out_of_time, restarts=1)
-        self.assertIn("requeued", self.out_of_time.log())
-        self.assertNotIn("DUE TO TIME LIMIT", self.out_of_time.log())
+        self.expect_end(self.out_of_time, "COMPLETED", "0:0", restarts="1")
+        for words in ("its time is up", "to be requeued"):
+            self.assertIn(words, self.out_of_time.log())
+        self.expect_uninterrupted(self.out_of_time)
 
     def test_warning_signal(self):
-        self.expect_completed(self.warned, restarts=1)
-        self.assertIn("requeued", self.warned.log())
-        self.assertIn("SIGUSR1", self.warned.log())
+        self.expect_end(self.warned, "COMPLETED", "0:0", restarts="1")
+        for words in ("SIGUSR1", "to be requeued"):
+            self.assertIn(words, self.warned.log())
+        self.expect_uninterrupted(self.warned)
 
 
 def enter_namespace():
