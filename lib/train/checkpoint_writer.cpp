@@ -54,7 +54,10 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
   written_step_ = step;
   point_latest(folder_, name);
   prune_checkpoints(folder_, keep_);
-  longest_seconds_ = std::max(longest_seconds_.load(), timer.seconds());
+  const double seconds = timer.seconds();
+  longest_seconds_ = std::max(longest_seconds_.load(), seconds);
+  seconds_ = seconds_ + seconds;
+  ++written_;
 }
 
 }  // namespace lockstep

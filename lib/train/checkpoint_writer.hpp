@@ -41,6 +41,9 @@ class CheckpointWriter {
   std::int64_t written_step() const { return written_step_; }
   /// That the longest one has taken; 0: none yet.
   double longest_seconds() const { return longest_seconds_; }
+  /// Written by this process, and the time of all of them.
+  std::int64_t written() const { return written_; }
+  double seconds() const { return seconds_; }
 
  private:
   void write(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit);
@@ -49,7 +52,8 @@ class CheckpointWriter {
   std::int64_t keep_;
   std::atomic<std::int64_t> written_step_;
   Kokkos::View<std::byte*, StagingSpace> memory_;
-  std::atomic<double> longest_seconds_ = 0;
+  std::atomic<std::int64_t> written_ = 0;
+  std::atomic<double> longest_seconds_ = 0, seconds_ = 0;
   std::future<void> writing_;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,10 @@ std::string summary_json(const Summary& s) {
   json["examples_per_step"] = s.examples_per_step;
   json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);
+  json["checkpoints"] = {{"written", s.checkpoints},
+                         {"write_ms", 1e3 * s.checkpoint_seconds},
+                         {"wait_ms", s.checkpoint_wait ? Json(1e3 * *s.checkpoint_wait) : Json(nullptr)}};
+  json["start_s"] = s.start_seconds;
   json["peak_rss_bytes"] = s.peak_rss_bytes;
   json["parameters"] = s.parameters;
   json["resumed_from"] = s.resumed_from.empty() ? Json(nullptr) : Json(s.resumed_from);
@@ -95,6 +100,20 @@ std::string duration_text(double seconds) {
   if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
   if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
   return fmt::format("{} s", s);
+}
+
+double seconds_since_process_start() {
+  // Field 22 of /proc/self/stat, in clock ticks since the machine's start; the name before it may hold anything.
+  std::ifstream stat("/proc/self/stat"), uptime("/proc/uptime");
+  std::string line;
+  double now = 0;
+  if (!std::getline(stat, line) || !(uptime >> now)) return 0;
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  std::string field;
+  for (int i = 3; i < 22; ++i) fields >> field;
+  double ticks = 0;
+  fields >> ticks;
+  return now - ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 std::int64_t resident_bytes() {

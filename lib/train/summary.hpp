@@ -32,6 +32,10 @@ struct Summary {
   double flops_per_example = 0;        ///< large products only
   std::int64_t peak_rss_bytes = 0;
   std::int64_t parameters = 0;
+  std::int64_t checkpoints = 0;           ///< written by this process
+  double checkpoint_seconds = 0;          ///< of each, in the mean
+  std::optional<double> checkpoint_wait;  ///< seconds that a step waits for one that is written behind it
+  double start_seconds = 0;               ///< from the start of the process to its first step
   std::string resumed_from;
   std::string provenance;  ///< JSON
 };
@@ -46,6 +50,9 @@ std::string summary_text(const Summary& summary, const std::string& folder);
 
 /// "1 h 02 min", "3 min 20 s", "12 s".
 std::string duration_text(double seconds);
+
+/// Since this process was started, libraries and MPI included.
+double seconds_since_process_start();
 
 /// Largest resident memory of this process so far.
 std::int64_t peak_rss_bytes();

@@ -189,6 +189,7 @@ ExitStatus Trainer::run() {
     log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), state_.step);
     return ExitStatus::done;
   }
+  start_seconds_ = seconds_since_process_start();
   if (evaluation_due()) evaluate_and_log();  // which a run that was stopped has left out
   while (!finished()) {
     const Timer timer;
@@ -308,8 +309,10 @@ void Trainer::write_checkpoint() {
   since_checkpoint_.restart();
   watchdog_.be_patient(true);  // rank 0 may have to wait for the disk
   if (!writer_) return;
+  const Timer timer;
   const std::span<std::byte> memory = writer_->memory(state_bytes());
   writer_->write_behind(state_.step, snapshot(memory), [this] { progress_.file()->flush_to_disk(); });
+  checkpoint_waits_.add(timer.seconds());
 }
 
 /// Returns when the checkpoint of this step is on disk.
@@ -384,6 +387,10 @@ void Trainer::write_summary(const std::string& status) {
   summary.resumed_from = folder_.resumed_from();
   summary.provenance = provenance_;
   if (!comm_.is_root()) return;
+  summary.checkpoints = writer_->written();
+  summary.checkpoint_seconds = writer_->seconds() / static_cast<double>(std::max<std::int64_t>(1, writer_->written()));
+  if (checkpoint_waits_.count() > 0) summary.checkpoint_wait = checkpoint_waits_.quantile(0.5);
+  summary.start_seconds = start_seconds_;
   folder_.write_text("summary.json", summary_json(summary));
   log("{}", summary_text(summary, folder_.metrics().parent_path().string()));
 }

@@ -146,6 +146,8 @@ class Trainer {
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
   std::int64_t audited_step_ = -1;
   double longest_step_ = 0, longest_evaluation_ = 0;  ///< seconds
+  double start_seconds_ = 0;                          ///< from the start of the process to the first step
+  StepTimes checkpoint_waits_;                        ///< of this rank's steps
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;
   PhaseClock clock_;

@@ -20,7 +20,7 @@ PLATFORM = """<?xml version='1.0'?>
            sharing_policy="SPLITDUPLEX" loopback_bw="20GBps" loopback_lat="0.3us"/>
 </platform>
 """
-COMM = ("all_reduce all_reduce_rounds communicator gradient_reducer link make_all_reduce node_all_reduce node_memory "
+COMM = ("all_reduce all_reduce_rounds communicator gradient_reducer heartbeat link make_all_reduce node_all_reduce node_memory "
         "parallel_config topology").split()
 CORE = "dtype memory_plan shape tensor".split()
 

@@ -5,6 +5,8 @@
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
 scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
 audit    what comparing the ranks' parameters every 100 steps costs (2 ranks; runs with and without it in turns)
+checkpoint  how long a step waits for a checkpoint that is written behind it, beside one that is written in the open; what
+         checkpoints cost; seconds from a restart to its first step
 overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
 threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
@@ -140,6 +142,30 @@ def audit(build, folder):
         print(f"| {network}, {batch} | {step_ms:.1f} | {cost:.2f} ({spread}) | {cost / (100 * step_ms):.3%} |", flush=True)
 
 
+def checkpoint(build, folder):
+    """One in every step, so that the cost shows beside the noise; every 100 steps it is a hundredth of that."""
+    print("| network, batch | state, MB | written in the open, ms | a step waits, ms | ratio | step, ms | cost of one, ms | share of 100 steps | "
+          "restart to the first step, s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for network, batch, steps in (("resnet50", 2, 6), ("resnet18_cifar", 16, 12)):
+        rows = []
+        for _ in range(ROUNDS):
+            seconds, summaries = [], []
+            for every, more in ((0, []), (1, []), (1, ["run.resume=auto", f"run.steps={steps + 1}"])):
+                begun = time.monotonic()
+                summaries.append(train(build / "app/lockstep", HERE / f"{network}.yaml", 1, folder,
+                                       [f"run.steps={steps}", f"batch.global={batch}", f"checkpoint.every_steps={every}", *more]))
+                seconds.append(time.monotonic() - begun)
+            alone, behind, again = summaries
+            open_ms, wait_ms, step_ms = alone["checkpoints"]["write_ms"], behind["checkpoints"]["wait_ms"], alone["step_ms"]["median"]
+            cost_ms = 1e3 * (seconds[1] - seconds[0]) / (steps - 1)
+            rows.append((open_ms, wait_ms, open_ms / wait_ms, step_ms, cost_ms, cost_ms / (100 * step_ms), again["start_s"]))
+        size = next((pathlib.Path(folder) / "run/checkpoints").glob("step-*.h5")).stat().st_size / 1e6
+        open_ms, wait_ms, ratio, step_ms, cost_ms, share, start = (statistics.median(column) for column in zip(*rows))
+        ratios = f"{min(r[2] for r in rows):.0f} to {max(r[2] for r in rows):.0f}"
+        print(f"| {network}, {batch} | {size:.0f} | {open_ms:.0f} | {wait_ms:.1f} | 1/{ratio:.0f} ({ratios}) | {step_ms:.0f} | {cost_ms:.0f} | {share:.2%} | "
+              f"{start:.2f} |", flush=True)
+
+
 def threads(build, folder):
     """`possible` is what two threads would reach that had half of the batch each and waited once a step."""
     print("| network, batch 128, fp32 | 1 thread, examples/s | 2 threads, examples/s | ratio | possible | share of it |\n"
@@ -179,12 +205,12 @@ def startup(build, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "scaling", "audit", "overlap", "threads", "startup"])
+    parser.add_argument("what", choices=["step", "scaling", "audit", "checkpoint", "overlap", "threads", "startup"])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     options = parser.parse_args()
     print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
-        {"step": step, "scaling": scaling, "audit": audit, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
+        {"step": step, "scaling": scaling, "audit": audit, "checkpoint": checkpoint, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
 
 
 if __name__ == "__main__":
