@@ -78,6 +78,9 @@ class Watch final : public testing::EmptyTestEventListener {
 
 }  // namespace
 
+/// Read by AddressSanitizer where it is linked in: MPI libraries do not free everything.
+extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+
 /// Under mpirun every rank runs every test, so that tests may communicate; a failure of one is a failure of all.
 int main(int argc, char** argv) {
   lockstep::MpiSession mpi(argc, argv);
