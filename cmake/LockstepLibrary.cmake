@@ -12,6 +12,10 @@ endif()
 if(LOCKSTEP_MARCH)
   target_compile_options(lockstep_flags INTERFACE $<BUILD_INTERFACE:-march=${LOCKSTEP_MARCH}>)
 endif()
+if(LOCKSTEP_FUZZ)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  target_link_options(lockstep_flags INTERFACE -fsanitize=address,undefined)
+endif()
 
 set_property(GLOBAL PROPERTY LOCKSTEP_TARGETS lockstep_flags)
 

@@ -112,6 +112,7 @@ class Reader final : public Fields {
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
                Presence presence) override {
     const DeckNode* node = take(key, presence);
+    if (!node && presence == Presence::required) return;
     DeckNode empty{.position = node_.position, .path = child(key)};
     read(node ? *node : empty, describe);
   }
@@ -153,18 +154,18 @@ class Reader final : public Fields {
     if (ok) return;
     for (const auto& entry : node_.entries)
       if (entry.key == key) throw DeckError(entry.value.position, entry.value.path, problem);
-    const std::string near = nearest_given(key);
-    throw DeckError(node_.position, child(key),
-                    near.empty() ? std::string(problem) : fmt::format("{}; is '{}' meant to be it?", problem, near));
+    defer(DeckError(node_.position, child(key), problem));
   }
 
-  /// Every key of the mapping must have been asked for.
+  /// Every key of the mapping must have been asked for. An unknown one is the likelier mistake when a key is missing:
+  /// that is said first.
   void finish() const {
     for (const auto& entry : node_.entries) {
       if (known_.count(entry.key)) continue;
       throw DeckError(entry.position, entry.value.path,
                       fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
     }
+    if (missing_) throw DeckError(*missing_);
   }
 
   static void read(const DeckNode& node, const std::function<void(Fields&)>& describe) {
@@ -182,22 +183,14 @@ class Reader final : public Fields {
     known_.insert(std::string(key));
     const DeckNode* node = node_.find(key);
     if (node && node->kind != DeckNode::Kind::null) return node;
-    if (presence == Presence::required) {
-      // An unknown key is the likelier mistake when one stands here: say that first.
-      const std::string near = nearest_given(key);
-      throw DeckError(node ? node->position : node_.position, child(key),
-                      near.empty() ? "is missing (it has no default); give it"
-                                   : fmt::format("is missing (it has no default); is '{}' meant to be it?", near));
-    }
     if (node) throw DeckError(node->position, node->path, "has no value; give one, or remove the key for its default");
+    if (presence == Presence::required)
+      defer(DeckError(node_.position, child(key), "is missing (it has no default); give it"));
     return nullptr;
   }
 
-  std::string nearest_given(std::string_view key) const {
-    std::vector<std::string> given;
-    for (const auto& entry : node_.entries)
-      if (!known_.count(entry.key)) given.push_back(entry.key);
-    return nearest(key, given);
+  void defer(const DeckError& error) {
+    if (!missing_) missing_ = error;
   }
 
   static std::int64_t to_integer(const DeckNode& node, Range range) {
@@ -303,6 +296,7 @@ class Reader final : public Fields {
 
   const DeckNode& node_;
   std::set<std::string> known_;
+  std::optional<DeckError> missing_;  ///< the first complaint about what is not there
 };
 
 }  // namespace

@@ -68,7 +68,7 @@ std::uint32_t read_number(UnpackedFile& file) {
 
 /// The values, in pieces: a header that promises more than there is must not make us allocate it.
 std::vector<std::uint8_t> read_values(UnpackedFile& file, double promised) {
-  constexpr std::size_t piece = std::size_t{16} << 20;
+  constexpr std::size_t piece = std::size_t{1} << 20;
   validate(promised <= 1e12, ExitStatus::bad_data,
            "{}: its header promises {:g} bytes (more than any file has); copy it again", file.name(), promised);
   const auto wanted = static_cast<std::size_t>(promised);

@@ -23,6 +23,7 @@ struct SyntheticConfig : Config {
 
   void describe(Fields& fields) override;
   std::int64_t size(Split split) const { return split == Split::train ? train : validation; }
+  double examples() const { return static_cast<double>(train) + static_cast<double>(validation); }
   /// Null for a split without examples.
   std::unique_ptr<Dataset> make(Split split, std::uint64_t seed) const;
 

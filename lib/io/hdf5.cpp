@@ -129,6 +129,10 @@ std::string string_of(hid_t type, hid_t space, const std::string& where, Read re
     if (text) H5free_memory(text);
     return copy;
   }
+  constexpr std::size_t longest = std::size_t{64} << 20;
+  validate(H5Tget_size(type) <= longest, ExitStatus::bad_data,
+           "{}: is a text of {} bytes (at most {} are read); the file is damaged, make or copy it again", where,
+           H5Tget_size(type), longest);
   // Room for a terminator: a conversion to the same size would cut the last character off.
   std::string text(H5Tget_size(type) + 1, '\0');
   H5Tset_size(memory, text.size());
@@ -148,6 +152,22 @@ hid_t open_dataset(hid_t file, const std::string& name, const std::string& where
   const hid_t id = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
   if (id < 0) damaged(where);
   return id;
+}
+
+/// A few bytes can promise terabytes. What is to be read must be there, but for what deflate, the strongest of the
+/// usual filters, makes of it at most (1032 : 1).
+void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
+  constexpr std::size_t harmless = std::size_t{16} << 20;
+  constexpr std::size_t most_compressed = 1032;
+  const std::size_t stored = H5Dget_storage_size(dataset);
+  hsize_t file_bytes = 0;
+  if (H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
+  validate(
+      array.bytes() <= harmless || (stored <= file_bytes && array.bytes() / most_compressed <= stored),
+      ExitStatus::bad_data,
+      "{}: needs {} bytes, but the file holds {} for it (most of it was never written, or the file is damaged); make "
+      "or copy it again",
+      where, array.bytes(), std::min<hsize_t>(stored, file_bytes));
 }
 
 }  // namespace
@@ -289,6 +309,7 @@ StoredArray Hdf5File::info(const std::string& dataset) const {
   validate(elements * static_cast<double>(std::max<std::size_t>(array.type.bytes, 1)) < 1e18, ExitStatus::bad_data,
            "{}: has an impossible shape ({}); the file is damaged, make or copy it again", where,
            extents_text(array.extents));
+  require_stored(id_, id, array, where);
   return array;
 }
 

@@ -155,7 +155,7 @@ class BadInput(LockstepTest):
         self.train(78, ["model.layers: given beside model.preset"], "model.preset=fc")
         self.train(78, ["data.synthetic: stands beside file"], "data.file=x.h5")
         self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")
-        self.train(78, ["run.epochs: neither run.epochs nor run.steps", "is 'epoch' meant to be it?"], "run={output_dir: run, epoch: 3}")
+        self.train(78, ["run.epoch: unknown key; did you mean 'epochs'?"], "run={output_dir: run, epoch: 3}")
         self.train(78, ["run.evaluate_every: 0 beside run.target"], "run.target={value: 1}", "run.evaluate_every=0")
         self.train(78, ["run.target: there are no validation examples"], "run.target={value: 1}", "data.synthetic.validation=0")
         self.train(78, ["model.input: has more than three dimensions"], "model.input=[1, 1, 1, 1, 1, 1, 1]")

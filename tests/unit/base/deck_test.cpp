@@ -68,12 +68,47 @@ TEST(Deck, BrokenYaml) {
   EXPECT_THAT(complaint("just text"), HasSubstr("a deck is a mapping"));
   EXPECT_THAT(complaint("a: 1\n---\nb: 2\n"), HasSubstr("a second YAML document"));
   EXPECT_THAT(complaint("{[a, b]: 1}\n"), HasSubstr("a key is not plain text"));
-  EXPECT_THAT(complaint(std::string("a: 1\0b", 6)), HasSubstr("zero byte"));
+  EXPECT_THAT(complaint("a: 1\n: 2\n"), StartsWith("deck.yaml:2:1: a key is not plain text"));
   EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("not valid YAML"));
 }
 
+TEST(Deck, ADeckIsText) {
+  EXPECT_THAT(complaint(std::string("a: 1\0b", 6)), StartsWith("deck.yaml:1:5: the byte 0x00 is a control character"));
+  EXPECT_THAT(complaint("a: 1\nbä\x1b: 2"), StartsWith("deck.yaml:2:3: the byte 0x1b is a control character"));
+  EXPECT_THAT(complaint("\xff\xfe"), StartsWith("deck.yaml:1:1: the byte 0xff is not UTF-8"));
+  for (const char* bad :
+       {"\xc3", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\x80"})
+    EXPECT_THAT(complaint(std::string("a: ü # ") + bad), StartsWith("deck.yaml:1:8: the byte")) << bad;
+  EXPECT_EQ(complaint("a: ü€\U0001F600\r\n"), "");
+}
+
+TEST(Deck, MessagesAreOneShortLine) {
+  EXPECT_THAT(complaint("\"a\\n\\e[1m\": 1\n\"a\\n\\e[1m\": 1\n"),
+              StartsWith("deck.yaml:2:1: a\\x0a\\x1b[1m: repeated key"));
+  const std::string key(900, 'k');
+  EXPECT_LT(complaint(key + ": 1\n" + key + ": 1\n").size(), 400u);
+}
+
+TEST(Deck, NothingIsLeftOutInSilence) {
+  // yaml-cpp takes such a line for a directive.
+  EXPECT_THAT(complaint("a: 1\n%batch: {global: 2}\n"), StartsWith("deck.yaml:2:1: a line begins with %"));
+  EXPECT_THAT(complaint("a: !!str 1\n"), StartsWith("deck.yaml:1:4: a: has the tag"));
+  EXPECT_THAT(complaint("a: !!python/object:x {b: 1}\n"), HasSubstr("has the tag"));
+  // Here yaml-cpp's LoadAll makes documents without end.
+  EXPECT_THAT(complaint(",a: 1\nb: 2\n"), HasSubstr("a second YAML document"));
+}
+
+TEST(Deck, ThousandsOfKeysTakeNoTime) {
+  std::string text;
+  for (int i = 0; i < 90000; ++i) text += "k" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(complaint(text), "");
+  EXPECT_THAT(complaint(text + "k0: 2\n"), StartsWith("deck.yaml:90001:1: k0: repeated key"));
+}
+
 TEST(Deck, TooDeep) {
-  EXPECT_THAT(complaint("a: " + std::string(100, '[') + std::string(100, ']') + "\n"), HasSubstr("levels deep"));
+  EXPECT_THAT(complaint("a: " + std::string(100, '[') + std::string(100, ']') + "\n"),
+              StartsWith("deck.yaml:1:67: nested more than 64 levels deep"));
+  EXPECT_THAT(complaint("a: " + std::string(501, '[')), HasSubstr("levels deep"));
   // Far deeper than yaml-cpp itself may take; it must be a message, not a crash.
   EXPECT_NE(complaint("a: " + std::string(20000, '[') + std::string(20000, ']') + "\n"), "");
   EXPECT_NE(complaint("a: " + std::string(200000, '{')), "");
@@ -88,6 +123,8 @@ TEST(Deck, AliasBomb) {
     bomb += "]\n";
   }
   EXPECT_THAT(complaint(bomb), HasSubstr("aliases counted"));
+  EXPECT_THAT(complaint("a: &a [1, *a]\n"), StartsWith("deck.yaml:1:11: a.1: an alias of what it stands in"));
+  EXPECT_THAT(complaint("a: &a {b: *a}\n"), HasSubstr("an alias of what it stands in"));
 }
 
 TEST(Deck, AliasesMayBeUsed) {

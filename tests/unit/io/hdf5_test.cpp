@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "io/hdf5.hpp"
 
+#include <hdf5.h>
 #include <unistd.h>
 
 #include <numeric>
@@ -90,6 +91,19 @@ TEST(Hdf5, RefusesFilesCutAtAnyLength) {
                                : "is truncated",
                  [&] { Hdf5File::open(folder / "cut.h5"); });
   }
+}
+
+TEST(Hdf5, PromisesAreNotBelieved) {
+  const ScratchFolder folder;
+  const std::string name = folder / "promise.h5";
+  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t extents[] = {hsize_t{1} << 30, 100}, chunk[] = {1, 100};
+  const hid_t space = H5Screate_simple(2, extents, nullptr), chunked = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(chunked, 2, chunk);
+  H5Dclose(H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, chunked, H5P_DEFAULT));
+  H5Pclose(chunked), H5Sclose(space), H5Fclose(file);
+  expect_error(ExitStatus::bad_data, "/x: needs 429496729600 bytes, but the file holds 0 for it",
+               [&] { Hdf5File::open(name).info("/x"); });
 }
 
 TEST(Hdf5, OddTypesAreNamed) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What `lockstep check` does with a deck, for thousands of them in one process: reads names of decks from standard
+// input, a line each, and answers each with a line of JSON: status, message, resolved deck, processor seconds, peak
+// memory.
+#include <sys/resource.h>
+
+#include <Kokkos_Core.hpp>
+#include <ctime>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "train/plan_report.hpp"
+
+namespace {
+
+using namespace lockstep;
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+double peak_megabytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024e-6;
+}
+
+nlohmann::json answer(const std::string& file) {
+  const double start = processor_seconds();
+  nlohmann::json result;
+  try {
+    RunConfig config = read_run_config(parse_deck(read_deck_file(file), file));
+    plan_report(config, 1);
+    result = {{"status", 0}, {"message", ""}, {"resolved", write_config(config)}};
+  } catch (const Error& error) {
+    result = {{"status", static_cast<int>(error.status())}, {"message", error.what()}};
+  } catch (const std::exception& error) {
+    result = {{"status", static_cast<int>(ExitStatus::internal)}, {"message", error.what()}};
+  }
+  result["seconds"] = processor_seconds() - start;
+  result["peak_mb"] = peak_megabytes();
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  for (std::string file; std::getline(std::cin, file);)
+    // Messages quote decks, which need not be sound UTF-8.
+    std::cout << answer(file).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) << std::endl;
+}
