@@ -6,7 +6,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +25,10 @@ DeckError too_deep(const DeckPosition& where) {
   return {where, "",
           fmt::format("nested more than {} levels deep (no deck needs that); check the indentation", max_depth)};
 }
+
+class NotAKey : public DeckError {
+  using DeckError::DeckError;
+};
 
 /// What a node adds to the limits.
 struct Extent {
@@ -64,13 +67,6 @@ class DeckBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (expects_key()) {
-      // Said when the mapping ends: in broken YAML yaml-cpp itself may make such keys up, and has more to say.
-      open_.back().keyless = position_of(mark, file_);
-      open_.back().node->entries.emplace_back();
-      open_.back().has_key = true;
-      return;
-    }
     begin(mark, "?");
     end(anchor);
   }
@@ -112,19 +108,15 @@ class DeckBuilder final : public YAML::EventHandler {
   struct Open {
     DeckNode* node;  // stays where it is: what stands around it only grows when it is closed
     YAML::anchor_t anchor;
-    bool has_key = false;                 // of a mapping: its value is to come
-    std::optional<DeckPosition> keyless;  // of a mapping: a value without a key
+    bool has_key = false;  // of a mapping: its value is to come
     std::unordered_map<std::string, DeckPosition> keys;
   };
 
   bool expects_key() const {
     return !open_.empty() && open_.back().node->kind == DeckNode::Kind::mapping && !open_.back().has_key;
   }
-  [[noreturn]] static void refuse_key(const DeckPosition& where, const std::string& path) {
-    throw DeckError(where, path, "a key is not plain text; write key: value");
-  }
   void refuse_as_key(const DeckPosition& where) const {
-    if (expects_key()) refuse_key(where, open_.back().node->path);
+    if (expects_key()) throw NotAKey(where, open_.back().node->path, "a key is not plain text; write key: value");
   }
 
   void key(const YAML::Mark& mark, const std::string& tag, const std::string& name) {
@@ -166,7 +158,6 @@ class DeckBuilder final : public YAML::EventHandler {
   void close() {
     const Open done = std::move(open_.back());
     open_.pop_back();
-    if (done.keyless) refuse_key(*done.keyless, done.node->path);
     keep(done.anchor, *done.node);
     value_done();
   }
@@ -218,6 +209,27 @@ class DeckBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
+/// Whether it is YAML at all.
+class SyntaxOnly final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+void parse(const std::string& text, YAML::EventHandler& handler) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  // Not YAML::LoadAll: it does not end where a stray comma begins a document that never gets anywhere.
+  if (parser.HandleNextDocument(handler)) parser.HandleNextDocument(handler);
+}
+
 }  // namespace
 
 std::string child_path(const std::string& parent, const std::string& key) {
@@ -232,11 +244,15 @@ void repath(DeckNode& node, const std::string& path) {
 
 DeckNode build_deck(const std::string& text, const std::string& file) {
   try {
-    std::istringstream stream(text);
-    YAML::Parser parser(stream);
     DeckBuilder builder(file);
-    // Not YAML::LoadAll: it does not end where a stray comma begins a document that never gets anywhere.
-    if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
+    try {
+      parse(text, builder);
+    } catch (const NotAKey&) {
+      // In broken YAML yaml-cpp makes such keys up before it complains itself, and its complaint says more.
+      SyntaxOnly syntax;
+      parse(text, syntax);
+      throw;
+    }
     return builder.take();
   } catch (const YAML::DeepRecursion& error) {  // where yaml-cpp itself goes deep and tells nothing on the way
     throw too_deep(position_of(error.mark, file));

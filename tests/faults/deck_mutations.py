@@ -328,7 +328,7 @@ def deep(deck):
     end = deck.text.count("\n") + 1
     for depth in (65, 100, 499, 500, 501, 5000, 100000):
         for nest in ("[" * depth + "]" * depth, "{a: " * depth + "1" + "}" * depth, "[" * depth, "{" * depth, "- " * depth + "a"):
-            yield Mutant("deep", deck.text + "deep: " + nest + "\n", REFUSED, (end,))
+            yield Mutant("deep", deck.text + "deep: " + nest + "\n", REFUSED, (end, end + 1))  # an open one ends with the file
             yield Mutant("deep", nest + "\n" + deck.text, REFUSED)
             for entry in deck.random.sample(deck.keyed(), 2):
                 yield Mutant("deep", deck.with_value(entry, nest), REFUSED)

@@ -107,7 +107,7 @@ TEST(Deck, ThousandsOfKeysTakeNoTime) {
 
 TEST(Deck, TooDeep) {
   EXPECT_THAT(complaint("a: " + std::string(100, '[') + std::string(100, ']') + "\n"),
-              StartsWith("deck.yaml:1:67: nested more than 64 levels deep"));
+              StartsWith("deck.yaml:1:68: nested more than 64 levels deep"));
   EXPECT_THAT(complaint("a: " + std::string(501, '[')), HasSubstr("levels deep"));
   // Far deeper than yaml-cpp itself may take; it must be a message, not a crash.
   EXPECT_NE(complaint("a: " + std::string(20000, '[') + std::string(20000, ']') + "\n"), "");
