@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::uintmax_t max_bytes = 4u << 20;
+constexpr std::uintmax_t max_bytes = 1u << 20;
 // Of a message's parts: a value of a megabyte is not quoted whole.
 constexpr std::size_t max_path = 160, max_problem = 600;
 

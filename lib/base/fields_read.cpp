@@ -69,7 +69,7 @@ class Reader final : public Fields {
     std::int64_t number = 0;
     if (node->kind != DeckNode::Kind::scalar || node->quoted || !parse_number(node->text, number))
       wrong_type(*node, fmt::format("a whole number or '{}'", word));
-    require_range(*node, static_cast<double>(number), range);
+    require_range(*node, number, range);
     value = number;
   }
 
@@ -153,19 +153,19 @@ class Reader final : public Fields {
   void check(bool ok, std::string_view key, std::string_view problem) override {
     if (ok) return;
     for (const auto& entry : node_.entries)
-      if (entry.key == key) throw DeckError(entry.value.position, entry.value.path, problem);
+      if (entry.key == key) return defer(DeckError(entry.value.position, entry.value.path, problem));
     defer(DeckError(node_.position, child(key), problem));
   }
 
-  /// Every key of the mapping must have been asked for. An unknown one is the likelier mistake when a key is missing:
-  /// that is said first.
+  /// Every key of the mapping must have been asked for. An unknown one is the likelier mistake where a key is missing
+  /// or a rule between keys is broken: that is said first.
   void finish() const {
     for (const auto& entry : node_.entries) {
       if (known_.count(entry.key)) continue;
       throw DeckError(entry.position, entry.value.path,
                       fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
     }
-    if (missing_) throw DeckError(*missing_);
+    if (deferred_) throw DeckError(*deferred_);
   }
 
   static void read(const DeckNode& node, const std::function<void(Fields&)>& describe) {
@@ -190,14 +190,14 @@ class Reader final : public Fields {
   }
 
   void defer(const DeckError& error) {
-    if (!missing_) missing_ = error;
+    if (!deferred_) deferred_ = error;
   }
 
   static std::int64_t to_integer(const DeckNode& node, Range range) {
     std::int64_t value = 0;
     if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value))
       wrong_type(node, "a whole number");
-    require_range(node, static_cast<double>(value), range);
+    require_range(node, value, range);
     return value;
   }
 
@@ -209,9 +209,21 @@ class Reader final : public Fields {
     return value;
   }
 
-  static void require_range(const DeckNode& node, double value, Range range) {
-    const bool low = range.above_min ? value <= range.min : value < range.min;
-    const bool high = range.below_max ? value >= range.max : value > range.max;
+  /// Whole numbers are compared as such: as floating-point ones, large neighbours would be equal.
+  static bool less(std::int64_t a, double b) {
+    constexpr double beyond = 9.2233720368547758e18;
+    return b >= beyond || (b >= -beyond && a < static_cast<std::int64_t>(std::ceil(b)));
+  }
+  static bool less(double a, std::int64_t b) {
+    constexpr double beyond = 9.2233720368547758e18;
+    return a < -beyond || (a < beyond && static_cast<std::int64_t>(std::floor(a)) < b);
+  }
+  static bool less(double a, double b) { return a < b; }
+
+  template <class T>
+  static void require_range(const DeckNode& node, T value, Range range) {
+    const bool low = range.above_min ? !less(range.min, value) : less(value, range.min);
+    const bool high = range.below_max ? !less(value, range.max) : less(range.max, value);
     if (low || high)
       throw DeckError(
           node.position, node.path,
@@ -296,7 +308,7 @@ class Reader final : public Fields {
 
   const DeckNode& node_;
   std::set<std::string> known_;
-  std::optional<DeckError> missing_;  ///< the first complaint about what is not there
+  std::optional<DeckError> deferred_;  ///< the first missing key or broken rule
 };
 
 }  // namespace

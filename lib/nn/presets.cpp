@@ -18,7 +18,12 @@ struct LayerListConfig : Config {
 
 std::vector<ListItem> PresetConfig::layers() const {
   LayerListConfig config;
-  read_config(parse_deck("layers:\n" + list(), "preset"), config);
+  try {
+    read_config(parse_deck("layers:\n" + list(), "preset"), config);
+  } catch (const DeckError& error) {  // which names places in a text that the user does not see
+    throw DeckError(position, path,
+                    fmt::format("makes a network that cannot be ({}); change its options", error.what()));
+  }
   return std::move(config.layers);
 }
 

@@ -57,7 +57,7 @@ class DeckReader:
         self.child.kill()
         status = self.child.wait()
         self.close()
-        return {"status": None, "message": f"hangs for {PATIENCE} s" if line is None else f"ends with status {status}", "seconds": PATIENCE, "peak_mb": 0}
+        return {"status": None, "message": f"hangs for {PATIENCE} s" if line is None else f"ends with status {status}", "seconds": PATIENCE, "more_mb": 0}
 
     @staticmethod
     def _collect(child, lines):
@@ -103,7 +103,8 @@ def not_shown(text, resolved):
     shown = dict(leaves(yaml.load(resolved, Loader=yaml.BaseLoader)))
     # PyYAML refuses tabs between words, which YAML allows.
     said = leaves(yaml.load(text.decode("utf-8-sig").replace("\t", " "), Loader=yaml.BaseLoader))
-    return [f"{path}: {value!r}, shown as {shown.get(path)!r}" for path, value in said if path not in shown or not equal(value, shown[path])]
+    return [f"{path}: {value!r}, shown as {shown.get(path)!r}" for path, value in said
+            if path not in shown or not equal(value, shown[path].replace("\t", " "))]
 
 
 def fault_of(mutant, name, answer, resolved_base):
@@ -111,8 +112,6 @@ def fault_of(mutant, name, answer, resolved_base):
     status, message = answer["status"], answer["message"]
     if status is None:
         return message
-    if answer["peak_mb"] > MEGABYTES:
-        return f"takes {answer['peak_mb']:.0f} MB"
     if status == 0:
         if mutant.fate == REFUSED:
             return "accepted"
@@ -127,6 +126,8 @@ def fault_of(mutant, name, answer, resolved_base):
         return "refused"
     if answer["seconds"] > SECONDS:
         return f"takes {answer['seconds']:.2f} s"
+    if answer["more_mb"] > MEGABYTES:
+        return f"takes {answer['more_mb']:.0f} MB"
     if "; " not in message or len(message) > 1000 or not message.isprintable():
         return "the complaint is not a line that says what to do"
     if status in (65, 66) and mutant.fate == EITHER:

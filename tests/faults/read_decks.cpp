@@ -25,7 +25,7 @@ double peak_megabytes() {
 }
 
 nlohmann::json answer(const std::string& file) {
-  const double start = processor_seconds();
+  const double start = processor_seconds(), before = peak_megabytes();
   nlohmann::json result;
   try {
     RunConfig config = read_run_config(parse_deck(read_deck_file(file), file));
@@ -37,7 +37,7 @@ nlohmann::json answer(const std::string& file) {
     result = {{"status", static_cast<int>(ExitStatus::internal)}, {"message", error.what()}};
   }
   result["seconds"] = processor_seconds() - start;
-  result["peak_mb"] = peak_megabytes();
+  result["more_mb"] = peak_megabytes() - before;
   return result;
 }
 

@@ -11,7 +11,7 @@ void TransformerConfig::describe(Fields& fields) {
   fields.integer("d_model", d_model, {1, 1e6}, "features of a token between the layers");
   fields.integer("depth", depth, {1, 1e4}, "blocks of attention and two linear layers");
   fields.integer("heads", heads, {1, 1e4}, "attention heads of a block, each of d_model / heads features");
-  fields.number("initial_std", initial_std, positive, "standard deviation of the weights at the start");
+  fields.number("initial_std", initial_std, {0, 1e6, true}, "standard deviation of the weights at the start");
   fields.check(d_model % heads == 0, "heads",
                fmt::format("{} features cannot be shared out to {} heads; use a divisor of d_model", d_model, heads));
 }

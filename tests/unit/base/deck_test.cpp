@@ -133,7 +133,7 @@ TEST(Deck, AliasesMayBeUsed) {
   EXPECT_EQ(deck.find("b")->find("k")->path, "b.k");
 }
 
-TEST(Deck, TooLarge) { EXPECT_THAT(complaint("a: " + std::string(5 << 20, 'x')), HasSubstr("larger than 4 MiB")); }
+TEST(Deck, TooLarge) { EXPECT_THAT(complaint("a: " + std::string(5 << 20, 'x')), HasSubstr("larger than 1 MiB")); }
 
 TEST(Override, ReplacesAndMakes) {
   DeckNode deck = parse_deck("run: {seed: 1}\nmodel:\n  layers: [relu, {linear: {features: 3}}]\n", "deck.yaml");

@@ -146,6 +146,18 @@ TEST(Fields, Contradictions) {
   EXPECT_EQ(complaint("count: 4\nflag: false"), "");
 }
 
+TEST(Fields, LargeWholeNumbersAreComparedExactly) {
+  struct Large : Config {
+    std::int64_t seed = 1;
+    void describe(Fields& fields) override { fields.integer("seed", seed, {0, 9007199254740992.0}, ""); }
+  };
+  Large config;
+  read_config(parse_deck("seed: 9007199254740992", "deck.yaml"), config);
+  EXPECT_EQ(config.seed, 9007199254740992);
+  EXPECT_THROW(read_config(parse_deck("seed: 9007199254740993", "deck.yaml"), config), DeckError);
+  EXPECT_THROW(read_config(parse_deck("seed: 9223372036854775807", "deck.yaml"), config), DeckError);
+}
+
 TEST(Fields, OverridesSayWhereTheyComeFrom) {
   DeckNode deck = parse_deck("inner: {needed: 1}\n", "deck.yaml");
   apply_override(deck, "count=-3");
