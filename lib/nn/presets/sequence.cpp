@@ -9,7 +9,7 @@ void TransformerConfig::describe(Fields& fields) {
   fields.integer("vocabulary", vocabulary, {1, 1e9}, "different tokens");
   fields.integer("sequence", sequence, {1, 1e6}, "tokens of an example: positions that are learned");
   fields.integer("d_model", d_model, {1, 1e6}, "features of a token between the layers");
-  fields.integer("depth", depth, {1, 1e4}, "blocks of attention and two linear layers");
+  fields.integer("depth", depth, {1, 1000}, "blocks of attention and two linear layers");
   fields.integer("heads", heads, {1, 1e4}, "attention heads of a block, each of d_model / heads features");
   fields.number("initial_std", initial_std, {0, 1e6, true}, "standard deviation of the weights at the start");
   fields.check(d_model % heads == 0, "heads",
@@ -46,7 +46,7 @@ void LstmPresetConfig::describe(Fields& fields) {
   fields.integer("sequence", sequence, {1, 1e6}, "tokens of an example");
   fields.integer("embedding", embedding, {1, 1e6}, "features of a token");
   fields.integer("units", units, {1, 1e6}, "hidden units of each LSTM layer");
-  fields.integer("depth", depth, {1, 1e4}, "LSTM layers, each over the hidden states of the one before");
+  fields.integer("depth", depth, {1, 1000}, "LSTM layers, each over the hidden states of the one before");
 }
 
 std::string LstmPresetConfig::list() const {

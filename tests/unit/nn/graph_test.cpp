@@ -177,6 +177,20 @@ TEST(Presets, AreWhatTheIssueSays) {
   EXPECT_EQ(cnn.output_shape(), Shape{10});
 }
 
+TEST(Presets, ComplainAtTheDecksPlace) {
+  std::string features = "1";
+  for (int i = 0; i < 60000; ++i) features += ", 1";
+  ModelConfig config;
+  const DeckNode deck = parse_deck("\n  preset: fc\n  features: [" + features + "]\n", "deck.yaml");
+  read_config(deck, config);
+  try {
+    config.resolved_layers();
+    FAIL();
+  } catch (const DeckError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("deck.yaml:2:11: preset: makes a network that cannot be"));
+  }
+}
+
 TEST(Model, FlopsOfLargeProducts) {
   const Model model(graph_of("[{linear: {features: 3}}, relu, {linear: {features: 2}}]", {5}),
                     {.dtype = DType::f64, .max_batch = 4});
