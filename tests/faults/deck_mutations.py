@@ -139,10 +139,9 @@ def repeated_keys(deck):
     """A key twice in its mapping, with the same value."""
     for entry in deck.keyed():
         source = deck.source(entry)
-        if "\n" in source:  # a section of several lines, once more at the end
-            text = deck.text + source + "\n"
-            yield Mutant("repeated key", text, REFUSED, (deck.text.count("\n") + 1,), "repeated key")
-        else:
+        if len(entry.path) == 1:  # a section, once more at the end
+            yield Mutant("repeated key", deck.text + source + "\n", REFUSED, (deck.text.count("\n") + 1,), "repeated key")
+        elif "\n" not in source:
             text, line = deck.added(entry.parent, source)
             line += 0 if entry.parent.flow_style else line_of(entry.key) - line_of(entry.parent) + 1
             yield Mutant("repeated key", text, REFUSED, (line,), "repeated key")
@@ -227,12 +226,11 @@ def beyond(schema):
         if limit not in schema:
             continue
         edge = schema[limit]
-        step = 1 if schema["type"] == "integer" else max(abs(edge), 1) * 1e-6
-        first = edge + sign * step if inside else edge
-        yield str(int(first)) if schema["type"] == "integer" else repr(float(first))
         if schema["type"] == "integer":
-            yield str(int(edge + sign * 10 ** 6))
+            yield str(int(edge) + sign * inside)
+            yield str(int(edge) + sign * 10 ** 6)
         else:
+            yield repr(float(edge + sign * inside * max(abs(edge), 1) * 1e-6))
             yield repr(float(edge + sign * 1e30))
 
 
