@@ -114,21 +114,17 @@ std::string strip_padding(std::string text) {
   return text;
 }
 
-/// A string dataset or attribute, of fixed or variable length. Both read the same way.
+/// A string dataset or attribute. Both read the same way.
 template <class Read>
 std::string string_of(hid_t type, hid_t space, const std::string& where, Read read) {
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
     throw Error(ExitStatus::bad_data, fmt::format("{}: is not a text (one string is expected)", where));
   const Handle memory(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_cset(memory, H5Tget_cset(type));
-  if (H5Tis_variable_str(type) > 0) {
-    H5Tset_size(memory, H5T_VARIABLE);
-    char* text = nullptr;
-    if (read(memory, &text) < 0) damaged(where);
-    std::string copy = text ? text : "";
-    if (text) H5free_memory(text);
-    return copy;
-  }
+  // Its length stands somewhere in the file, and the library believes it, be it gigabytes.
+  if (H5Tis_variable_str(type) != 0)
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is a text of variable length (a fixed one is expected); store it so", where));
   constexpr std::size_t longest = std::size_t{64} << 20;
   validate(H5Tget_size(type) <= longest, ExitStatus::bad_data,
            "{}: is a text of {} bytes (at most {} are read); the file is damaged, make or copy it again", where,

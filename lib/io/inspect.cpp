@@ -71,7 +71,8 @@ Inspection inspect_file(const std::filesystem::path& path) {
     if (checksum == "checksum BAD" || checksum == "UNREADABLE") broken.push_back(name);
     inspection.text += fmt::format("  {:<{}}  {:<4}  {:<16}  {:>10}  {}\n", name, width, to_string(array.type),
                                    is_text ? "" : extents_text(array.extents), size_text(array.bytes()), checksum);
-    if (is_text && checksum != "UNREADABLE" && array.extents.empty())
+    // Texts without a checksum need not be such that they can be read.
+    if (is_text && checksum != "UNREADABLE" && checksum != "no checksum")
       texts += fmt::format("  {}:\n{}", name, indented(file.read_text(name), shown_lines));
   }
   inspection.text = fmt::format("{}: {}, {} datasets, {}{}\n", path.string(), kind_of(datasets), datasets.size(),

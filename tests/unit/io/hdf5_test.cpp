@@ -106,6 +106,17 @@ TEST(Hdf5, PromisesAreNotBelieved) {
                [&] { Hdf5File::open(name).info("/x"); });
 }
 
+TEST(Hdf5, TextsOfVariableLengthAreRefused) {
+  const ScratchFolder folder;
+  const std::string name = folder / "text.h5";
+  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  H5Dclose(H5Dcreate2(file, "x", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  H5Tclose(type), H5Sclose(space), H5Fclose(file);
+  expect_error(ExitStatus::bad_data, "/x: is a text of variable length", [&] { Hdf5File::open(name).read_text("/x"); });
+}
+
 TEST(Hdf5, OddTypesAreNamed) {
   EXPECT_EQ(to_string(StoredType::u16()), "u16");
   EXPECT_FALSE(StoredType::u16().dtype());
