@@ -157,7 +157,7 @@ class BadDecks(LockstepTest):
         schema = json.loads(self.lockstep("schema").out)
         self.reader = DeckReader(self.folder)
         self.addCleanup(self.reader.close)
-        self.decks, self.resolved, mutants = {}, {}, []
+        self.resolved, mutants = {}, []
         for path in sorted((SOURCE / "inputs").glob("*.yaml")):
             deck = Deck(path.stem, path.read_text(), schema, SEED)
             (self.folder / path.name).write_text(deck.text)
@@ -179,6 +179,7 @@ class BadDecks(LockstepTest):
             share = kinds[kind][:left // (len(kinds) - done)]
             chosen += share
             left -= len(share)
+        random.Random(SEED).shuffle(chosen)
         return chosen
 
     def test_mutants(self):

@@ -129,8 +129,9 @@ def misspelt_keys(deck):
         i = deck.random.randrange(len(word))
         j = deck.random.randrange(len(word) - 1) if len(word) > 1 else 0
         other = deck.random.choice(string.ascii_lowercase)
-        for wrong in {word[:i] + word[i + 1:], word[:i] + word[i] + word[i:], word[:j] + word[j + 1:j + 2] + word[j] + word[j + 2:],
-                      word[:i] + other + word[i + 1:], word.upper(), word.capitalize(), word.replace("_", "-"), word + "s", word + "2"}:
+        wrongs = {word[:i] + word[i + 1:], word[:i] + word[i] + word[i:], word[:j] + word[j + 1:j + 2] + word[j] + word[j + 2:],
+                  word[:i] + other + word[i + 1:], word.upper(), word.capitalize(), word.replace("_", "-"), word + "s", word + "2"}
+        for wrong in sorted(wrongs):  # sets have another order every time
             if wrong and wrong not in known:
                 yield Mutant("misspelt key", deck.with_key(entry, wrong), REFUSED, (line_of(entry.key),))
 
