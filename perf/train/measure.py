@@ -5,8 +5,7 @@
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
 scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
 audit    what comparing the ranks' parameters every 100 steps costs (2 ranks; runs with and without it in turns)
-checkpoint  how long a step waits for a checkpoint that is written behind it, beside one that is written in the open; what
-         checkpoints cost; seconds from a restart to its first step
+checkpoint  how long a step waits for one that is written behind it, beside one written in the open; what they cost (in turns)
 overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
 threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
