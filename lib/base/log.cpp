@@ -4,7 +4,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <unistd.h>
+
 #include <memory>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -42,5 +45,10 @@ void warn_line(std::string_view line) {
   if (enabled) to_stderr().warn("{}", line);
 }
 void error_line(std::string_view line) { to_stderr().error("{}", line); }
+
+void last_words(std::string_view line) {
+  const std::string text = fmt::format("error: {}\n", line);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
 
 }  // namespace lockstep

@@ -86,18 +86,21 @@ Communicator::Communicator(std::shared_ptr<MpiHandle> mpi) : mpi_(std::move(mpi)
 Communicator Communicator::world() { return Communicator(std::make_shared<MpiHandle>(MPI_COMM_WORLD)); }
 
 Communicator Communicator::duplicate() const {
+  const WaitsForRanks waits;
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(mpi_->comm, &copy);
   return Communicator(std::make_shared<MpiHandle>(copy));
 }
 
 Communicator Communicator::split(int number) const {
+  const WaitsForRanks waits;
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(mpi_->comm, number, rank_, &part);
   return Communicator(std::make_shared<MpiHandle>(part));
 }
 
 Communicator Communicator::on_this_node() const {
+  const WaitsForRanks waits;
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(mpi_->comm, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
   return Communicator(std::make_shared<MpiHandle>(node));

@@ -23,14 +23,16 @@ void Heartbeat::beat() {
 
 Heartbeat& heartbeat() { return *current.load(std::memory_order_acquire); }
 
-void move_heartbeat(Heartbeat* place) { current.store(place ? place : &unread, std::memory_order_release); }
+void move_heartbeat(Heartbeat* place) { current.store(place, std::memory_order_release); }
 
 WaitsForRanks::WaitsForRanks() {
   if (on_main_thread()) heartbeat().waits.fetch_add(1, std::memory_order_relaxed);
 }
 
 WaitsForRanks::~WaitsForRanks() {
-  if (on_main_thread()) heartbeat().waits.fetch_sub(1, std::memory_order_relaxed);
+  if (!on_main_thread()) return;
+  heartbeat().beat();  // first: the time of waiting is not this rank's
+  heartbeat().waits.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace lockstep

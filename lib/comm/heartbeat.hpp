@@ -28,7 +28,7 @@ struct Heartbeat {
 
 /// This process's.
 Heartbeat& heartbeat();
-/// Moves it to where others can read it (null: back to where nobody does).
+/// Moves it to where others can read it.
 void move_heartbeat(Heartbeat* place);
 
 /// While the main thread waits for other ranks. (Other threads wait for themselves.)

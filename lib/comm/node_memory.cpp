@@ -47,7 +47,10 @@ class SharedFile {
 
   /// Takes memory for a stretch now, near this rank: later there might be none, and a write would end the process.
   bool reserve(std::size_t first, std::size_t bytes) const {
-    return file_ >= 0 && ::posix_fallocate(file_, static_cast<off_t>(first), static_cast<off_t>(bytes)) == 0;
+    int failed = EINTR;  // which a signal may lead to
+    while (file_ >= 0 && failed == EINTR)
+      failed = ::posix_fallocate(file_, static_cast<off_t>(first), static_cast<off_t>(bytes));
+    return failed == 0;
   }
   void* map(std::size_t bytes) const {
     return file_ >= 0 ? ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0) : MAP_FAILED;

@@ -146,7 +146,7 @@ class Placement {
     const double u = std::clamp(p.x, 0.0, 0.999) * (grid - 1), v = std::clamp(p.y, 0.0, 0.999) * (grid - 1);
     const auto i = static_cast<std::size_t>(u), j = static_cast<std::size_t>(v);
     const double a = u - static_cast<double>(i), b = v - static_cast<double>(j);
-    const auto mix = [&](double Point::*c) {
+    const auto mix = [&](double Point::* c) {
       return (1 - b) * ((1 - a) * (bend_[j][i].*c) + a * (bend_[j][i + 1].*c)) +
              b * ((1 - a) * (bend_[j + 1][i].*c) + a * (bend_[j + 1][i + 1].*c));
     };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/manifest.hpp"
@@ -70,10 +71,26 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   return found;
 }
 
+/// Flushes to disk as it goes: at the end it would take its time without a sign of life.
+void write_parts(RawFile& file, const std::vector<FilePart>& parts, const std::vector<const std::byte*>& data,
+                 const std::function<void()>& progress) {
+  constexpr std::uint64_t piece = std::uint64_t{256} << 20;
+  std::uint64_t unflushed = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (std::uint64_t done = 0, count = 0; done < parts[i].bytes; done += count) {
+      count = std::min(piece - unflushed, parts[i].bytes - done);
+      file.write(parts[i].first + done, data[i] + done, count);
+      unflushed += count;
+      if (unflushed < piece) continue;
+      file.flush_to_disk();
+      unflushed = 0;
+      progress();
+    }
+}
+
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
-                      const std::function<void()>& before_commit) {
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointEvents& events) {
   std::vector<std::string> names;
   for (const auto& array : checkpoint.arrays) names.push_back(array.name);
   const std::size_t block = manifest_block(names);
@@ -95,10 +112,10 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   structure.close();
 
   RawFile file(replacement.temporary(), RawFile::Access::change);
-  for (std::size_t i = 0; i < parts.size(); ++i) file.write(parts[i].first, data[i], parts[i].bytes);
+  write_parts(file, parts, data, events.progress);
   write_manifest(file, block, std::move(parts));
   file.close();
-  if (before_commit) before_commit();
+  events.before_commit();
   replacement.commit();
 }
 
@@ -158,8 +175,12 @@ void point_latest(const std::filesystem::path& folder, const std::string& name) 
   std::filesystem::remove(temporary, code);
   std::filesystem::create_symlink(name, temporary, code);
   if (!code) std::filesystem::rename(temporary, link, code);
-  validate(!code, ExitStatus::io_error, "{}: cannot be made to name {} ({})", link.string(), name, code.message());
-  RawFile(folder, RawFile::Access::folder).flush_to_disk();
+  try {
+    validate(!code, ExitStatus::io_error, "{}", code.message());
+    RawFile(folder, RawFile::Access::folder).flush_to_disk();
+  } catch (const Error& error) {
+    warn("{}: cannot be made to name {} ({})", link.string(), name, error.what());
+  }
 }
 
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep) {

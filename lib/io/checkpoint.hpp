@@ -31,10 +31,13 @@ struct Checkpoint {
 };
 
 /// Writes to a temporary name beside `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames: `path`
-/// never holds half a checkpoint. `before_commit` runs when all but that is done. Throws cannot_create or io_error,
-/// naming the file and the reason.
+/// never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
+struct CheckpointEvents {
+  std::function<void()> progress = [] {};       ///< another part is on disk, of a quarter of a gigabyte or so
+  std::function<void()> before_commit = [] {};  ///< all is done but the flushing to disk and the renaming
+};
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
-                      const std::function<void()>& before_commit = {});
+                      const CheckpointEvents& events = {});
 
 /// Verifies all of it, and reads it. Throws missing_file, or bad_data for a file that is truncated, damaged, or no
 /// checkpoint: before HDF5 opens it.
@@ -57,7 +60,8 @@ void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64
 
 /// The link that names a folder's newest checkpoint.
 inline constexpr const char* latest_name = "latest";
-/// Makes it name another file of the folder, at once and on disk. Throws io_error.
+/// Makes it name another file of the folder, at once and on disk. Nothing depends on it: that it cannot be made, as on
+/// file systems without links, is a warning.
 void point_latest(const std::filesystem::path& folder, const std::string& name);
 
 /// Removes all but the newest `keep` (0: keeps all), and what interrupted writes have left.

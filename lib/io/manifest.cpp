@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <optional>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -92,6 +91,8 @@ void write_manifest(RawFile& file, std::size_t block, std::vector<FilePart> data
     if (until > end) parts.push_back({end, until - end, hash_of_part(file, end, until - end), ""});
   };
   for (const FilePart& part : datasets) {
+    validate(part.name.find_first_of(std::string("\n\0", 2)) == std::string::npos, ExitStatus::internal,
+             "{}: '{}' cannot be a dataset's name", file.name(), part.name);
     add_structure(part.first);
     parts.push_back(part);
     end = part.first + part.bytes;
@@ -109,7 +110,17 @@ ManifestState verify_manifest(const std::filesystem::path& path) {
   const std::uint64_t file_bytes = file.size();
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 64)), '\0');
   file.read(0, head.data(), head.size());
-  if (!head.starts_with(magic)) return ManifestState::none;
+  if (!head.starts_with(magic)) {
+    // Of a file with a user block, which a manifest of ours may have been, nothing is believed.
+    constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+    std::string found(signature.size(), '\0');
+    for (std::uint64_t at = least_block; at + found.size() <= file_bytes && at <= most_block; at *= 2) {
+      file.read(at, found.data(), found.size());
+      if (!head.starts_with(signature) && found == signature)
+        Reader("", file.name()).damaged("what stands before HDF5's part is no manifest");
+    }
+    return ManifestState::none;
+  }
 
   Reader first(head, file.name());
   first.word(magic);

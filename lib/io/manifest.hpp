@@ -30,7 +30,7 @@ void write_manifest(RawFile& file, std::size_t block, std::vector<FilePart> data
 
 enum class ManifestState { none, holds };
 /// Reads all of the file. Throws bad_data for one that is damaged, naming the dataset or what else is wrong, io_error
-/// when it cannot be read; `none`: it begins without a manifest.
+/// when it cannot be read; `none`: it begins as HDF5 files do, or is none.
 ManifestState verify_manifest(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -63,7 +63,10 @@ void RawFile::write(std::uint64_t offset, const void* from, std::size_t bytes) {
 }
 
 void RawFile::flush_to_disk() {
-  validate(::fsync(file_) == 0 || errno == EINVAL || errno == ENOTSUP, ExitStatus::io_error,
+  int failed = 0;
+  do failed = ::fsync(file_);
+  while (failed != 0 && errno == EINTR);
+  validate(failed == 0 || errno == EINVAL || errno == ENOTSUP, ExitStatus::io_error,
            "{}: cannot be flushed to disk ({})", name_, std::strerror(errno));
 }
 

@@ -28,7 +28,9 @@ Graph::Graph(std::span<const ListItem> layers, const Shape& input) : input_shape
 void Graph::add_node(const ListItem& item) {
   GraphNode node;
   node.name = item.name.empty() ? default_name(item.type, nodes_) : item.name;
-  if (node.name.find('/') != std::string::npos || node.name == "." || node.name == "..")
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; };
+  if (node.name.find('/') != std::string::npos || node.name == "." || node.name == ".." ||
+      std::ranges::any_of(node.name, is_control))
     refuse(item,
            fmt::format("'{}' cannot be a layer's name (it becomes a group in HDF5 files); use letters, digits, _ or -",
                        node.name));

@@ -2,44 +2,99 @@
 #include "train/checkpoint_writer.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/timer.hpp"
+#include "comm/heartbeat.hpp"
 
 namespace lockstep {
 
+namespace {
+
+/// Copies arrays that lie elsewhere into `memory`.
+void take_along(Checkpoint& checkpoint, std::span<std::byte> memory) {
+  std::byte* free = memory.data();
+  for (NamedArray& array : checkpoint.arrays) {
+    const std::byte* data = array.data.get();
+    if (data >= memory.data() && data < memory.data() + memory.size()) continue;
+    std::memcpy(free, data, array.bytes());
+    array.data = {std::shared_ptr<void>(), free};
+    free += array.bytes();
+  }
+}
+
+}  // namespace
+
 std::span<std::byte> CheckpointWriter::memory(std::size_t bytes) {
+  const Timer timer;
   wait();
   if (memory_.size() < bytes) {
     memory_ = {};  // before the new one: there is room for one
     memory_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::checkpoint", bytes);
   }
+  waiting_ += timer.seconds();
   return {memory_.data(), bytes};
 }
 
 void CheckpointWriter::write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit) {
   wait();
-  writing_ = std::async(
-      std::launch::async, [this, step, checkpoint = std::move(checkpoint), before_commit = std::move(before_commit)] {
-        try {
-          write(step, checkpoint, before_commit);
-        } catch (const std::exception& error) {
-          warn("the checkpoint of step {} is not there: {}; the run goes on, and the next one is tried", step,
-               error.what());
-        }
-      });
+  ++behind_;
+  std::promise<void> copied;
+  copied_ = copied.get_future();
+  const auto failed = [step](const std::exception& error) {
+    warn("the checkpoint of step {} is not there: {}; the run goes on, and the next one is tried", step, error.what());
+  };
+  try {
+    writing_ = std::async(std::launch::async,
+                          [this, step, failed, checkpoint = std::move(checkpoint),
+                           before_commit = std::move(before_commit), copied = std::move(copied)]() mutable {
+                            try {
+                              take_along(checkpoint, {memory_.data(), memory_.size()});
+                              copied.set_value();
+                              write(step, checkpoint, before_commit);
+                            } catch (const std::exception& error) {
+                              failed(error);
+                            }
+                          });
+  } catch (const std::system_error& error) {  // no thread to be had
+    copied_ = {};
+    failed(error);
+  }
+}
+
+void CheckpointWriter::let_go() {
+  if (!copied_.valid()) return;
+  const Timer timer;
+  copied_.get();
+  waiting_ += timer.seconds();
 }
 
 void CheckpointWriter::write_now(std::int64_t step, const Checkpoint& checkpoint,
                                  const std::function<void()>& before_commit) {
   wait();
-  write(step, checkpoint, before_commit);
+  std::exception_ptr failure;
+  writing_ = std::async(std::launch::async, [&] {
+    try {
+      write(step, checkpoint, before_commit);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  wait();
+  if (failure) std::rethrow_exception(failure);
 }
 
 void CheckpointWriter::wait() {
-  if (writing_.valid()) writing_.get();
+  if (!writing_.valid()) return;
+  for (std::int64_t seen = parts_; writing_.wait_for(std::chrono::seconds(1)) != std::future_status::ready;)
+    if (const std::int64_t now = parts_; now != std::exchange(seen, now)) heartbeat().beat();
+  writing_.get();
 }
 
 void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
@@ -47,7 +102,9 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
   const Timer timer;
   const std::string name = checkpoint_name(step);
   try {
-    write_checkpoint(folder_ / name, checkpoint, before_commit);
+    CheckpointEvents events{.progress = [this] { ++parts_; }};
+    if (before_commit) events.before_commit = before_commit;
+    write_checkpoint(folder_ / name, checkpoint, events);
   } catch (const Error& error) {
     throw Error(ExitStatus::io_error, error.what());  // the run has made the folder: no fault of its name
   }
@@ -55,9 +112,11 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
   point_latest(folder_, name);
   prune_checkpoints(folder_, keep_);
   const double seconds = timer.seconds();
-  longest_seconds_ = std::max(longest_seconds_.load(), seconds);
+  longest_ = std::max(longest_.load(), seconds);
   seconds_ = seconds_ + seconds;
   ++written_;
 }
+
+CheckpointWriter::Times CheckpointWriter::times() const { return {written_, behind_, seconds_, longest_, waiting_}; }
 
 }  // namespace lockstep

@@ -7,14 +7,16 @@
 #include <functional>
 #include <future>
 #include <span>
+#include <utility>
 
 #include "core/execution.hpp"
 #include "io/checkpoint.hpp"
 
 namespace lockstep {
 
-/// Writes the checkpoints of a run, behind its steps: a step waits for the copy of its state, and for the checkpoint
-/// before it if that is not on disk yet. Of rank 0.
+/// Writes the checkpoints of a run, behind its steps. A thread copies the state while the next step computes its
+/// gradients, which changes nothing of it, and writes the copy. A step waits for the copy where it comes to changing
+/// the state, and for the checkpoint before if that is not on disk yet. Of rank 0.
 class CheckpointWriter {
  public:
   /// `folder`: of the checkpoints, of which the newest `keep` are kept (0: all). `step`: that the run goes on from,
@@ -26,35 +28,45 @@ class CheckpointWriter {
   /// Waits for what is being written.
   ~CheckpointWriter() { wait(); }
 
-  /// Memory for the copy of a state, which write_behind's checkpoint may point to. Waits until the one before is
-  /// written.
+  /// Memory for a copy of so many bytes. Waits until the checkpoint before is written.
   std::span<std::byte> memory(std::size_t bytes);
-  /// Returns at once. A checkpoint that cannot be written is said, and not one of those that are kept: the run goes on,
-  /// with the one before it. `before_commit`: see io/checkpoint.hpp; runs in the writing thread.
+  /// Returns at once. Arrays that are not in memory() are somebody's live numbers: they must stay as they are until
+  /// `let_go`, and memory() must have room for all of them. A checkpoint that cannot be written is a warning: the run
+  /// goes on, with the one before it. `before_commit`: see io/checkpoint.hpp; runs in the writing thread.
   void write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit);
+  /// Until live numbers may change.
+  void let_go();
   /// Returns when it is on disk; throws what write_checkpoint throws.
   void write_now(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit);
-  /// Until nothing is being written.
+  /// Until nothing is being written. Rank 0's heart beats meanwhile, as long as parts come to the disk.
   void wait();
 
   /// Of the newest checkpoint that is on disk.
   std::int64_t written_step() const { return written_step_; }
-  /// That the longest one has taken; 0: none yet.
-  double longest_seconds() const { return longest_seconds_; }
-  /// Written by this process, and the time of all of them.
-  std::int64_t written() const { return written_; }
-  double seconds() const { return seconds_; }
+  /// The run is at this step now, whose checkpoint is there; -1: at one whose checkpoint is not.
+  void set_written_step(std::int64_t step) { written_step_ = step; }
+
+  /// Seconds, by this process: of all checkpoints that it has written, of the longest one, and those that steps have
+  /// waited for what was written behind them.
+  struct Times {
+    std::int64_t written = 0, behind = 0;
+    double writing = 0, longest = 0, waiting = 0;
+  };
+  Times times() const;
 
  private:
   void write(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit);
 
   std::filesystem::path folder_;
   std::int64_t keep_;
-  std::atomic<std::int64_t> written_step_;
   Kokkos::View<std::byte*, StagingSpace> memory_;
-  std::atomic<std::int64_t> written_ = 0;
-  std::atomic<double> longest_seconds_ = 0, seconds_ = 0;
-  std::future<void> writing_;
+  std::future<void> copied_, writing_;
+  std::int64_t behind_ = 0;
+  double waiting_ = 0;
+  // Of the thread as well.
+  std::atomic<std::int64_t> written_step_, written_ = 0;
+  std::atomic<double> seconds_ = 0, longest_ = 0;
+  std::atomic<std::int64_t> parts_ = 0;  ///< that have come to the disk
 };
 
 }  // namespace lockstep

@@ -24,7 +24,10 @@ class NoiseScale {
     double weight = 0;             ///< of what they are made of; 1 in the long run
   };
   const State& state() const { return average_; }
-  void restore(const State& state) { average_ = state; }
+  void restore(const State& state) {
+    *this = {};
+    average_ = state;
+  }
 
   /// Some of this rank's g_r, by its Σ g².
   void look(double square) { square_ += square; }

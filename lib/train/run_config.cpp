@@ -35,7 +35,7 @@ void RunOptions::describe(Fields& fields) {
   fields.integer(
       "hang_timeout", hang_timeout, not_negative,
       "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
-      "times that in set-up and checkpoints; 0: never (the larger of 30 and 10 median steps, when not given)");
+      "times that in set-up and checkpoints; 0: never, but ranks that die are reported (the larger of 30 and 10 median steps, when not given)");
   fields.check(
       wall_time.empty() || duration_of(wall_time), "wall_time",
       fmt::format("'{}' is no duration; write \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days), "
@@ -94,7 +94,14 @@ void RunConfig::describe(Fields& fields) {
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
-  fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) { loss_watch.describe(f); },
+  fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
+    loss_watch.describe(f);
+    const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;
+    f.check(!rolls_back || checkpoint.regular(), "on_anomaly",
+            "rollback needs checkpoints to go back to; set checkpoint.every_steps or every_minutes");
+    f.check(!rolls_back || data.shuffle, "on_anomaly",
+            "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
+  },
                           "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
   // clang-format on
 }

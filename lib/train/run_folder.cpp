@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/log.hpp"
 #include "io/replace_file.hpp"
+#include "train/summary.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -40,6 +42,13 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
 bool RunFolder::goes_on() const {
   return !resumed_from_.empty() &&
          fs::weakly_canonical(fs::path(resumed_from_)).parent_path() == fs::weakly_canonical(checkpoints());
+}
+
+bool RunFolder::has_ended() const {
+  std::ifstream file(summary());
+  if (!goes_on() || !file) return false;
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  return json.is_object() && json.value("status", stopped_status) != stopped_status;
 }
 
 bool RunFolder::holds_a_run() const {

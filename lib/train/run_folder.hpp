@@ -33,8 +33,8 @@ class RunFolder {
   /// run.overwrite or run.resume: auto (which has found no checkpoint), else refuses (cannot_create). Where its own
   /// run goes on after `step`, sets aside the checkpoints of later steps (damaged ones, or of a branch that was left).
   void prepare(std::int64_t step);
-  /// Whether the run that goes on here has ended already, up to its summary.
-  bool has_summary() const { return goes_on() && std::filesystem::exists(summary()); }
+  /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
+  bool has_ended() const;
   /// What an ended run has left is no longer true of one that goes on.
   void remove_summary() const;
   void write_text(const std::string& name, const std::string& text) const;

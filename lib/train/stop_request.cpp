@@ -10,7 +10,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <string_view>
 #include <utility>
@@ -63,7 +62,9 @@ std::optional<double> variable(const char* name) {
 
 }  // namespace
 
-std::optional<double> duration_of(const std::string& text) {
+namespace {
+
+std::optional<double> seconds_of(const std::string& text) {
   constexpr double minute = 60, hour = 60 * minute, day = 24 * hour;
   if (text.find(':') == std::string::npos) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
@@ -91,9 +92,18 @@ std::optional<double> duration_of(const std::string& text) {
   return seconds;
 }
 
+}  // namespace
+
+std::optional<double> duration_of(const std::string& text) {
+  constexpr double longest = 1e9;
+  const std::optional<double> seconds = seconds_of(text);
+  return seconds && *seconds > 0 && *seconds <= longest ? seconds : std::nullopt;
+}
+
 StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
     : end_(end), file_(std::move(file)) {
   first_signal = 0;
+  first_at_ns = 0;
   struct sigaction action{};
   action.sa_handler = take;
   action.sa_flags = SA_RESTART;

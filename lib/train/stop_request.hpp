@@ -5,12 +5,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace lockstep {
 
-/// "2:00:00", "1-12:00:00" (days-hours:minutes:seconds), "90 min", "1.5 h", "45 s", "2 d", in seconds; none for
-/// anything else, a bare number among it: schedulers do not agree on its unit.
+/// "2:00:00", "1-12:00:00" (days-hours:minutes:seconds), "90 min", "1.5 h", "45 s", "2 d", in seconds, up to 10⁹; none
+/// for anything else, a bare number among it: schedulers do not agree on its unit.
 std::optional<double> duration_of(const std::string& text);
 
 /// Wishes that a run ends before its time, at a checkpoint: signals to this rank (SIGTERM, SIGINT, SIGUSR1, SIGUSR2),

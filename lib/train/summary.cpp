@@ -72,9 +72,12 @@ std::string summary_json(const Summary& s) {
   json["examples_per_step"] = s.examples_per_step;
   json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);
-  json["checkpoints"] = {{"written", s.checkpoints},
-                         {"write_ms", 1e3 * s.checkpoint_seconds},
-                         {"wait_ms", s.checkpoint_wait ? Json(1e3 * *s.checkpoint_wait) : Json(nullptr)}};
+  const auto mean_ms = [](double seconds, std::int64_t count) {
+    return count > 0 ? Json(1e3 * seconds / static_cast<double>(count)) : Json(nullptr);
+  };
+  json["checkpoints"] = {{"written", s.checkpoints.written},
+                         {"write_ms", mean_ms(s.checkpoints.writing, s.checkpoints.written)},
+                         {"wait_ms", mean_ms(s.checkpoints.waiting, s.checkpoints.behind)}};
   json["start_s"] = s.start_seconds;
   json["peak_rss_bytes"] = s.peak_rss_bytes;
   json["parameters"] = s.parameters;

@@ -7,12 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "train/checkpoint_writer.hpp"
 #include "train/evaluator.hpp"
 #include "train/phase_clock.hpp"
 #include "train/scaling_report.hpp"
 #include "train/step_times.hpp"
 
 namespace lockstep {
+
+/// Of a run that goes on with the same command.
+inline constexpr const char* stopped_status = "stopped";
 
 /// What a run leaves in summary.json; times are of rank 0, memory is the largest of any rank.
 struct Summary {
@@ -32,10 +36,8 @@ struct Summary {
   double flops_per_example = 0;        ///< large products only
   std::int64_t peak_rss_bytes = 0;
   std::int64_t parameters = 0;
-  std::int64_t checkpoints = 0;           ///< written by this process
-  double checkpoint_seconds = 0;          ///< of each, in the mean
-  std::optional<double> checkpoint_wait;  ///< seconds that a step waits for one that is written behind it
-  double start_seconds = 0;               ///< from the start of the process to its first step
+  CheckpointWriter::Times checkpoints;
+  double start_seconds = 0;  ///< from the start of the process to its first step
   std::string resumed_from;
   std::string provenance;  ///< JSON
 };

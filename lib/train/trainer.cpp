@@ -45,15 +45,19 @@ void Trainer::train_step() {
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-    reduce_gradients(batch->plan.global_examples, loss_scale);
+    reduce_gradients();
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
     gradient_factor_ = 1 / (examples_in_step * loss_scale);
     outcome_ = judge(votes_.loss / examples_in_step);
+    if (writer_) writer_->let_go();  // of the parameters, for its copy
     if (outcome_ == Outcome::taken) update_parameters(examples_in_step);
   }
   if (outcome_ == Outcome::impossible || outcome_ == Outcome::goes_back) return;
+  if (measures_noise())
+    noise_scale_.end_step(comm_, square_of(model_->parameters().trained_gradients()), batch->plan.global_examples,
+                          loss_scale);
   examples_in_step_ = batch->plan.global_examples;
   ++state_.step;
   state_.position = batch->plan.after;
@@ -77,11 +81,9 @@ void Trainer::sum_final(std::int64_t examples) {
   gradient_sum_->shard_done(space_);
 }
 
-void Trainer::reduce_gradients(std::int64_t examples_in_step, double loss_scale) {
+void Trainer::reduce_gradients() {
   gradient_sum_->finish(space_);
   if (votes_travel()) votes_ = StepVotes::read(space_, model_->parameters().riders());
-  if (measures_noise())
-    noise_scale_.end_step(comm_, square_of(model_->parameters().trained_gradients()), examples_in_step, loss_scale);
 }
 
 bool Trainer::measures_noise() const {
@@ -100,35 +102,36 @@ void Trainer::update_parameters(double examples_in_step) {
 
 /// What becomes of the step whose gradients are there; the same on all ranks.
 Trainer::Outcome Trainer::judge(double loss) {
-  if (scaler_) {
-    const double scale = scaler_->scale();
-    const bool overflows = overflow_->found(space_, model_->parameters());
-    if (overflows && scaler_->at_floor()) {
-      failure_ = fmt::format(
-          "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
-          "the step before, with a smaller learning rate or with precision.compute bf16",
-          state_.step + 1, overflow_->verdict(space_, comm_), scale);
-      return Outcome::impossible;
-    }
-    scaler_->update(overflows);
-    state_.loss_scaler = scaler_->state();
-    if (overflows)
-      return leave_out(
-          fmt::format("{}; loss scale {:g} → {:g}", overflow_->verdict(space_, comm_), scale, scaler_->scale()));
-  }
-  if (!loss_watch_) return Outcome::taken;
-  const std::string anomaly = loss_watch_->look(loss);
-  if (anomaly.empty()) return Outcome::taken;
-  failure_ = fmt::format("step {}: {}", state_.step + 1, anomaly);
-  if (loss_watch_->action() == LossWatchConfig::Action::stop || !loss_watch_->may_go_on()) {
-    failure_ += fmt::format(
-        " (loss_watch, {} anomalies before it); go on from the checkpoint of the step before, with a smaller learning "
-        "rate, or let loss_watch.on_anomaly skip or rollback",
-        loss_watch_->state().anomalies);
+  const bool overflows = scaler_ && overflow_->found(space_, model_->parameters());
+  const double scale = scaler_ ? scaler_->scale() : 1;
+  if (overflows && scaler_->at_floor()) {
+    failure_ = fmt::format(
+        "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
+        "the step before, with a smaller learning rate or with precision.compute bf16",
+        state_.step + 1, overflow_->verdict(space_, comm_), scale);
     return Outcome::impossible;
   }
-  loss_watch_->count();
-  return loss_watch_->action() == LossWatchConfig::Action::skip ? leave_out(anomaly) : Outcome::goes_back;
+  const std::string anomaly = loss_watch_ && !overflows ? loss_watch_->look(loss) : "";
+  if (!anomaly.empty()) {
+    failure_ = fmt::format("step {}: {}", state_.step + 1, anomaly);
+    if (loss_watch_->action() == LossWatchConfig::Action::stop || !loss_watch_->may_go_on()) {
+      failure_ += fmt::format(
+          " (loss_watch; {} such steps before); go on from the checkpoint of the step before, with a smaller learning "
+          "rate or another loss_watch.on_anomaly",
+          loss_watch_->state().anomalies);
+      return Outcome::impossible;
+    }
+    loss_watch_->count();
+    if (loss_watch_->action() == LossWatchConfig::Action::rollback) return Outcome::goes_back;
+  }
+  if (scaler_) {
+    scaler_->update(overflows);
+    state_.loss_scaler = scaler_->state();
+  }
+  if (overflows)
+    return leave_out(
+        fmt::format("{}; loss scale {:g} → {:g}", overflow_->verdict(space_, comm_), scale, scaler_->scale()));
+  return anomaly.empty() ? Outcome::taken : leave_out(anomaly);
 }
 
 Trainer::Outcome Trainer::leave_out(const std::string& why) {
@@ -151,8 +154,8 @@ StepVotes Trainer::own_votes() {
 double Trainer::seconds_to_stop() const {
   if (!writer_) return 0;
   constexpr double margin = 2, bytes_a_second = 100e6;
-  const double checkpoint = writer_->longest_seconds() > 0 ? writer_->longest_seconds()
-                                                           : static_cast<double>(state_bytes()) / bytes_a_second;
+  const double longest = writer_->times().longest;
+  const double checkpoint = longest > 0 ? longest : static_cast<double>(state_bytes()) / bytes_a_second;
   const bool may_evaluate = data_.train->size() - state_.position.next < 2 * config_.batch.global;
   return margin + 2 * (longest_step_ + checkpoint) + (may_evaluate ? longest_evaluation_ : 0);
 }
@@ -190,7 +193,11 @@ ExitStatus Trainer::run() {
     return ExitStatus::done;
   }
   start_seconds_ = seconds_since_process_start();
-  if (evaluation_due()) evaluate_and_log();  // which a run that was stopped has left out
+  watchdog_.rest(false);
+  if (evaluation_due()) {  // which a run that was stopped has left out
+    evaluate_and_log();
+    if (writer_) writer_->set_written_step(-1);  // that checkpoint does not know of it
+  }
   while (!finished()) {
     const Timer timer;
     train_step();
@@ -209,6 +216,8 @@ ExitStatus Trainer::run() {
   if (train_metrics_ && state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
   if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
   write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
+  if (comm_.is_root()) stop_request_->done();
+  watchdog_.rest(true);
   return ExitStatus::done;
 }
 
@@ -223,7 +232,8 @@ ExitStatus Trainer::stop() {
   finish_checkpoints();
   const std::vector<std::string> reasons = comm_.gather(
       stop_reason_.empty() ? "" : fmt::format("{} (rank {} on {})", stop_reason_, comm_.rank(), host_name()));
-  write_summary("stopped");
+  write_summary(stopped_status);
+  watchdog_.rest(true);
   if (!comm_.is_root()) return ExitStatus::stopped_early;
   stop_request_->done();
   log("stopped at step {} of {}: {}; the same command goes on from there", state_.step, total_steps(),
@@ -240,7 +250,7 @@ void Trainer::after_step(double seconds) {
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
   if (state_.step % config_.run.log_every == 0) log_step();
-  if (!votes_.stop && evaluation_due()) evaluate_and_log();
+  if ((!votes_.stop || finished()) && evaluation_due()) evaluate_and_log();
   if (checkpoint_due()) write_checkpoint();
 }
 
@@ -309,10 +319,9 @@ void Trainer::write_checkpoint() {
   since_checkpoint_.restart();
   watchdog_.be_patient(true);  // rank 0 may have to wait for the disk
   if (!writer_) return;
-  const Timer timer;
   const std::span<std::byte> memory = writer_->memory(state_bytes());
-  writer_->write_behind(state_.step, snapshot(memory), [this] { progress_.file()->flush_to_disk(); });
-  checkpoint_waits_.add(timer.seconds());
+  writer_->write_behind(state_.step, snapshot(kernels_run_on_host ? std::span<std::byte>() : memory),
+                        [this] { progress_.file()->flush_to_disk(); });
 }
 
 /// Returns when the checkpoint of this step is on disk.
@@ -351,10 +360,13 @@ void Trainer::roll_back() {
              "(checkpoint.every_steps)",
              failure_);
     resume(found->checkpoint, found->file);
+    set_aside_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there cannot be read
+    writer_->set_written_step(state_.step);
     progress_.open(folder_.metrics(), state_.metrics_rows);
   });
   share_state();
   state_.rollbacks = rollbacks;
+  audited_step_ = -1;
   loss_watch_.emplace(config_.loss_watch, LossWatch::State{anomalies, state_.loss_watch.losses});
   comm_.together([&] { make_loader(); });
   log("{}; goes back to step {}, and on with other examples", failure_, state_.step);
@@ -387,9 +399,8 @@ void Trainer::write_summary(const std::string& status) {
   summary.resumed_from = folder_.resumed_from();
   summary.provenance = provenance_;
   if (!comm_.is_root()) return;
-  summary.checkpoints = writer_->written();
-  summary.checkpoint_seconds = writer_->seconds() / static_cast<double>(std::max<std::int64_t>(1, writer_->written()));
-  if (checkpoint_waits_.count() > 0) summary.checkpoint_wait = checkpoint_waits_.quantile(0.5);
+  heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
+  summary.checkpoints = writer_->times();
   summary.start_seconds = start_seconds_;
   folder_.write_text("summary.json", summary_json(summary));
   log("{}", summary_text(summary, folder_.metrics().parent_path().string()));

@@ -67,14 +67,14 @@ class Trainer {
   StepContext context(std::int64_t first_example, const Piece& piece) const;
   void gradients_final(ParameterRange range);
   void sum_final(std::int64_t examples);
-  void reduce_gradients(std::int64_t examples_in_step, double loss_scale);
+  void reduce_gradients();
   double square_of(const Tensor& numbers) const { return sum_of_squares(space_, numbers, norm_scratch_.get()); }
   bool measures_noise() const;
   bool votes_travel() const { return comm_.size() > 1 || loss_watch_; }
   StepVotes own_votes();
   void update_parameters(double examples_in_step);
   /// Of a step: its parameters are updated; its gradients are of no use; it cannot be done at all; the run goes back to
-  /// the last checkpoint. Of the last two nothing is left.
+  /// the last checkpoint. The last two leave nothing behind.
   enum class Outcome { taken, left_out, impossible, goes_back };
   Outcome judge(double loss);
   Outcome leave_out(const std::string& why);
@@ -147,7 +147,6 @@ class Trainer {
   std::int64_t audited_step_ = -1;
   double longest_step_ = 0, longest_evaluation_ = 0;  ///< seconds
   double start_seconds_ = 0;                          ///< from the start of the process to the first step
-  StepTimes checkpoint_waits_;                        ///< of this rank's steps
   std::optional<Metrics> train_metrics_, validation_metrics_;
   Timer since_checkpoint_;
   PhaseClock clock_;

@@ -25,6 +25,7 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
   std::optional<Graph> graph;
   comm_.together([&] {
     Experiment experiment = open_experiment(config_);
+    heartbeat().beat();
     data_ = std::move(experiment.data);
     loss_ = std::move(experiment.loss);
     graph.emplace(std::move(experiment.graph));
@@ -61,8 +62,10 @@ void Trainer::start(Graph graph) {
                               ? Buffer::borrow(gradient_memory_->part(topology_.node.rank()), bytes)
                               : Buffer();
     model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training, shared));
-    for (const std::int64_t n : batch_sizes())
+    for (const std::int64_t n : batch_sizes()) {
       if (n > 0) model_->prepare(n);
+      heartbeat().beat();
+    }
     const ParameterBuffer& parameters = model_->parameters();
     optimizer_ = config_.optimizer.make(parameters);
     uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
@@ -93,7 +96,7 @@ void Trainer::start(Graph graph) {
   complete_ = comm_.max(comm_.is_root() && complete_) != 0;
   share_state();
   comm_.together([&] { make_loader(); });
-  heartbeat().step = state_.step + 1;
+  watchdog_.rest(true);  // until `run`
 }
 
 /// What rank 0 has found goes to all.
@@ -101,6 +104,7 @@ void Trainer::share_state() {
   std::string text = state_text(state_);
   comm_.broadcast(text);
   state_ = parse_state(text);
+  heartbeat().step = state_.step + 1;
   if (scaler_) scaler_->restore(state_.loss_scaler);
   noise_scale_.restore(state_.noise);
   if (config_.loss_watch.present) loss_watch_.emplace(config_.loss_watch, state_.loss_watch);
@@ -156,7 +160,7 @@ void Trainer::open_folder() {
     model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
     load_starting_weights();
   }
-  complete_ = finished() && folder_.has_summary();
+  complete_ = finished() && folder_.has_ended();
   if (complete_) return;
   folder_.prepare(state_.step);
   folder_.remove_summary();

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -27,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto turn = std::chrono::milliseconds(250);
 /// What a turn counts at most: one that took longer was suspended, with all that it watches.
 constexpr double longest_turn = 1;
-/// A rank whose watchdog has stood still for this long is stopped itself.
+/// A rank whose watchdog has stood still for so long is looked at more closely; for this long: is stopped itself.
+constexpr double suspicious_after = 0.5;
 constexpr double stopped_after = 2;
 /// How long a rank that is to blame has to report itself, which it can do better than others.
 constexpr double own_report = 3;
@@ -37,20 +40,27 @@ constexpr double patience = 10;
 /// Ranks that wait for somebody elsewhere leave it to those who can name him.
 constexpr double courtesy = 2;
 
-/// Process numbers mean something only among processes that see each other.
+/// Process numbers mean something only among processes that see each other. 0: not known.
 std::uint64_t process_namespace() {
   struct stat status{};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
 }
 
-/// 'R', 'S', 'T' …; 0: there is no such process any more, or it has ended.
+/// 'R', 'S', 'T' …; '?' where that cannot be seen.
 char process_state(int process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string text;
-  if (!std::getline(file, text)) return 0;
+  if (!std::getline(file, text)) return '?';
   const std::size_t name_end = text.rfind(')');  // the name may hold anything
-  const char state = name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
-  return state == 'Z' || state == 'X' ? 0 : state;
+  return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
+}
+
+bool is_gone(int process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
+
+/// It has ended, and whoever has started it has not asked how.
+bool is_zombie(int process) {
+  const char state = process_state(process);
+  return state == 'Z' || state == 'X';
 }
 
 std::string listed(const std::vector<int>& ranks) {
@@ -65,6 +75,7 @@ struct Watchdog::Post {
   std::atomic<std::uint64_t> turns{0};  ///< of its watchdog
   std::atomic<double> median{0};        ///< of its steps, seconds
   std::atomic<bool> patient{false};
+  std::atomic<bool> idle{false};      ///< nothing is expected of it
   std::atomic<bool> left{false};      ///< it is done, or has said itself what is wrong
   std::atomic<bool> reported{false};  ///< a hang: all leave
   int rank = 0, process = 0;          ///< rank: of all
@@ -80,7 +91,7 @@ struct Watchdog::Mate {
 };
 
 Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
-    : sees_all_(ranks.size() == 1), timeout_(timeout) {
+    : sees_all_(ranks.size() == 1), timeout_(timeout), host_(host_name()) {
   allow_stack_trace();
   const Communicator machine = ranks.on_this_node();
   if (machine.size() > 1) memory_ = NodeMemory::make(machine, sizeof(Post));
@@ -99,6 +110,7 @@ Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
   mine.process = ::getpid();
   mine.process_namespace = process_namespace();
   if (memory_) machine.barrier();
+  before_ = &heartbeat();
   move_heartbeat(&mine.heart);
   heartbeat().enter(static_cast<std::int32_t>(StepPhase::set_up));
   thread_ = std::thread([this] { watch(); });
@@ -112,10 +124,11 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   thread_.join();
-  move_heartbeat(nullptr);
+  if (&heartbeat() == &mates_[me_].post->heart) move_heartbeat(before_);
 }
 
 void Watchdog::median_step(double seconds) { mates_[me_].post->median = seconds; }
+void Watchdog::rest(bool idle) { mates_[me_].post->idle = idle; }
 void Watchdog::be_patient(bool patient) { mates_[me_].post->patient = patient; }
 
 void Watchdog::watch() {
@@ -138,12 +151,18 @@ void Watchdog::look(double seconds) {
     mate.still = beats == mate.beats ? mate.still + seconds : 0;
     mate.stopped = turns == mate.turns ? mate.stopped + seconds : 0;
     mate.beats = beats, mate.turns = turns;
-    mate.died = post.process_namespace == mine.process_namespace && process_state(post.process) == 0 && !post.left;
+    const bool visible = mine.process_namespace != 0 && post.process_namespace == mine.process_namespace;
+    mate.died = visible && !post.left &&
+                (is_gone(post.process) || (mate.stopped >= suspicious_after && is_zombie(post.process)));
   }
   const Finding finding = judge();
   since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
   if (finding.fault == Fault::none || !is_reporter(finding)) return;
-  error_line(report(finding));
+  last_words(report(finding));
+  if (finding.fault != Fault::died && mates_[finding.mate].post->heart.beats != mates_[finding.mate].beats) {
+    last_words("… but it goes on now, and so does the run");
+    return;
+  }
   mates_[me_].post->reported = true;
   std::this_thread::sleep_for(2 * turn);  // the others leave first: this rank has not died
   std::_Exit(static_cast<int>(ExitStatus::rank_lost));
@@ -163,11 +182,11 @@ Watchdog::Finding Watchdog::judge() const {
   if (timeout_ && *timeout_ == 0) return {};
 
   Finding blamed, waiting;
-  bool all_wait = true;
+  bool all_wait = true;  // of those of which something is expected
   const auto step = [&](std::size_t i) { return mates_[i].post->heart.step.load(std::memory_order_relaxed); };
   for (std::size_t i = 0; i < mates_.size(); ++i) {
     const Mate& mate = mates_[i];
-    if (mate.post->left) continue;
+    if (mate.post->left || mate.post->idle) continue;
     const bool waits = mate.post->heart.waits.load(std::memory_order_relaxed) > 0 && mate.stopped < stopped_after;
     const double most = limit(mate);
     if (!waits) {
@@ -214,7 +233,7 @@ std::string Watchdog::report(const Finding& finding) const {
   };
   const Mate& mate = mates_[finding.mate];
   const Post& post = *mate.post;
-  const std::string who = fmt::format("rank {} on {} (process {})", post.rank, host_name(), post.process);
+  const std::string who = fmt::format("rank {} on {} (process {})", post.rank, host_, post.process);
 
   std::map<std::string, std::vector<int>> waiting;
   for (std::size_t i = 0; i < mates_.size(); ++i)
@@ -229,12 +248,13 @@ std::string Watchdog::report(const Finding& finding) const {
       return fmt::format("{} has died, in {}{}; look for its last words above, and {}", who, doing(post), waits,
                          advice);
     case Fault::waits_for_others:
-      return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(post)), doing(post), waits,
-                         sees_all_ ? "all ranks wait for each other" : "the rank that they wait for is on another node",
-                         advice);
+      return fmt::format(
+          "{} has waited for {} in {}{}: {}; {}", who, duration_text(since(post)), doing(post), waits,
+          sees_all_ ? "all ranks wait for each other" : "the rank that they wait for cannot be seen from here", advice);
     default: break;
   }
-  const bool stopped = finding.mate != me_ && process_state(post.process) == 'T';
+  const char state = process_state(post.process);
+  const bool stopped = finding.mate != me_ && (state == 'T' || state == 't');
   const std::string stack = finding.mate == me_ ? stack_trace() : "";
   return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(post),
                      duration_text(since(post)), stopped ? " (it is stopped, by SIGSTOP or a debugger)" : "", waits,

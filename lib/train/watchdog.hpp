@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/heartbeat.hpp"
 #include "comm/node_memory.hpp"
 
 namespace lockstep {
@@ -33,6 +34,8 @@ class Watchdog {
 
   /// Of this rank's steps: what "still" means depends on it.
   void median_step(double seconds);
+  /// Nothing is expected of this rank for a while: its owner does something else.
+  void rest(bool idle);
   /// The ranks know that something is under way for which all may have to wait for long (a checkpoint).
   void be_patient(bool patient);
 
@@ -54,12 +57,14 @@ class Watchdog {
 
   bool sees_all_;  ///< every rank of the run
   std::optional<double> timeout_;
+  std::string host_;
   std::optional<NodeMemory> memory_;  ///< of the posts, where this node's ranks can share any
   std::unique_ptr<Post> own_;         ///< where they cannot
   std::vector<Mate> mates_;           ///< this node's ranks that can be seen, this one among them
   std::size_t me_ = 0;
-  double since_finding_ = 0;  ///< seconds
-  std::mutex mutex_;          // guards what follows
+  Heartbeat* before_ = nullptr;  ///< that this one stands in for
+  double since_finding_ = 0;     ///< seconds
+  std::mutex mutex_;             // guards what follows
   std::condition_variable changed_;
   bool done_ = false;
   std::thread thread_;  // last: starts when all else stands

@@ -43,10 +43,38 @@ TEST(CheckpointWriter, StepsGoOnWhileItWrites) {
   writer.write_behind(4, checkpoint_of(memory, std::byte{4}), {});
   writer.write_now(5, checkpoint_of(writer.memory(1000), std::byte{5}), {});
   EXPECT_EQ(writer.written_step(), 5);
-  EXPECT_GT(writer.longest_seconds(), 0);
+  EXPECT_GT(writer.times().longest, 0);
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"latest", "step-00000004.h5", "step-00000005.h5"}));
   EXPECT_EQ(value_in(folder / "step-00000004.h5"), std::byte{4});
   EXPECT_EQ(value_in(folder / "latest"), std::byte{5});
+}
+
+TEST(CheckpointWriter, LiveNumbersAreCopiedBeforeTheyChange) {
+  const test::ScratchFolder folder;
+  CheckpointWriter writer(folder.path(), 2, -1);
+  std::vector<std::byte> live(1 << 20);
+  std::atomic<bool> may_commit = false;
+  for (const int step : {1, 2}) {
+    writer.memory(2 * live.size());
+    Checkpoint checkpoint = checkpoint_of(live, static_cast<std::byte>(step));
+    checkpoint.arrays.push_back(checkpoint.arrays[0]);
+    checkpoint.arrays[1].name = "/model/fc/other";
+    may_commit = false;
+    writer.write_behind(step, std::move(checkpoint), [&] {
+      while (!may_commit) std::this_thread::yield();
+    });
+    writer.let_go();
+    std::memset(live.data(), 99, live.size());
+    may_commit = true;
+    writer.wait();
+    writer.let_go();  // nothing is looked at any more
+    const Checkpoint found = read_checkpoint(folder / "latest");
+    ASSERT_EQ(found.arrays.size(), 2u);
+    for (const NamedArray& array : found.arrays)
+      for (const std::size_t place : {std::size_t{0}, live.size() - 1})
+        EXPECT_EQ(array.data[place], static_cast<std::byte>(step));
+  }
+  EXPECT_EQ(writer.times().behind, 2);
 }
 
 TEST(CheckpointWriter, AFailureIsSaidAndGoneOnFrom) {

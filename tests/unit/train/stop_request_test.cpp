@@ -25,8 +25,8 @@ TEST(StopRequest, ReadsDurations) {
                                       {"45 s", 45.0},
                                       {"2 d", 172800.0}})
     EXPECT_EQ(duration_of(text), seconds) << text;
-  for (const char* text : {"", "90", "1:30", "1:2:3:4", "-1 s", "1 week", "1-2", "h", "1 h ", ":::", "1e400 s", "nan s",
-                           "2:00:-1", "1-1-1:00:00"})
+  for (const char* text : {"", "90", "1:30", "1:2:3:4", "-1 s", "1 week", "1-2", "h", "1 h ", ":::", "1e400 s", "0 s",
+                           "20000 d", "nan s", "2:00:-1", "1-1-1:00:00"})
     EXPECT_EQ(duration_of(text), std::nullopt) << text;
 }
 
