@@ -38,13 +38,13 @@ std::size_t Pool::saved_bytes(std::int64_t n, const Shape& output) const {
 }
 
 void Pool::forward(const StepContext& context, const LayerTensors& t) {
-  const Tensor winner = context.training && t.saved ? t.saved.reshaped(t.y.shape) : Tensor{};
+  const Tensor winner = context.training && t.saved ? Tensor{t.saved.data, DType::u8, t.y.shape} : Tensor{};
   pooling_forward(context.space, kind_, shape_for(t.y.shape[0], plan_.inputs[0]), t.x[0], t.y, winner);
 }
 
 void Pool::backward(const StepContext& context, const LayerTensors& t) {
   if (!t.dx[0]) return;
-  const Tensor winner = t.saved ? t.saved.reshaped(t.dy.shape) : Tensor{};
+  const Tensor winner = t.saved ? Tensor{t.saved.data, DType::u8, t.dy.shape} : Tensor{};
   pooling_backward(context.space, kind_, shape_for(t.dy.shape[0], plan_.inputs[0]), winner, t.dy, t.dx[0]);
 }
 

@@ -160,7 +160,7 @@ void window_gradient(const ExecSpace& space, const ConvolutionShape& shape, cons
     using T = decltype(real);
     if constexpr (kernels_run_on_host)
       run_on_cpu<T>(space, Windows<T>(shape), x.as<const T>(), dy.as<const T>(), dweight.as<T>(), store == Store::add,
-                    workspace.as<T>());
+                    static_cast<T*>(workspace.data));
   });
 }
 
