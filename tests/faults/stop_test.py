@@ -65,7 +65,7 @@ class Stop(LockstepTest):
         """Whatever the number of ranks that go on, the curve is the same."""
         for deterministic in (False, True):
             parallel = {"parallel": {"deterministic": {"shards": 12}}} if deterministic else {}
-            self.deck(run={**RUN, "steps": 700}, **{**DECK, "optimizer": {"type": "sgd", "learning_rate": 0.02, "momentum": 0.9}}, **parallel)
+            self.deck(run={**RUN, "steps": 700}, **{**DECK, "optimizer": {"type": "sgd", "learning_rate": 0.002, "momentum": 0.9}}, **parallel)
             whole, stopped = f"whole{deterministic}", f"stopped{deterministic}"
             self.lockstep("train", "deck.yaml", f"run.output_dir={whole}", ranks=4)
             child = self.start(f"run.output_dir={stopped}", ranks=4)
