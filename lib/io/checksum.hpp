@@ -27,7 +27,7 @@ class RunningHash {
   std::uint64_t value() const;
 
  private:
-  std::shared_ptr<void> state_;
+  std::unique_ptr<void, void (*)(void*)> state_;
 };
 
 /// Write a dataset with its checksum.

@@ -60,10 +60,6 @@ std::optional<double> variable(const char* name) {
   return text ? number_of(text) : std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<double> seconds_of(const std::string& text) {
   constexpr double minute = 60, hour = 60 * minute, day = 24 * hour;
   if (text.find(':') == std::string::npos) {

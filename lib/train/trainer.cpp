@@ -143,7 +143,7 @@ Trainer::Outcome Trainer::leave_out(const std::string& why) {
 /// This rank's wishes after this step.
 StepVotes Trainer::own_votes() {
   StepVotes votes;
-  if (stop_request_ && stop_reason_.empty()) stop_reason_ = stop_request_->reason(seconds_to_stop());
+  if (stop_reason_.empty()) stop_reason_ = stop_request_.reason(seconds_to_stop());
   votes.stop = !stop_reason_.empty();
   const double minutes = config_.checkpoint.every_minutes;
   votes.checkpoint = comm_.is_root() && minutes > 0 && since_checkpoint_.seconds() >= 60 * minutes;
@@ -216,7 +216,7 @@ ExitStatus Trainer::run() {
   if (train_metrics_ && state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
   if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
   write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
-  if (comm_.is_root()) stop_request_->done();
+  stop_request_.done();
   watchdog_.rest(true);
   return ExitStatus::done;
 }
@@ -234,8 +234,8 @@ ExitStatus Trainer::stop() {
       stop_reason_.empty() ? "" : fmt::format("{} (rank {} on {})", stop_reason_, comm_.rank(), host_name()));
   write_summary(stopped_status);
   watchdog_.rest(true);
+  stop_request_.done();
   if (!comm_.is_root()) return ExitStatus::stopped_early;
-  stop_request_->done();
   log("stopped at step {} of {}: {}; the same command goes on from there", state_.step, total_steps(),
       *std::ranges::find_if(reasons, [](const std::string& reason) { return !reason.empty(); }));
   return ExitStatus::stopped_early;

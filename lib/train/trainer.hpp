@@ -134,7 +134,7 @@ class Trainer {
   Progress progress_;
 
   std::optional<CheckpointWriter> writer_;  ///< of rank 0
-  std::optional<StopRequest> stop_request_;
+  StopRequest stop_request_;
 
   RunState state_;
   Outcome outcome_ = Outcome::taken;   ///< of the last step

@@ -19,9 +19,9 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
       watchdog_(comm, config_.run.hang_timeout),
       folder_(config_),
       topology_(comm, config_.parallel.emulated_ranks_per_node()),
-      progress_(comm.size()) {
-  stop_request_.emplace(comm_.is_root() ? end_of_job(duration_of(config_.run.wall_time)) : std::nullopt,
-                        comm_.is_root() ? std::optional(folder_.stop_file()) : std::nullopt);
+      progress_(comm.size()),
+      stop_request_(comm.is_root() ? end_of_job(duration_of(config_.run.wall_time)) : std::nullopt,
+                    comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
   std::optional<Graph> graph;
   comm_.together([&] {
     Experiment experiment = open_experiment(config_);

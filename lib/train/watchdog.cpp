@@ -87,7 +87,7 @@ struct Watchdog::Mate {
   Post* post = nullptr;
   std::uint64_t beats = 0, turns = 0;  ///< last seen
   double still = 0, stopped = 0;       ///< seconds since they have changed
-  bool died = false;
+  bool idle = false, waits = false, died = false;
 };
 
 Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
@@ -147,8 +147,11 @@ void Watchdog::look(double seconds) {
   for (Mate& mate : mates_) {
     const Post& post = *mate.post;
     if (post.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
+    // Before the beats: a rank beats, and then its wait is over. Who is not seen to wait has been seen to beat.
+    mate.idle = post.idle;
+    mate.waits = post.heart.waits.load(std::memory_order_acquire) > 0;
     const std::uint64_t beats = post.heart.beats.load(std::memory_order_acquire), turns = post.turns;
-    mate.still = beats == mate.beats ? mate.still + seconds : 0;
+    mate.still = beats == mate.beats && !mate.idle ? mate.still + seconds : 0;
     mate.stopped = turns == mate.turns ? mate.stopped + seconds : 0;
     mate.beats = beats, mate.turns = turns;
     const bool visible = mine.process_namespace != 0 && post.process_namespace == mine.process_namespace;
@@ -186,10 +189,9 @@ Watchdog::Finding Watchdog::judge() const {
   const auto step = [&](std::size_t i) { return mates_[i].post->heart.step.load(std::memory_order_relaxed); };
   for (std::size_t i = 0; i < mates_.size(); ++i) {
     const Mate& mate = mates_[i];
-    if (mate.post->left || mate.post->idle) continue;
-    const bool waits = mate.post->heart.waits.load(std::memory_order_relaxed) > 0 && mate.stopped < stopped_after;
+    if (mate.post->left || mate.idle) continue;
     const double most = limit(mate);
-    if (!waits) {
+    if (!mate.waits || mate.stopped >= stopped_after) {
       all_wait = false;
       // Of several the one that is behind.
       if (mate.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.mate)))

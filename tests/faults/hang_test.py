@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +23,10 @@ class Hang(LockstepTest):
         super().setUp()
         self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": TIMEOUT}, checkpoint={"every_steps": 50})
 
-    def hang(self, *arguments, ranks=4, also=None):
+    def hang(self, *arguments, ranks=4, overwrite=False):
         """Each rank's own status, whatever the launcher makes of it, and the seconds that all of it took."""
+        if overwrite:
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
         script = '"$0" "$@"; status=$?; echo $status > status.$OMPI_COMM_WORLD_RANK; exit $status'
         start = time.monotonic()
         child = subprocess.Popen([*program.MPIEXEC, str(ranks), "bash", "-c", script, HANGING_RANK, *map(str, arguments), "deck.yaml"],
@@ -37,7 +40,8 @@ class Hang(LockstepTest):
         seconds = time.monotonic() - start
         at_fault = re.search(r"misbehaves at ([\d.]+)", err)
         self.assertTrue(at_fault, err)
-        statuses = {int(path.suffix[1:]): int(path.read_text()) for path in self.folder.glob("status.*")}
+        # Of a shell that was ended as it wrote there is an empty file.
+        statuses = {int(path.suffix[1:]): int(text) for path in self.folder.glob("status.*") if (text := path.read_text())}
         errors = [line for line in err.splitlines() if line.startswith("error:")]
         return program.Result(child.returncode, out, err, seconds), statuses, errors, time.time() - float(at_fault[1])
 
@@ -77,6 +81,15 @@ class Hang(LockstepTest):
         result, statuses, errors, seconds = self.hang(0, 62, "forward", "suspend")
         self.assertEqual(errors, [], result)
         self.assertEqual(result.status, 75, result)
+
+    def test_a_signal_in_the_middle_of_a_step(self):
+        """To one rank of four: all stop after that step, and after the next one when their wishes have been exchanged already."""
+        for phase, last in (("forward", 62), ("backward", 62), ("optimizer", 63)):
+            with self.subTest(phase=phase):
+                result, statuses, errors, seconds = self.hang(2, 62, phase, "signal", overwrite=True)
+                self.assertEqual((result.status, errors), (75, []), result)
+                self.assertEqual(program.summary(self.folder / "run")["steps"], last)
+                self.assertRegex(result.out, rf"stopped at step {last} of 1000000: SIGUSR1 \(rank 2 on ")
 
     def test_no_limit(self):
         self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": 0})

@@ -60,6 +60,7 @@ void misbehave() {
   if (way == "exit") std::_Exit(0);
   if (way == "nap") std::this_thread::sleep_for(std::chrono::seconds(6));
   if (way == "suspend") suspend_all();
+  if (way == "signal") ::raise(SIGUSR1);
 }
 
 }  // namespace

@@ -4,9 +4,11 @@ bit for bit. Arguments: how many times [1000] and a seed [1]; none: the short fo
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
 import program
@@ -18,14 +20,14 @@ KILLS = NUMBERS[0] if NUMBERS else 20
 SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 RANKS = 2
 DECK = {
-    "run": {"steps": 600, "output_dir": "run", "log_every": 10, "seed": 7},
+    "run": {"steps": 3000, "output_dir": "run", "log_every": 10, "seed": 7},
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
     "model": {"layers": ["flatten", {"linear": {"features": 64}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
     "optimizer": {"type": "adamw", "learning_rate": 0.002},
     "batch": {"global": 33},
     "checkpoint": {"every_steps": 5, "keep": 2},
 }
-LAST = "checkpoints/step-00000600.h5"
+LAST = "checkpoints/step-00003000.h5"
 
 
 class Kill(LockstepTest):
@@ -39,7 +41,9 @@ class Kill(LockstepTest):
             runs += 1
             self.deck(f"{name}/deck.yaml", **DECK)
             while True:
-                status, out, err, killed = self.train_and_kill(self.folder / name, chance, whole.seconds, kills < KILLS)
+                # From the start of the ranks, set-up included, to steps behind several checkpoints.
+                moment = chance.uniform(0, whole.seconds / 3) if kills < KILLS else None
+                status, out, err, killed = self.train_and_kill(self.folder / name, chance, moment)
                 kills += killed
                 resumed += "goes on from" in out
                 reported += "has died" in err
@@ -49,22 +53,24 @@ class Kill(LockstepTest):
                 self.assertTrue(killed, f"status {status}, and nobody killed it\n{out}{err}")
             self.assertEqual((self.folder / "whole/run" / LAST).read_bytes(), (self.folder / name / "run" / LAST).read_bytes())
             self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")))
+            shutil.rmtree(self.folder / name)
         print(f"{kills} kills in {runs} runs of {RANKS} ranks: {resumed} restarts went on from a checkpoint, {reported} deaths were "
               "reported by another rank, and all ends were equal")
 
-    def train_and_kill(self, folder, chance, seconds, wanted):
+    def train_and_kill(self, folder, chance, moment):
+        """Kills a rank so many seconds after all of them have started; none: none."""
         child = subprocess.Popen([*program.MPIEXEC, str(RANKS), program.PROGRAM, "train", "deck.yaml"], cwd=folder, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         killed = False
         try:
-            if wanted:
-                try:
-                    child.wait(timeout=chance.uniform(0.1, 0.9) * seconds)
-                except subprocess.TimeoutExpired:
-                    ranks = ranks_of(child.pid, program.PROGRAM)
-                    if ranks:
-                        os.kill(chance.choice(ranks), signal.SIGKILL)
-                        killed = True
+            if moment is not None:
+                while child.poll() is None and len(ranks_of(child.pid, program.PROGRAM)) < RANKS:
+                    time.sleep(0.01)
+                time.sleep(moment)
+                ranks = ranks_of(child.pid, program.PROGRAM)
+                if ranks:
+                    os.kill(chance.choice(ranks), signal.SIGKILL)
+                    killed = True
             out, err = child.communicate(timeout=120)
         finally:
             if child.poll() is None:

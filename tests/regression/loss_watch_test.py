@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Losses that jump: the run stops before that step, leaves it out, or goes back and on with other examples."""
+import re
+
+import program
+from program import LockstepTest, metrics, summary, without_times
+
+# So large a rate that the loss jumps soon, and again.
+DECK = {
+    "run": {"steps": 120, "output_dir": "run", "log_every": 1, "seed": 7},
+    "data": {"synthetic": {"kind": "glyphs", "train": 1024, "validation": 64}},
+    "optimizer": {"type": "sgd", "learning_rate": 0.5, "momentum": 0.9},
+    "precision": {"compute": "fp64"},  # in which the number of ranks does not move a jump
+    "checkpoint": {"every_steps": 25, "keep": 0},
+}
+WATCH = {"z_score": 3, "window": 20}
+
+
+class LossWatch(LockstepTest):
+    def train(self, name, *overrides, ranks=1, status=0, **watch):
+        self.deck(**DECK, loss_watch={**WATCH, **watch})
+        return self.lockstep("train", "deck.yaml", f"run.output_dir={name}", *overrides, ranks=ranks, status=status)
+
+    def first_jump(self):
+        result = self.train("stop", on_anomaly="stop", status=70)
+        self.assertEqual(len(result.errors()), 1, result)
+        found = re.search(r"step (\d+): the loss is [\d.]+, [\d.]+ standard deviations above the [\d.]+ of the 20 steps before", result.errors()[0])
+        self.assertTrue(found, result)
+        return int(found[1])
+
+    def test_stop_keeps_the_step_before(self):
+        jump = self.first_jump()
+        self.assertGreater(jump, 20)
+        self.assertEqual(sorted(path.name for path in (self.folder / "stop/checkpoints").glob("step-*.h5"))[-1], f"step-{jump - 1:08}.h5")
+        self.assertEqual(metrics(self.folder / "stop")[-1]["step"], str(jump - 1))
+        # It is the same step that is found when the run is started again, and on other ranks.
+        self.assertIn(f"step {jump}: ", self.train("stop", on_anomaly="stop", status=70).errors()[0])
+        self.assertIn(f"step {jump}: ", self.train("stop_2", on_anomaly="stop", ranks=2, status=70).errors()[0])
+
+    def test_skip_leaves_the_step_out(self):
+        jump = self.first_jump()
+        out = self.train("skip", f"run.steps={jump}", on_anomaly="skip").out
+        self.assertRegex(out, rf"step +{jump}  left out: the loss is ")
+        # Its parameters are those of the step before: so is the validation's loss.
+        self.train("before", f"run.steps={jump - 1}", on_anomaly="skip")
+        self.assertEqual(summary(self.folder / "skip")["validation"], summary(self.folder / "before")["validation"])
+        self.assertEqual(summary(self.folder / "skip")["steps"], jump)
+
+    def test_rollback_goes_on_with_other_examples(self):
+        jump = self.first_jump()
+        back_to = (jump - 1) // 25 * 25
+        for ranks in (1, 2):
+            result = self.train(f"back_{ranks}", f"run.steps={jump}", on_anomaly="rollback", at_most=50, ranks=ranks)
+            self.assertRegex(result.out, rf"step {jump}: .*; goes back to step {back_to}, and on with other examples")
+        plain, back = (metrics(self.folder / name) for name in ("stop", "back_1"))
+        steps = [int(row["step"]) for row in back if row["split"] == "train"]
+        self.assertEqual(steps, list(range(1, jump + 1)), "each step is in the curve once")
+        losses = [[row["loss"] for row in rows if row["split"] == "train"] for rows in (plain, back)]
+        self.assertEqual(losses[0][:back_to], losses[1][:back_to])
+        self.assertNotEqual(losses[0][back_to], losses[1][back_to], "the examples behind it are others")
+        for a, b in zip(losses[1], [row["loss"] for row in metrics(self.folder / "back_2") if row["split"] == "train"], strict=True):
+            self.assertAlmostEqual(float(a) / float(b), 1, delta=1e-8)
+
+    def test_a_rolled_back_run_goes_on_bit_for_bit(self):
+        jump = self.first_jump()
+        options = {"on_anomaly": "rollback", "at_most": 50}
+        self.train("whole", f"run.steps={jump + 20}", **options)
+        self.train("parts", f"run.steps={jump}", **options)
+        self.train("parts", f"run.steps={jump + 20}", **options)
+        self.assertEqual(without_times(metrics(self.folder / "whole")), without_times(metrics(self.folder / "parts")))
+
+    def test_not_for_ever(self):
+        result = self.train("often", on_anomaly="skip", at_most=1, z_score=1.5, status=70)
+        self.assertIn("(loss_watch; 1 such steps before)", result.errors()[0])
+
+    def test_what_does_not_go_together(self):
+        for overrides, words in ((["checkpoint.every_steps=0"], ["rollback needs checkpoints"]), (["data.shuffle=false"], ["data.shuffle is false"])):
+            self.deck(**DECK, loss_watch={**WATCH, "on_anomaly": "rollback"})
+            self.refused(78, ["loss_watch.on_anomaly", *words], "train", "deck.yaml", *overrides)
+
+
+if __name__ == "__main__":
+    program.main()
