@@ -79,7 +79,7 @@ void CheckpointWriter::write_now(std::int64_t step, const Checkpoint& checkpoint
                                  const std::function<void()>& before_commit) {
   wait();
   std::exception_ptr failure;
-  writing_ = std::async(std::launch::async, [&] {
+  writing_ = std::async([&] {  // or in wait(), where no thread is to be had
     try {
       write(step, checkpoint, before_commit);
     } catch (...) {
@@ -92,7 +92,7 @@ void CheckpointWriter::write_now(std::int64_t step, const Checkpoint& checkpoint
 
 void CheckpointWriter::wait() {
   if (!writing_.valid()) return;
-  for (std::int64_t seen = parts_; writing_.wait_for(std::chrono::seconds(1)) != std::future_status::ready;)
+  for (std::int64_t seen = parts_; writing_.wait_for(std::chrono::seconds(1)) == std::future_status::timeout;)
     if (const std::int64_t now = parts_; now != std::exchange(seen, now)) heartbeat().beat();
   writing_.get();
 }

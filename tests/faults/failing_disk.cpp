@@ -85,8 +85,10 @@ ssize_t write_some(int file, size_t size, Write write) {
   return size > 1 ? write(size / 2) : write(size);
 }
 
-mode_t mode_of(int flags, va_list arguments) {
-  return (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+int open_as(const char* name, const char* path, int flags, va_list arguments) {
+  const mode_t mode = (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+  if ((flags & O_ACCMODE) != O_RDONLY && fails("open", path)) return -1;
+  return next<int (*)(const char*, int, ...)>(name)(path, flags, mode);
 }
 
 }  // namespace
@@ -96,18 +98,16 @@ extern "C" {
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const int file = open_as("open", path, flags, arguments);
   va_end(arguments);
-  if ((flags & O_ACCMODE) != O_RDONLY && fails("open", path)) return -1;
-  return next<int (*)(const char*, int, ...)>("open")(path, flags, mode);
+  return file;
 }
 int open64(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const int file = open_as("open64", path, flags, arguments);
   va_end(arguments);
-  if ((flags & O_ACCMODE) != O_RDONLY && fails("open", path)) return -1;
-  return next<int (*)(const char*, int, ...)>("open64")(path, flags, mode);
+  return file;
 }
 ssize_t write(int file, const void* from, size_t size) {
   return write_some(file, size,
