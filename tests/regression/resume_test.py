@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A run that was stopped and went on equals one that was not, bit for bit; so does the same run twice."""
+import os
+import pathlib
 import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 import program
-from program import LockstepTest, metrics, snapshot, summary, without_times
+from program import SOURCE, LockstepTest, metrics, snapshot, summary, without_times
 
 # Dropout, momentum, warm-up, a ragged last batch, several epochs with evaluations between them; logged rows and
 # evaluations fall on steps that are no multiples of anything that the interruption is.
@@ -105,6 +106,23 @@ class Resume(LockstepTest):
         self.train(parts, ranks=3)
         for a, b in zip(metrics(whole / "run"), metrics(parts / "run"), strict=True):
             self.assertEqual((a["step"], a["split"]), (b["step"], b["split"]))
+            self.assertAlmostEqual(float(a["loss"]) / float(b["loss"]), 1, delta=1e-8)
+
+    def test_going_on_in_another_preset(self):
+        here = pathlib.Path(program.PROGRAM)
+        preset = pathlib.Path(os.environ["LOCKSTEP_BUILD_DIR"]).name
+        others = [path for other in ("serial", "openmp") if other != preset and (path := SOURCE / "build" / other / "app/lockstep").exists()]
+        if not others:
+            self.skipTest("no other preset is built")
+        sections = {"precision": {"compute": "fp64"}}
+        whole, parts = self.uninterrupted(1, **sections), self.folder_of("parts", **sections)
+        self.train(parts, "run.steps=37", ranks=1)
+        try:
+            program.PROGRAM = str(others[0])
+            self.train(parts, ranks=2)
+        finally:
+            program.PROGRAM = str(here)
+        for a, b in zip(metrics(whole / "run"), metrics(parts / "run"), strict=True):
             self.assertAlmostEqual(float(a["loss"]) / float(b["loss"]), 1, delta=1e-8)
 
     def test_a_damaged_last_checkpoint_is_passed_over(self):
