@@ -8,6 +8,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/deck_text.hpp"
 #include "base/error.hpp"
 #include "io/checksum.hpp"
 
@@ -168,8 +169,9 @@ ManifestState verify_manifest(const std::filesystem::path& path) {
                                file_bytes, expected_bytes));
   for (const FilePart& part : parts)
     if (hash_of_part(file, part.first, part.bytes) != part.hash)
-      reader.damaged(part.name.empty() ? std::string("the file's structure has changed")
-                                       : fmt::format("{} has changed: its checksum does not hold", part.name));
+      reader.damaged(part.name.empty()
+                         ? std::string("the file's structure has changed")
+                         : fmt::format("{} has changed: its checksum does not hold", for_message(part.name, 1000)));
   return ManifestState::holds;
 }
 

@@ -106,6 +106,31 @@ TEST(Hdf5, PromisesAreNotBelieved) {
                [&] { Hdf5File::open(name).info("/x"); });
 }
 
+TEST(Hdf5, ChunksOfTheNewestFormatAreRefused) {
+  const ScratchFolder folder;
+  const std::string name = folder / "newest.h5";
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  const hsize_t extents[] = {4}, chunk[] = {2};
+  const hid_t space = H5Screate_simple(1, extents, nullptr), chunked = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(chunked, 1, chunk);
+  H5Dclose(H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, chunked, H5P_DEFAULT));
+  H5Pclose(chunked), H5Sclose(space), H5Fclose(file), H5Pclose(access);
+  expect_error(ExitStatus::bad_data, "/x: is chunked in a way that only HDF5's newest format has",
+               [&] { Hdf5File::open(name).info("/x"); });
+}
+
+TEST(Hdf5, NamesThatAreNoLineOfTextAreRefused) {
+  const ScratchFolder folder;
+  const std::string name = folder / "names.h5";
+  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  H5Gclose(H5Gcreate2(file, "two\nlines", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  H5Fclose(file);
+  expect_error(ExitStatus::bad_data, "has a name that is no short line of text (/two\\x0alines)",
+               [&] { Hdf5File::open(name).datasets(); });
+}
+
 TEST(Hdf5, TextsOfVariableLengthAreRefused) {
   const ScratchFolder folder;
   const std::string name = folder / "text.h5";
