@@ -1,18 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checkpoints, whole and as `model.weights`.
-#include "hdf5_checksums.hpp"
+// Checkpoints, whole or as `model.weights`: the last byte of an input says which; the rest is the file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "hdf5_files.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checksum.hpp"
 #include "support.hpp"
 
 namespace lockstep::fuzz {
+namespace {
+
+/// Takes off `text` what stands before the next `end`, and that.
+std::string_view cut(std::string_view& text, char end) {
+  const std::string_view head = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(head.size() + 1, text.size()));
+  return head;
+}
+
+std::size_t number(std::string_view text) {
+  std::size_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// Writes the manifest (io/manifest.hpp) anew, for what the file now holds: its parts keep their lengths and names.
+void mend_manifest(std::span<std::uint8_t> file) {
+  constexpr std::string_view magic = "lockstep manifest 1, bytes ";
+  std::string_view old(reinterpret_cast<const char*>(file.data()), file.size());
+  if (!old.starts_with(magic)) return;
+  old.remove_prefix(magic.size());
+  const std::size_t block = number(old);
+  if (block > file.size()) return;
+  std::string text = fmt::format("{}{} of {}\n", magic, block, file.size());
+  cut(old, '\n');
+  for (std::size_t first = block; first < file.size();) {
+    std::string_view line = cut(old, '\n');
+    cut(line, ' '), cut(line, ' ');  // its hash, its first byte
+    std::size_t bytes = std::min(number(cut(line, ' ')), file.size() - first);
+    if (bytes == 0) bytes = file.size() - first;  // the last line, or no line
+    text += fmt::format("{:016x} {} {} {}\n", hash_of(file.data() + first, bytes), first, bytes, line);
+    first += bytes;
+  }
+  text += fmt::format("{:016x} end\n", hash_of(text.data(), text.size()));
+  text.resize(std::max(block, text.size()), '\0');
+  if (text.size() == block) std::ranges::copy(text, file.begin());
+}
+
+}  // namespace
 
 void read(Bytes bytes) {
   static const Folder folder;
-  const std::string file = folder.file("checkpoint.h5", bytes);
-  may_refuse([&] { read_checkpoint(file); });
-  may_refuse([&] { read_parameters(file); });
+  static ScratchFile file(folder / "checkpoint.h5");
+  [[maybe_unused]] static const bool once = (keep_hdf5_memory(), true);
+  if (bytes.empty()) return;
+  const std::string& path = file.holding(bytes.first(bytes.size() - 1));
+  may_refuse([&] {
+    if (bytes.back() & 1) read_parameters(path);
+    else read_checkpoint(path);
+  });
 }
 
-void mend(std::vector<std::uint8_t>& bytes) { mend_hdf5_checksums(bytes); }
+void mend(std::span<std::uint8_t> bytes) {
+  if (bytes.empty()) return;
+  mend_hdf5_checksums(bytes);
+  mend_manifest(bytes.first(bytes.size() - 1));
+}
 
 }  // namespace lockstep::fuzz

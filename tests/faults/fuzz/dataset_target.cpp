@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Dataset files: both splits are opened and some examples read, held in memory and from the file.
+// Dataset files: splits are opened and some examples read. The last byte of an input says how; the rest is the file.
 #include <algorithm>
 
 #include "data/data_config.hpp"
 #include "data/hdf5_dataset.hpp"
 #include "data/token_dataset.hpp"
-#include "hdf5_checksums.hpp"
+#include "hdf5_files.hpp"
 #include "support.hpp"
 
 namespace lockstep::fuzz {
@@ -25,23 +25,29 @@ void read_some(const Dataset* dataset) {
 
 void read(Bytes bytes) {
   static const Folder folder;
-  DataConfig config;
-  config.file = folder.file("dataset.h5", bytes);
-  for (const bool tokens : {false, true})
-    may_refuse([&] {
-      if (tokens) config.sequence_length = 3;
+  static ScratchFile file(folder / "dataset.h5");
+  [[maybe_unused]] static const bool once = (keep_hdf5_memory(), true);
+  if (bytes.empty()) return;
+  const std::string& path = file.holding(bytes.first(bytes.size() - 1));
+  const bool of_tokens = bytes.back() & 1, from_file = bytes.back() & 2;
+  constexpr std::int64_t sequence_length = 3;
+  may_refuse([&] {
+    if (from_file) {
+      const auto opened = std::make_shared<const Hdf5File>(Hdf5File::open(path));
+      constexpr std::size_t nothing_in_memory = 0;
+      read_some(of_tokens ? open_token_dataset(opened, "train", sequence_length, nothing_in_memory).get()
+                          : open_hdf5_dataset(opened, "train", nothing_in_memory).get());
+    } else {
+      DataConfig config;
+      config.file = path;
+      if (of_tokens) config.sequence_length = sequence_length;
       const Datasets data = open_datasets(config, 1);
       read_some(data.train.get());
       read_some(data.validation.get());
-    });
-  may_refuse([&] {
-    const auto opened = std::make_shared<const Hdf5File>(Hdf5File::open(config.file));
-    constexpr std::size_t nothing_in_memory = 0;
-    read_some(open_hdf5_dataset(opened, "train", nothing_in_memory).get());
-    read_some(open_token_dataset(opened, "train", 3, nothing_in_memory).get());
+    }
   });
 }
 
-void mend(std::vector<std::uint8_t>& bytes) { mend_hdf5_checksums(bytes); }
+void mend(std::span<std::uint8_t> bytes) { mend_hdf5_checksums(bytes); }
 
 }  // namespace lockstep::fuzz

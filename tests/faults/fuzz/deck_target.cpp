@@ -24,6 +24,6 @@ void read(Bytes bytes) {
   });
 }
 
-void mend(std::vector<std::uint8_t>&) {}
+void mend(std::span<std::uint8_t>) {}
 
 }  // namespace lockstep::fuzz

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What libFuzzer calls (CMake option LOCKSTEP_FUZZ).
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "target.hpp"
 
@@ -17,9 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   size = LLVMFuzzerMutate(data, size, max_size);
-  if (seed % 8 == 0) return size;  // some stay unsound
-  std::vector<std::uint8_t> bytes(data, data + size);
-  lockstep::fuzz::mend(bytes);
-  std::copy(bytes.begin(), bytes.end(), data);
+  if (seed % 8 != 0) lockstep::fuzz::mend({data, size});  // some stay unsound
   return size;
 }

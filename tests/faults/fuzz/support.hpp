@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -31,21 +32,41 @@ class Folder {
     std::filesystem::remove_all(path_, ignored);
   }
 
-  std::string file(const std::string& name) const { return path_ / name; }
-  /// A file of these bytes.
-  std::string file(const std::string& name, Bytes bytes) const {
-    const std::string path = file(name);
-    std::FILE* to = std::fopen(path.c_str(), "wb");
-    const bool written = to && std::fwrite(bytes.data(), 1, bytes.size(), to) == bytes.size();
-    if (!to || std::fclose(to) != 0 || !written) {
-      std::perror(path.c_str());
-      std::abort();
-    }
-    return path;
-  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
   std::filesystem::path path_;
+};
+
+/// A file of changing bytes, written in place: to make a new one each time takes longer than many a reader.
+class ScratchFile {
+ public:
+  explicit ScratchFile(const std::filesystem::path& path)
+      : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (file_ < 0) fail();
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  ~ScratchFile() { ::close(file_); }
+
+  /// Its path, where these bytes are now.
+  const std::string& holding(Bytes bytes) {
+    const auto size = static_cast<ssize_t>(bytes.size());
+    if (::pwrite(file_, bytes.data(), bytes.size(), 0) != size) fail();
+    if (size != size_ && ::ftruncate(file_, size) != 0) fail();
+    size_ = size;
+    return path_;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    std::perror(path_.c_str());
+    std::abort();
+  }
+
+  std::string path_;
+  int file_;
+  ssize_t size_ = 0;
 };
 
 /// Ends the program, as a failed assertion does, where the reader has broken a promise.

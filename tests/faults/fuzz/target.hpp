@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace lockstep::fuzz {
 
@@ -14,8 +13,7 @@ using Bytes = std::span<const std::uint8_t>;
 /// Each *_target.cpp defines it, and makes a program of its own.
 void read(Bytes bytes);
 
-/// Called on what libFuzzer has mutated, so that mutations reach the code behind a format's own checksums. Keeps the
-/// size.
-void mend(std::vector<std::uint8_t>& bytes);
+/// Called on what libFuzzer has mutated, so that mutations reach the code behind a format's own checksums.
+void mend(std::span<std::uint8_t> bytes);
 
 }  // namespace lockstep::fuzz
