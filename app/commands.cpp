@@ -18,6 +18,7 @@
 #include "train/build_info.hpp"
 #include "train/plan_report.hpp"
 #include "train/scaling_report.hpp"
+#include "train/stop_request.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -79,6 +80,7 @@ void declare_train(CLI::App& app, Command& chosen) {
   deck->declare(*command);
   command->callback([&chosen, deck] {
     chosen = [deck](const Communicator& comm) {
+      StopRequest::take_signals();
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       return Trainer(deck->read(comm), comm).run();
     };

@@ -45,6 +45,7 @@ class SharedFile {
     if (file_ >= 0) ::close(file_);
   }
 
+  bool is_open() const { return file_ >= 0; }
   /// Takes memory for a stretch now, near this rank: later there might be none, and a write would end the process.
   bool reserve(std::size_t first, std::size_t bytes) const {
     int failed = EINTR;  // which a signal may lead to
@@ -89,12 +90,13 @@ std::optional<NodeMemory> NodeMemory::make(const Communicator& node, std::size_t
   bool well = false;
   {
     const SharedFile file(name);
-    well = all(file.reserve(made->stride * static_cast<std::size_t>(ranks.rank()), made->stride));
+    const bool opened = all(file.is_open());
+    // All have it, or nobody ever will: nothing is left behind, however this process ends.
+    if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
+    well = all(opened && file.reserve(made->stride * static_cast<std::size_t>(ranks.rank()), made->stride));
     if (well) made->base = file.map(made->all_bytes());
     well = all(well && made->base != MAP_FAILED);
   }
-  // All have it, or nobody ever will: nothing is left behind, however this process ends.
-  if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
   if (!well) return std::nullopt;
   new (made->part(ranks.rank())) Flags{};
   ranks.barrier();

@@ -32,10 +32,8 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 
 /// "step-00001234.h5.tmp4711": what a killed process has left of a checkpoint.
 bool is_leftover(std::string_view name) {
-  const auto marker = name.rfind(ReplaceFile::marker);
-  if (marker == std::string_view::npos || !step_of(name.substr(0, marker))) return false;
-  const auto digits = name.substr(marker + ReplaceFile::marker.size());
-  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  const auto of = ReplaceFile::left_of(name);
+  return of && step_of(*of);
 }
 
 std::vector<std::int64_t> extents_of(const Shape& shape) { return {shape.extents().begin(), shape.extents().end()}; }
@@ -119,15 +117,16 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   replacement.commit();
 }
 
-Checkpoint read_checkpoint(const std::filesystem::path& path) {
+Checkpoint read_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress) {
   require_readable_file(path);
-  validate(verify_manifest(path) == ManifestState::holds, ExitStatus::bad_data,
+  validate(verify_manifest(path, progress) == ManifestState::holds, ExitStatus::bad_data,
            "{}: is no checkpoint, or a damaged one (it does not begin with a manifest); give a file of a run's folder "
            "checkpoints/",
            path.string());
   const Hdf5File file = Hdf5File::open(path);
   Checkpoint checkpoint;
   for (const auto& name : file.datasets()) {
+    progress();
     if (file.info(name).type.kind == StoredType::Kind::text) {
       std::string text = file.read_text(name);
       verify_checksum(file, name, text.data(), text.size(), Checksum::required);
@@ -159,7 +158,11 @@ std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}",
 
 void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
   for (const auto& [other, path] : steps_in(folder))
-    if (other > step) std::filesystem::rename(path, path.string() + ".aside");
+    if (other > step) {
+      std::error_code code;
+      std::filesystem::rename(path, path.string() + ".aside", code);
+      validate(!code, ExitStatus::io_error, "{}: cannot be set aside ({})", path.string(), code.message());
+    }
 }
 
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
@@ -170,7 +173,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 
 void point_latest(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path link = folder / latest_name;
-  const std::filesystem::path temporary = link.string() + std::string(ReplaceFile::marker);
+  const std::filesystem::path temporary = link.string() + ".tmp";
   std::error_code code;
   std::filesystem::remove(temporary, code);
   std::filesystem::create_symlink(name, temporary, code);

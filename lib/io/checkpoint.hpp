@@ -40,8 +40,8 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
                       const CheckpointEvents& events = {});
 
 /// Verifies all of it, and reads it. Throws missing_file, or bad_data for a file that is truncated, damaged, or no
-/// checkpoint: before HDF5 opens it.
-Checkpoint read_checkpoint(const std::filesystem::path& path);
+/// checkpoint: before HDF5 opens it. `progress`: another part has been read.
+Checkpoint read_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 /// Only the arrays below /model, of a checkpoint (verified likewise) or a hand-made weights file (which may lack
 /// checksums).
@@ -55,7 +55,7 @@ std::string checkpoint_name(std::int64_t step);
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 
 /// Renames the checkpoints of later steps to step-….h5.aside: what a run that goes on from `step` writes is newer than
-/// they are, though its steps are smaller. Throws std::filesystem::filesystem_error.
+/// they are, though its steps are smaller. Throws io_error.
 void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
 
 /// The link that names a folder's newest checkpoint.

@@ -19,13 +19,15 @@ constexpr std::string_view magic = "lockstep manifest 1, bytes ";
 constexpr std::size_t least_block = 512, most_block = std::size_t{1} << 28;
 constexpr std::size_t piece_bytes = std::size_t{8} << 20;
 
-std::uint64_t hash_of_part(const RawFile& file, std::uint64_t first, std::uint64_t bytes) {
+std::uint64_t hash_of_part(
+    const RawFile& file, std::uint64_t first, std::uint64_t bytes, const std::function<void()>& progress = [] {}) {
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, piece_bytes)));
   RunningHash hash;
   for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - done));
     file.read(first + done, piece.data(), count);
     hash.add(piece.data(), count);
+    progress();
   }
   return hash.value();
 }
@@ -106,7 +108,7 @@ void write_manifest(RawFile& file, std::size_t block, std::vector<FilePart> data
   file.write(0, text.data(), text.size());
 }
 
-ManifestState verify_manifest(const std::filesystem::path& path) {
+ManifestState verify_manifest(const std::filesystem::path& path, const std::function<void()>& progress) {
   const RawFile file(path, RawFile::Access::read);
   const std::uint64_t file_bytes = file.size();
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 64)), '\0');
@@ -168,7 +170,7 @@ ManifestState verify_manifest(const std::filesystem::path& path) {
     reader.damaged(fmt::format("it is {}: {} bytes instead of {}", file_bytes < expected_bytes ? "truncated" : "longer",
                                file_bytes, expected_bytes));
   for (const FilePart& part : parts)
-    if (hash_of_part(file, part.first, part.bytes) != part.hash)
+    if (hash_of_part(file, part.first, part.bytes, progress) != part.hash)
       reader.damaged(part.name.empty()
                          ? std::string("the file's structure has changed")
                          : fmt::format("{} has changed: its checksum does not hold", for_message(part.name, 1000)));

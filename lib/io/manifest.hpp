@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ void write_manifest(RawFile& file, std::size_t block, std::vector<FilePart> data
 
 enum class ManifestState { none, holds };
 /// Reads all of the file. Throws bad_data for one that is damaged, naming the dataset or what else is wrong, io_error
-/// when it cannot be read; `none`: it begins as HDF5 files do, or is none.
-ManifestState verify_manifest(const std::filesystem::path& path);
+/// when it cannot be read; `none`: it begins as HDF5 files do, or is none. `progress`: another part has been read.
+ManifestState verify_manifest(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

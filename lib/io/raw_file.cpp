@@ -36,7 +36,8 @@ RawFile::~RawFile() {
 
 std::uint64_t RawFile::size() const {
   struct stat status{};
-  validate(::fstat(file_, &status) == 0, ExitStatus::io_error, "{}: cannot be read ({})", name_, std::strerror(errno));
+  const bool known = ::fstat(file_, &status) == 0;  // before errno is looked at
+  validate(known, ExitStatus::io_error, "{}: cannot be read ({})", name_, std::strerror(errno));
   return static_cast<std::uint64_t>(status.st_size);
 }
 
@@ -71,8 +72,8 @@ void RawFile::flush_to_disk() {
 }
 
 void RawFile::close() {
-  validate(::close(std::exchange(file_, -1)) == 0, ExitStatus::io_error, "{}: cannot be closed ({})", name_,
-           std::strerror(errno));
+  const bool closed = ::close(std::exchange(file_, -1)) == 0;
+  validate(closed, ExitStatus::io_error, "{}: cannot be closed ({})", name_, std::strerror(errno));
 }
 
 }  // namespace lockstep

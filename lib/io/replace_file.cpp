@@ -12,6 +12,21 @@
 #include "io/raw_file.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Between a file's name and the process number.
+constexpr std::string_view marker = ".tmp";
+
+}  // namespace
+
+std::optional<std::string> ReplaceFile::left_of(std::string_view name) {
+  const auto found = name.rfind(marker);
+  if (found == std::string_view::npos) return std::nullopt;
+  const auto digits = name.substr(found + marker.size());
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  return std::string(name.substr(0, found));
+}
+
 ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
   temporary_ += fmt::format("{}{}", marker, ::getpid());
   std::error_code ignored;  // what else is wrong is found by open

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace lockstep {
@@ -10,14 +12,14 @@ namespace lockstep {
 /// flushed to disk, renamed. Without `commit`, nothing is left and nothing is replaced.
 class ReplaceFile {
  public:
-  /// Between a file's name and the process number, in its temporary name.
-  static constexpr std::string_view marker = ".tmp";
-
   /// Throws cannot_create when the folder is missing or cannot be written to.
   explicit ReplaceFile(std::filesystem::path path);
   ReplaceFile(const ReplaceFile&) = delete;
   ReplaceFile& operator=(const ReplaceFile&) = delete;
   ~ReplaceFile();
+
+  /// "metrics.csv" for "metrics.csv.tmp4711", which a killed process has left; none for other names.
+  static std::optional<std::string> left_of(std::string_view name);
 
   const std::filesystem::path& temporary() const { return temporary_; }
   /// The writer has closed the temporary file. Throws io_error.

@@ -110,7 +110,11 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
   }
   written_step_ = step;
   point_latest(folder_, name);
-  prune_checkpoints(folder_, keep_);
+  try {
+    prune_checkpoints(folder_, keep_);
+  } catch (const Error& error) {
+    warn("older checkpoints could not be removed: {}", error.what());
+  }
   const double seconds = timer.seconds();
   longest_ = std::max(longest_.load(), seconds);
   seconds_ = seconds_ + seconds;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/metrics_file.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "io/raw_file.hpp"
+#include "io/replace_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -38,19 +38,19 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows)
   const std::string kept = rows > 0 ? keep_rows(path, rows) : std::string(header);
   for (const char c : kept) rows_ += c == '\n';
   --rows_;  // the header
-  const std::filesystem::path temporary = path.string() + ".tmp";
-  file_.reset(std::fopen(temporary.c_str(), "wb"));
+  ReplaceFile replacement(path);
+  file_.reset(std::fopen(replacement.temporary().c_str(), "wb"));
   validate(file_ != nullptr, ExitStatus::cannot_create, "{}: cannot be created ({}); check the folder's permissions",
            path.string(), std::strerror(errno));
   const bool written = std::fwrite(kept.data(), 1, kept.size(), file_.get()) == kept.size() &&
                        std::fflush(file_.get()) == 0;
-  validate(written && std::rename(temporary.c_str(), path.c_str()) == 0, ExitStatus::io_error,
-           "{}: cannot be written ({}); check the disk", path.string(), std::strerror(errno));
+  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(),
+           std::strerror(errno));
+  replacement.commit();
 }
 
 void MetricsFile::flush_to_disk() {
-  validate(std::fflush(file_.get()) == 0 && ::fsync(::fileno(file_.get())) == 0, ExitStatus::io_error,
-           "{}: cannot be written ({}); check the disk", path_.string(), std::strerror(errno));
+  RawFile(path_, RawFile::Access::change).flush_to_disk();  // every row has left this process
 }
 
 void MetricsFile::write(const MetricsRow& row) {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "comm/heartbeat.hpp"
 #include "io/checksum.hpp"
 #include "train/build_info.hpp"
 
@@ -71,6 +72,7 @@ std::string fingerprint(const Dataset& dataset) {
     const std::int64_t number = i * (size - 1) / (samples - 1);
     dataset.read({&number, 1}, example.data(), example.data() + inputs);
     hashes.push_back(hash_of(example.data(), example.size()));
+    heartbeat().beat();
   }
   return fmt::format("{} examples of {} bytes, {:016x}", size, example.size(),
                      hash_of(hashes.data(), hashes.size() * sizeof(hashes[0])));

@@ -1,31 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/run_folder.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/log.hpp"
+#include "comm/heartbeat.hpp"
 #include "io/replace_file.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
 
-std::optional<RunFolder::Found> RunFolder::newest_checkpoint() const {
-  const auto candidates = list_checkpoints(checkpoints());
+namespace {
+
+/// What a run keeps beside its checkpoints.
+constexpr const char* files[] = {"metrics.csv", "summary.json", "deck.yaml"};
+
+/// Large checkpoints take their time.
+void sign_of_life() { heartbeat().beat(); }
+
+}  // namespace
+
+std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& but) const {
+  auto candidates = list_checkpoints(checkpoints());
+  if (candidates.size() > 1) std::erase(candidates, checkpoints() / but);
+  bool all_damaged = true;
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     try {
-      return Found{candidate->string(), read_checkpoint(*candidate)};
+      return Found{candidate->string(), read_checkpoint(*candidate, sign_of_life)};
     } catch (const Error& error) {
       warn("{}; the one before it is tried", error.what());
+      all_damaged = all_damaged && error.status() == ExitStatus::bad_data;
     }
   }
   validate(
-      candidates.empty(), ExitStatus::bad_data,
+      candidates.empty() || !all_damaged, ExitStatus::bad_data,
       "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
       checkpoints().string(), candidates.size());
+  validate(candidates.empty(), ExitStatus::io_error,
+           "{}: none of its {} checkpoints can be read now; look at the file system, and start again",
+           checkpoints().string(), candidates.size());
   return std::nullopt;
 }
 
@@ -33,7 +51,7 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
   resumed_from_.clear();
   std::optional<Found> found;
   if (options_.resume == "auto") found = newest_checkpoint();
-  else if (options_.resume != "never") found = Found{options_.resume, read_checkpoint(options_.resume)};
+  else if (options_.resume != "never") found = Found{options_.resume, read_checkpoint(options_.resume, sign_of_life)};
   if (!found) return std::nullopt;
   resumed_from_ = found->file;
   return std::move(found->checkpoint);
@@ -58,7 +76,15 @@ bool RunFolder::holds_a_run() const {
 void RunFolder::remove_run() const {
   for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
   fs::remove(checkpoints() / latest_name);
-  for (const char* name : {"metrics.csv", "summary.json", "deck.yaml"}) fs::remove(path_ / name);
+  for (const char* name : files) fs::remove(path_ / name);
+}
+
+void RunFolder::remove_leftovers() const {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(path_))
+    if (const auto of = ReplaceFile::left_of(entry.path().filename().string()); of && std::ranges::count(files, *of))
+      left.push_back(entry.path());
+  for (const fs::path& path : left) fs::remove(path);
 }
 
 void RunFolder::prepare(std::int64_t step) {
@@ -71,6 +97,7 @@ void RunFolder::prepare(std::int64_t step) {
       remove_run();
     }
     fs::create_directories(checkpoints());
+    remove_leftovers();
     if (goes_on()) {
       set_aside_checkpoints_after(checkpoints(), step);
       if (fs::exists(checkpoints() / checkpoint_name(step))) point_latest(checkpoints(), checkpoint_name(step));

@@ -19,12 +19,15 @@ class RunFolder {
     std::string file;
     Checkpoint checkpoint;
   };
-  /// Of this folder; damaged ones are named and passed over. Throws bad_data when there are only such.
-  std::optional<Found> newest_checkpoint() const;
+  /// Of this folder; those that are damaged or cannot be read are named and passed over. Throws bad_data, or io_error,
+  /// when there are only such. `but`: the name of one that is not wanted while there are others.
+  std::optional<Found> newest_checkpoint(const std::string& but = "") const;
   /// The checkpoint to go on from, by run.resume; none to start at step 0.
   std::optional<Checkpoint> find_checkpoint();
   /// Where the last find_checkpoint found it; empty when it did not.
   const std::string& resumed_from() const { return resumed_from_; }
+  /// Whether another start goes on from the newest checkpoint, and not once more from where this one began.
+  bool goes_on_by_itself() const { return options_.resume == "auto"; }
 
   /// Whether this folder's own run goes on, so that its curves are continued.
   bool goes_on() const;
@@ -48,6 +51,8 @@ class RunFolder {
  private:
   bool holds_a_run() const;
   void remove_run() const;
+  /// What killed processes had begun.
+  void remove_leftovers() const;
 
   std::filesystem::path path_;
   RunOptions options_;

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/heartbeat.hpp"
+#include "train/summary.hpp"
 
 namespace lockstep {
 namespace {
@@ -38,7 +40,9 @@ void take(int signal) {
   }
   // Launcher and scheduler may both pass the same wish on.
   constexpr std::int64_t same_wish_ns = 1000000000;
-  if (first_at_ns != 0 && at - first_at_ns >= same_wish_ns) ::_exit(static_cast<int>(ExitStatus::stopped_early));
+  if (first_at_ns == 0 || at - first_at_ns < same_wish_ns) return;
+  heartbeat().leaves_at_once = true;  // the others need not miss it
+  ::_exit(static_cast<int>(ExitStatus::stopped_early));
 }
 
 std::string_view name_of(int number) {
@@ -96,8 +100,7 @@ std::optional<double> duration_of(const std::string& text) {
   return seconds && *seconds > 0 && *seconds <= longest ? seconds : std::nullopt;
 }
 
-StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
-    : end_(end), file_(std::move(file)) {
+void StopRequest::take_signals() {
   first_signal = 0;
   first_at_ns = 0;
   struct sigaction action{};
@@ -105,6 +108,9 @@ StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem:
   action.sa_flags = SA_RESTART;
   for (const auto& [signal, name] : signals) ::sigaction(signal, &action, nullptr);
 }
+
+StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
+    : end_(end), file_(std::move(file)) {}
 
 std::string StopRequest::reason(double seconds) {
   if (const int signal = first_signal) return std::string(name_of(signal));
@@ -135,10 +141,11 @@ std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time) {
   const auto sooner = [&](std::optional<Time> other) {
     if (other && *other > now && (!end || *other < *end)) end = other;
   };
-  if (wall_time) sooner(after(now, *wall_time));
+  const Time start = after(now, -seconds_since_process_start());
+  if (wall_time) sooner(after(start, *wall_time));
   for (const char* name : {"LOCKSTEP_JOB_END_TIME", "SLURM_JOB_END_TIME"})
     if (const auto seconds = variable(name)) sooner(after(Time{}, *seconds));
-  if (const auto seconds = variable("PBS_WALLTIME")) sooner(after(now, *seconds));
+  if (const auto seconds = variable("PBS_WALLTIME")) sooner(after(start, *seconds));
   return end;
 }
 

@@ -18,9 +18,12 @@ class StopRequest {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  /// Takes the signals, and keeps them to the end of the process: one that comes when the run is over must not change
-  /// its status. A second one, a second or more after the first, ends the process at once, with status 75: that harms
-  /// no checkpoint. `end`: of the time that the run has; `file`: asks for a stop. Without them nobody looks.
+  /// Takes the signals from now on, to the end of the process: one that comes when the run is over must not change its
+  /// status. A second one, a second or more after the first, ends the process at once, with status 75, and all ranks of
+  /// its node (by their Watchdog): that harms no checkpoint.
+  static void take_signals();
+
+  /// `end`: of the time that the run has; `file`: asks for a stop. Without them nobody looks.
   StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file);
 
   /// Why the next step has to be the last one: "SIGUSR1", "the time is up", …; empty: it does not. `seconds`: that this
@@ -38,8 +41,8 @@ class StopRequest {
 
 /// When the time ends that this process has: `wall_time` seconds after its start, or what the scheduler has told the
 /// job in its environment, if that is sooner. LOCKSTEP_JOB_END_TIME and SLURM_JOB_END_TIME are seconds since 1970;
-/// PBS_WALLTIME is the whole job's, in seconds, of which the job script has used an unknown part. A time that is past
-/// already is an earlier job's.
+/// PBS_WALLTIME is the whole job's, in seconds, of which the job script has used an unknown part: as if it were none.
+/// A time that is past already is an earlier job's.
 std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time);
 
 }  // namespace lockstep

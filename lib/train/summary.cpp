@@ -83,6 +83,7 @@ std::string summary_json(const Summary& s) {
   json["parameters"] = s.parameters;
   json["resumed_from"] = s.resumed_from.empty() ? Json(nullptr) : Json(s.resumed_from);
   json["provenance"] = Json::parse(s.provenance);
+  json["deck"] = s.deck;
   return json.dump(2) + "\n";
 }
 

@@ -40,6 +40,7 @@ struct Summary {
   double start_seconds = 0;  ///< from the start of the process to its first step
   std::string resumed_from;
   std::string provenance;  ///< JSON
+  std::string deck;        ///< resolved, as text
 };
 
 /// Milliseconds a step of this rank, by the names of summary.json's phases_ms.

@@ -194,11 +194,12 @@ ExitStatus Trainer::run() {
   }
   start_seconds_ = seconds_since_process_start();
   watchdog_.rest(false);
-  if (evaluation_due()) {  // which a run that was stopped has left out
-    evaluate_and_log();
-    if (writer_) writer_->set_written_step(-1);  // that checkpoint does not know of it
-  }
-  while (!finished()) {
+  for (;;) {
+    if (evaluation_due()) {  // which a run that was stopped has left to this one
+      evaluate_and_log();
+      if (writer_) writer_->set_written_step(-1);  // that checkpoint does not know of it
+    }
+    if (finished()) break;
     const Timer timer;
     train_step();
     space_.fence("lockstep::step");
@@ -236,8 +237,9 @@ ExitStatus Trainer::stop() {
   watchdog_.rest(true);
   stop_request_.done();
   if (!comm_.is_root()) return ExitStatus::stopped_early;
-  log("stopped at step {} of {}: {}; the same command goes on from there", state_.step, total_steps(),
-      *std::ranges::find_if(reasons, [](const std::string& reason) { return !reason.empty(); }));
+  log("stopped at step {} of {}: {}; {} goes on from there", state_.step, total_steps(),
+      *std::ranges::find_if(reasons, [](const std::string& reason) { return !reason.empty(); }),
+      folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
 
@@ -350,16 +352,24 @@ std::size_t Trainer::state_bytes() const { return checkpoint_bytes(model_->param
 void Trainer::roll_back() {
   const PhaseClock::Scope phase(clock_, StepPhase::set_up);
   const std::int64_t rollbacks = state_.rollbacks + 1, anomalies = loss_watch_->state().anomalies;
-  loader_.reset();
+  std::optional<RunFolder::Found> found;
   comm_.together([&] {
     if (!writer_) return;
     writer_->wait();
-    const auto found = folder_.newest_checkpoint();
-    validate(found.has_value(), ExitStatus::internal,
-             "{}, and there is no checkpoint to go back to (loss_watch.on_anomaly); write some earlier "
-             "(checkpoint.every_steps)",
-             failure_);
+    // If one had to be gone back to twice, without another having been written meanwhile, it is none of the good ones.
+    found = folder_.newest_checkpoint(went_back_to_);
+  });
+  if (comm_.max(found ? 1 : 0) == 0) {
+    failure_ +=
+        "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); go on from the checkpoint of the step "
+        "before, with a smaller learning rate";
+    give_up();
+  }
+  loader_.reset();
+  comm_.together([&] {
+    if (!writer_) return;
     resume(found->checkpoint, found->file);
+    went_back_to_ = checkpoint_name(state_.step);
     set_aside_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there cannot be read
     writer_->set_written_step(state_.step);
     progress_.open(folder_.metrics(), state_.metrics_rows);
@@ -398,6 +408,7 @@ void Trainer::write_summary(const std::string& status) {
   summary.peak_rss_bytes = comm_.max(peak_rss_bytes());
   summary.resumed_from = folder_.resumed_from();
   summary.provenance = provenance_;
+  summary.deck = deck_;
   if (!comm_.is_root()) return;
   heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
   summary.checkpoints = writer_->times();

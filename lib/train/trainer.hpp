@@ -139,6 +139,7 @@ class Trainer {
   RunState state_;
   Outcome outcome_ = Outcome::taken;   ///< of the last step
   std::string failure_;                ///< why it could not be done
+  std::string went_back_to_;           ///< the checkpoint of the last rollback
   StepVotes votes_;                    ///< of the last step; while it is being done, this rank's
   std::string stop_reason_;            ///< of this rank
   double gradient_factor_ = 1;         ///< times the summed gradients of the last step is the gradient of the mean loss

@@ -91,7 +91,7 @@ struct Watchdog::Mate {
 };
 
 Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
-    : sees_all_(ranks.size() == 1), timeout_(timeout), host_(host_name()) {
+    : ranks_(ranks), sees_all_(ranks.size() == 1), timeout_(timeout), host_(host_name()) {
   allow_stack_trace();
   const Communicator machine = ranks.on_this_node();
   if (machine.size() > 1) memory_ = NodeMemory::make(machine, sizeof(Post));
@@ -136,7 +136,13 @@ void Watchdog::watch() {
   for (auto before = Clock::now();;) {
     if (changed_.wait_for(lock, turn, [this] { return done_; })) return;
     const auto now = Clock::now();
-    look(std::min(std::chrono::duration<double>(now - before).count(), longest_turn));
+    try {
+      look(std::min(std::chrono::duration<double>(now - before).count(), longest_turn));
+    } catch (const std::exception& error) {  // hangs and full memories go together
+      last_words("a rank hangs or has died, and its report failed:");
+      last_words(error.what());
+      end_all();
+    }
     before = now;
   }
 }
@@ -147,6 +153,7 @@ void Watchdog::look(double seconds) {
   for (Mate& mate : mates_) {
     const Post& post = *mate.post;
     if (post.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
+    if (post.heart.leaves_at_once) std::_Exit(static_cast<int>(ExitStatus::stopped_early));
     // Before the beats: a rank beats, and then its wait is over. Who is not seen to wait has been seen to beat.
     mate.idle = post.idle;
     mate.waits = post.heart.waits.load(std::memory_order_acquire) > 0;
@@ -166,8 +173,20 @@ void Watchdog::look(double seconds) {
     last_words("… but it goes on now, and so does the run");
     return;
   }
+  end_all();
+}
+
+void Watchdog::end_all() {
   mates_[me_].post->reported = true;
   std::this_thread::sleep_for(2 * turn);  // the others leave first: this rank has not died
+  if (!sees_all_) {
+    // Those of other nodes: by the launcher, whatever the library waits for.
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(courtesy));
+      std::_Exit(static_cast<int>(ExitStatus::rank_lost));
+    }).detach();
+    ranks_.abort(ExitStatus::rank_lost);
+  }
   std::_Exit(static_cast<int>(ExitStatus::rank_lost));
 }
 

@@ -54,7 +54,10 @@ class Watchdog {
   double limit(const Mate& mate) const;
   bool is_reporter(const Finding& finding) const;
   std::string report(const Finding& finding) const;
+  /// This rank, those of its node, and those that it cannot see.
+  [[noreturn]] void end_all();
 
+  const Communicator& ranks_;
   bool sees_all_;  ///< every rank of the run
   std::optional<double> timeout_;
   std::string host_;

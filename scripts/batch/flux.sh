@@ -8,6 +8,12 @@
 #flux: --time-limit=12h
 #flux: --signal=USR1@5m         # to the ranks and to this script, 5 minutes before the end
 
+# A signal that is trapped ends `wait` early: then it waits again. Flux sends its warning to the ranks itself. SIGTERM means
+# that it ends the job (flux cancel, time limit).
+waiting=yes terminated=no
+trap 'waiting=yes' USR1
+trap 'waiting=yes terminated=yes' TERM
+
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 
 max_restarts=${MAX_RESTARTS:-100} # then it stops, to be looked at
@@ -17,12 +23,6 @@ launcher=${LAUNCHER:-flux run --nodes=4 --ntasks=32 --cores-per-task=16 -o cpu-a
 export OMP_NUM_THREADS=16 OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
 $launcher lockstep train "$@" & # in the background, or bash would take signals only after it
 training=$!
-
-# A signal that is trapped ends `wait` early: then it waits again. Flux sends its warning to the ranks itself. SIGTERM means
-# that it ends the job (flux cancel, time limit).
-waiting=yes terminated=no
-trap 'waiting=yes' USR1
-trap 'waiting=yes terminated=yes' TERM
 while [ $waiting = yes ]; do
     waiting=no
     wait $training

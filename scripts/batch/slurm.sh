@@ -9,6 +9,12 @@
 #SBATCH --requeue               # may run again: after a preemption, a node's failure, and when this script asks
 #SBATCH --open-mode=append      # all runs of the job write to one slurm-JOBID.out
 
+# A signal that is trapped ends `wait` early: then it waits again. SIGTERM means that Slurm ends the job (scancel, time
+# limit, preemption); Slurm sends it to the ranks too.
+waiting=yes terminated=no training=
+trap 'waiting=yes; [ -z "$training" ] || kill -USR1 "$training"' USR1
+trap 'waiting=yes terminated=yes' TERM
+
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 
 max_restarts=${MAX_RESTARTS:-100} # of one job, whatever caused them; then it stops, to be looked at
@@ -18,12 +24,6 @@ launcher=${LAUNCHER:-srun --cpus-per-task=$SLURM_CPUS_PER_TASK --cpu-bind=cores}
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
 $launcher lockstep train "$@" & # in the background, or bash would take signals only after it
 training=$!
-
-# A signal that is trapped ends `wait` early: then it waits again. SIGTERM means that Slurm ends the job (scancel, time
-# limit, preemption); Slurm sends it to the ranks too.
-waiting=yes terminated=no
-trap 'waiting=yes; kill -USR1 $training' USR1
-trap 'waiting=yes terminated=yes' TERM
 while [ $waiting = yes ]; do
     waiting=no
     wait $training

@@ -18,7 +18,9 @@ TIMEOUT = 3
 HANGING_RANK = os.environ["LOCKSTEP_HANGING_RANK"]
 
 
-class Hang(LockstepTest):
+class HangTest(LockstepTest):
+    launcher = program.MPIEXEC
+
     def setUp(self):
         super().setUp()
         self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": TIMEOUT}, checkpoint={"every_steps": 50})
@@ -29,7 +31,7 @@ class Hang(LockstepTest):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
         script = '"$0" "$@"; status=$?; echo $status > status.$OMPI_COMM_WORLD_RANK; exit $status'
         start = time.monotonic()
-        child = subprocess.Popen([*program.MPIEXEC, str(ranks), "bash", "-c", script, HANGING_RANK, *map(str, arguments), "deck.yaml"],
+        child = subprocess.Popen([*self.launcher, str(ranks), "bash", "-c", script, HANGING_RANK, *map(str, arguments), "deck.yaml"],
                                  cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True)
         try:
@@ -45,6 +47,13 @@ class Hang(LockstepTest):
         errors = [line for line in err.splitlines() if line.startswith("error:")]
         return program.Result(child.returncode, out, err, seconds), statuses, errors, time.time() - float(at_fault[1])
 
+    def expect_statuses(self, statuses, gone, result):
+        """76 of all ranks that leave by themselves: the launcher ends the others as soon as it has seen one of them."""
+        by_themselves = {rank: status for rank, status in statuses.items() if rank != gone and status not in (143, 137)}
+        self.assertEqual(set(by_themselves.values()), {76}, f"{statuses} {result}")
+
+
+class Hang(HangTest):
     def test_a_rank_that_sleeps_or_spins(self):
         for way, phase, word in (("spin", "forward", "spin_for_ever"), ("sleep", "optimizer", "sleep_for_ever"), ("spin", "data", "spin_for_ever")):
             with self.subTest(way=way, phase=phase):
@@ -57,8 +66,7 @@ class Hang(LockstepTest):
                 self.assertIn(word, result.err.split("where rank 2 is:")[1])
                 self.assertIn("train_step", result.err.split("where rank 2 is:")[1])
                 self.assertLess(seconds, TIMEOUT + 5, result)
-                for rank, status in statuses.items():
-                    self.assertIn(status, (76, 143, 137), f"rank {rank}: {statuses} {result}")
+                self.expect_statuses(statuses, None, result)
 
     def test_a_rank_that_is_stopped(self):
         result, statuses, errors, seconds = self.hang(1, 62, "backward", "stop")
@@ -72,6 +80,7 @@ class Hang(LockstepTest):
             with self.subTest(way=way):
                 result, statuses, errors, seconds = self.hang(3, 62, "forward", way)
                 self.assertNotEqual(result.status, 0, result)
+                self.expect_statuses(statuses, 3, result)
                 self.assertEqual(len(errors), 1, result)
                 self.assertRegex(errors[0], r"rank 3 on \S+ \(process \d+\) has died, in 'forward' of step 62; meanwhile rank")
                 self.assertLess(seconds, 10, result)
@@ -96,6 +105,38 @@ class Hang(LockstepTest):
         result, statuses, errors, seconds = self.hang(0, 62, "forward", "nap")
         self.assertEqual(errors, [], result)
         self.assertEqual(result.status, 75, result)
+
+
+# What Open MPI starts its daemons with, by the name of ssh: on "nodes" of this machine, which differ in their names.
+AGENT = """#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+host=$1; shift
+exec unshare --uts sh -c "hostname $host; $*"
+"""
+
+
+class TwoNodes(HangTest):
+    """Ranks that do not see each other: those of the other node end too."""
+
+    def setUp(self):
+        super().setUp()
+        agent = self.write("agent", AGENT)
+        agent.chmod(0o755)
+        self.launcher = [program.MPIEXEC[0], "--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "plm_ssh_no_tree_spawn", "1", "--mca", "btl",
+                         "self,sm,tcp", "--mca", "btl_tcp_if_include", "lo", "--host", "nodea:2,nodeb:2", "--map-by", "ppr:2:node", "-n"]
+        found = subprocess.run([*self.launcher, "4", "hostname"], capture_output=True, text=True, timeout=60)
+        if sorted(found.stdout.split()) != ["nodea", "nodea", "nodeb", "nodeb"]:
+            self.skipTest("Open MPI 5 and root's rights are needed to make two nodes of this machine")
+
+    def test_a_rank_of_one_of_them(self):
+        for way, words, limit in (("kill", "has died, in", 10), ("spin", "has been in", TIMEOUT + 5), ("stop", "it is stopped", TIMEOUT + 5)):
+            with self.subTest(way=way):
+                result, statuses, errors, seconds = self.hang(3, 62, "forward", way)
+                self.assertNotIn(result.status, (0, 75), result)
+                named = [line for line in result.err.splitlines() if "rank 3 on nodeb" in line]
+                self.assertEqual(len(named), 1, result)
+                self.assertIn(words, named[0])
+                self.assertLess(seconds, limit, result)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 
 #include "base/deck.hpp"
 #include "base/log.hpp"
+#include "train/stop_request.hpp"
 #include "train/trainer.hpp"
 
 using namespace lockstep;
@@ -67,6 +68,7 @@ void misbehave() {
 
 int main(int argc, char** argv) {
   MpiSession mpi(argc, argv);
+  StopRequest::take_signals();
   if (argc != 6) return 64;
   const Communicator comm = Communicator::world();
   const Kokkos::ScopeGuard kokkos;

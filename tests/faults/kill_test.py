@@ -54,6 +54,7 @@ class Kill(LockstepTest):
             self.assertEqual((self.folder / "whole/run" / LAST).read_bytes(), (self.folder / name / "run" / LAST).read_bytes())
             self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")))
             shutil.rmtree(self.folder / name)
+        self.assertGreaterEqual(resumed, KILLS // 4)
         print(f"{kills} kills in {runs} runs of {RANKS} ranks: {resumed} restarts went on from a checkpoint, {reported} deaths were "
               "reported by another rank, and all ends were equal")
 

@@ -242,6 +242,14 @@ class Slurm(LockstepTest):
             self.assertIn(words, self.out_of_time.log())
         self.expect_uninterrupted(self.out_of_time)
 
+    def test_warning_through_srun(self):
+        job = self.submit("warned_by_srun", SRUN, "--time=20")
+        job.wait_until(job.trains, "training")
+        output_of("scancel", "--batch", "--signal=USR1", job.id)
+        self.expect_end(job, "COMPLETED", "0:0", restarts="1")
+        self.assertIn("SIGUSR1", job.log())
+        self.expect_uninterrupted(job)
+
     def test_warning_signal(self):
         self.expect_end(self.warned, "COMPLETED", "0:0", restarts="1")
         for words in ("SIGUSR1", "to be requeued"):

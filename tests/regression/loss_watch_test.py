@@ -48,10 +48,11 @@ class LossWatch(LockstepTest):
 
     def test_rollback_goes_on_with_other_examples(self):
         jump = self.first_jump()
-        back_to = (jump - 1) // 25 * 25
         for ranks in (1, 2):
             result = self.train(f"back_{ranks}", f"run.steps={jump}", on_anomaly="rollback", at_most=50, ranks=ranks)
-            self.assertRegex(result.out, rf"step {jump}: .*; goes back to step {back_to}, and on with other examples")
+            self.assertRegex(result.out, rf"step {jump}: .*; goes back to step {(jump - 1) // 25 * 25}, and on with other examples")
+            # A second time from there would go further back.
+            back_to = min(int(step) for step in re.findall(r"goes back to step (\d+)", result.out))
         plain, back = (metrics(self.folder / name) for name in ("stop", "back_1"))
         steps = [int(row["step"]) for row in back if row["split"] == "train"]
         self.assertEqual(steps, list(range(1, jump + 1)), "each step is in the curve once")
@@ -68,6 +69,20 @@ class LossWatch(LockstepTest):
         self.train("parts", f"run.steps={jump}", **options)
         self.train("parts", f"run.steps={jump + 20}", **options)
         self.assertEqual(without_times(metrics(self.folder / "whole")), without_times(metrics(self.folder / "parts")))
+
+    def test_rollback_without_a_checkpoint_keeps_the_step_before(self):
+        jump = self.first_jump()
+        result = self.train("none", "checkpoint.every_steps=1000", on_anomaly="rollback", status=70)
+        self.assertEqual(len(result.errors()), 1, result)
+        self.assertIn("there is no checkpoint to go back to", result.errors()[0])
+        self.assertEqual([path.name for path in (self.folder / "none/checkpoints").glob("step-*.h5")], [f"step-{jump - 1:08}.h5"])
+
+    def test_rollback_twice_goes_further_back(self):
+        """No order of the examples helps behind a checkpoint that is bad already."""
+        result = self.train("far", "checkpoint.every_steps=5", on_anomaly="rollback", z_score=1, at_most=30, status=70)
+        steps = [int(step) for step in re.findall(r"goes back to step (\d+)", result.out)]
+        self.assertTrue(any(after < before for before, after in zip(steps, steps[1:])), result)
+        self.assertFalse(any(after == before for before, after in zip(steps, steps[1:])), result)
 
     def test_not_for_ever(self):
         result = self.train("often", on_anomaly="skip", at_most=1, z_score=1.5, status=70)

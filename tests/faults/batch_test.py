@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""scripts/batch/pbs.sh and flux.sh among stand-ins for their scheduler and for lockstep: what is submitted again, and with
+what. (slurm_test.py has a real Slurm.)"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from program import LockstepTest
+
+BATCH = program.SOURCE / "scripts" / "batch"
+# Each writes what it was called with.
+STAND_INS = {
+    "lockstep": 'echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; sleep "${TRAINS:-0}"; exit "$STATUS"',
+    "qsub": 'echo "qsub $*" >> "$CALLS"',
+    # Busy so many times.
+    "qstat": 'echo x >> asked; [ "$(wc -l < asked)" -gt "${BUSY:-0}" ] || exit 1; echo "Job Id: 7"; echo "    Resource_List.walltime = 01:30:05"',
+    "flux": 'if [ "$1" = --parent ]; then echo "flux $* RESTARTS=$RESTARTS" >> "$CALLS"; fi',
+}
+
+
+class Batch(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.calls = self.folder / "calls"
+        for name, text in STAND_INS.items():
+            self.write(f"bin/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)
+
+    def start(self, script, *arguments, **variables):
+        self.calls.write_text("")
+        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CALLS": str(self.calls), "LAUNCHER": "env",
+                       "PBS_O_WORKDIR": str(self.folder), "PBS_JOBID": "7", "DECK": "deck.yaml", **{key: str(value) for key, value in variables.items()}}
+        return subprocess.Popen(["bash", BATCH / script, *arguments], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, child, status):
+        out, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, status, out + err)
+        return err, self.calls.read_text().splitlines()
+
+    def submitted(self, script, restarts):
+        return {"pbs.sh": f"qsub -v DECK=deck.yaml,RESTARTS={restarts},MAX_RESTARTS=5 pbs.sh",
+                "flux.sh": f"flux --parent batch {BATCH / script} deck.yaml run.seed=3 RESTARTS={restarts}"}[script]
+
+    def each(self):
+        for script, arguments in (("pbs.sh", []), ("flux.sh", ["deck.yaml", "run.seed=3"])):
+            with self.subTest(script=script):
+                yield script, arguments
+
+    def test_after_75_once_more(self):
+        for script, arguments in self.each():
+            err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=3, MAX_RESTARTS=5), 75)
+            self.assertEqual(calls[1:], [self.submitted(script, 4)], err)
+            self.assertTrue(calls[0].startswith("lockstep train deck.yaml"), calls)
+
+    def test_never_after_anything_else(self):
+        for script, arguments in self.each():
+            for status in (0, 70, 74, 76, 78, 137):
+                err, calls = self.finish(self.start(script, *arguments, STATUS=status), status)
+                self.assertEqual(len(calls), 1, (calls, err))
+
+    def test_not_for_ever(self):
+        for script, arguments in self.each():
+            err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=5, MAX_RESTARTS=5), 75)
+            self.assertEqual(len(calls), 1, calls)
+            self.assertIn("error: not submitted again after 5 restarts", err)
+
+    def test_not_when_the_job_is_ended(self):
+        for script, arguments in self.each():
+            child = self.start(script, *arguments, STATUS=75, TRAINS=1)
+            while child.poll() is None and not self.calls.read_text():
+                time.sleep(0.02)
+            child.send_signal(signal.SIGTERM)
+            err, calls = self.finish(child, 75)
+            self.assertEqual(len(calls), 1, (calls, err))
+
+    def test_flux_warns_the_script_too(self):
+        child = self.start("flux.sh", "deck.yaml", "run.seed=3", STATUS=75, TRAINS=1)
+        while child.poll() is None and not self.calls.read_text():
+            time.sleep(0.02)
+        child.send_signal(signal.SIGUSR1)
+        err, calls = self.finish(child, 75)
+        self.assertEqual(calls[1:], [self.submitted("flux.sh", 1)], err)
+
+    def test_pbs_tells_when_the_time_ends(self):
+        now = time.time()
+        self.write("bin/sleep", "#!/bin/sh\n").chmod(0o755)
+        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY=2), 0)
+        self.assertAlmostEqual(int(calls[0].split("end=")[1]), now + 5405, delta=10)
+        (self.folder / "asked").unlink()
+        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY=100), 1)
+        self.assertEqual(calls, [])
+        self.assertIn("error: qstat does not say how long this job may run", err)
+
+
+if __name__ == "__main__":
+    program.main()
