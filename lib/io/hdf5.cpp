@@ -44,6 +44,8 @@ class Handle {
   }
   operator hid_t() const { return id_; }  // NOLINT: stands for the identifier
   hid_t release() { return std::exchange(id_, -1); }
+  /// False where what the library has kept back until now cannot be written.
+  bool close() { return close_(release()) >= 0; }
 
  private:
   hid_t id_;
@@ -375,8 +377,8 @@ void Hdf5File::make_groups(const std::string& dataset) {
   for (std::size_t end = dataset.find('/', 1); end != std::string::npos; end = dataset.find('/', end + 1)) {
     const std::string group = dataset.substr(0, end);
     if (H5Lexists(id_, group.c_str(), H5P_DEFAULT) > 0) continue;
-    const Handle id(H5Gcreate2(id_, group.c_str(), H5P_DEFAULT, creation, H5P_DEFAULT), H5Gclose);
-    if (id < 0) write_failed(name_);
+    Handle id(H5Gcreate2(id_, group.c_str(), H5P_DEFAULT, creation, H5P_DEFAULT), H5Gclose);
+    if (id < 0 || !id.close()) write_failed(name_);
   }
 }
 
@@ -397,19 +399,20 @@ std::int64_t Hdf5File::make_dataset(const std::string& dataset, const StoredType
 void Hdf5File::write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
                      const void* data) {
   const LibraryLock lock;
-  const Handle id(make_dataset(dataset, type, extents, false), H5Dclose);
-  if (id < 0 || H5Dwrite(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) write_failed(name_);
+  Handle id(make_dataset(dataset, type, extents, false), H5Dclose);
+  if (id < 0 || H5Dwrite(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0 || !id.close())
+    write_failed(name_);
 }
 
 std::optional<std::uint64_t> Hdf5File::reserve(const std::string& dataset, const StoredType& type,
                                                const std::vector<std::int64_t>& extents) {
   const LibraryLock lock;
-  const Handle id(make_dataset(dataset, type, extents, true), H5Dclose);
+  Handle id(make_dataset(dataset, type, extents, true), H5Dclose);
   if (id < 0) write_failed(name_);
-  if (StoredArray{type, extents}.count() == 0) return std::nullopt;
-  const haddr_t place = H5Dget_offset(id);
-  if (place == HADDR_UNDEF) write_failed(name_);
-  return place;
+  const bool empty = StoredArray{type, extents}.count() == 0;
+  const haddr_t place = empty ? HADDR_UNDEF : H5Dget_offset(id);
+  if ((!empty && place == HADDR_UNDEF) || !id.close()) write_failed(name_);
+  return empty ? std::nullopt : std::optional<std::uint64_t>(place);
 }
 
 void Hdf5File::write_text(const std::string& dataset, const std::string& text) {
@@ -419,17 +422,17 @@ void Hdf5File::write_text(const std::string& dataset, const std::string& text) {
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
-  const Handle id(H5Dcreate2(id_, dataset.c_str(), type, space, H5P_DEFAULT, creation, H5P_DEFAULT), H5Dclose);
-  if (id < 0 || H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.c_str()) < 0) write_failed(name_);
+  Handle id(H5Dcreate2(id_, dataset.c_str(), type, space, H5P_DEFAULT, creation, H5P_DEFAULT), H5Dclose);
+  if (id < 0 || H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.c_str()) < 0 || !id.close()) write_failed(name_);
 }
 
 void Hdf5File::write_attribute(const std::string& dataset, const std::string& key, const std::string& text) {
   const LibraryLock lock;
-  const Handle object(open_dataset(id_, dataset, name_ + ":" + dataset), H5Dclose);
+  Handle object(open_dataset(id_, dataset, name_ + ":" + dataset), H5Dclose);
   const Handle type(text_type(text), H5Tclose);
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-  const Handle id(H5Acreate2(object, key.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
-  if (id < 0 || H5Awrite(id, type, text.c_str()) < 0) write_failed(name_);
+  Handle id(H5Acreate2(object, key.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  if (id < 0 || H5Awrite(id, type, text.c_str()) < 0 || !id.close() || !object.close()) write_failed(name_);
 }
 
 void Hdf5File::close() {

@@ -4,6 +4,7 @@ good checkpoint loads. --full: every call; else every few."""
 import collections
 import os
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
@@ -11,12 +12,13 @@ import program
 from program import LockstepTest, metrics, summary, without_times
 
 FULL = "--full" in sys.argv
-DISK = os.environ["LOCKSTEP_FAILING_DISK"]
 
 
 class Disk(LockstepTest):
     def setUp(self):
         super().setUp()
+        # LD_PRELOAD knows no way to write a space.
+        self.disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
         self.deck(run={"steps": 6, "output_dir": "run", "log_every": 1, "seed": 7}, checkpoint={"every_steps": 2, "keep": 2})
 
     def train(self, name):
@@ -25,7 +27,7 @@ class Disk(LockstepTest):
         return self.lockstep("train", "../deck.yaml", cwd=self.folder / name)
 
     def with_disk(self, plan, *overrides, name="", ranks=1, counts=None, rank=None, statuses=(0,)):
-        environment = {"LD_PRELOAD": DISK, "LOCKSTEP_DISK": plan}
+        environment = {"LD_PRELOAD": self.disk, "LOCKSTEP_DISK": plan}
         if counts:
             environment["LOCKSTEP_DISK_COUNTS"] = str(counts)
         if rank is not None:

@@ -35,7 +35,7 @@ class Inputs(LockstepTest):
                 else:
                     overrides += ["data.file=small.h5"]
                 check = self.lockstep("check", deck, *overrides).out
-                self.lockstep("train", deck, *overrides, ranks=2)
+                self.lockstep("train", deck, *overrides, ranks=2, limit=120)
                 rows = metrics(self.folder / "runs" / deck.stem)
                 self.assertEqual(len([row for row in rows if row["split"] == "train"]), 3)
                 self.assertEqual(rows[-1]["split"], "validation")
