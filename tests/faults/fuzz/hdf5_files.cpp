@@ -3,6 +3,7 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <string>
@@ -11,17 +12,15 @@
 namespace lockstep::fuzz {
 namespace {
 
-/// Bob Jenkins' lookup3 (public domain, 2006), byte by byte, from 0: what HDF5 takes for metadata.
+/// Bob Jenkins' lookup3 (public domain, 2006), from 0: what HDF5 takes for metadata.
 std::uint32_t lookup3(const std::uint8_t* key, std::size_t length) {
   std::uint32_t a = 0xdeadbeefu + static_cast<std::uint32_t>(length), b = a, c = a;
-  const auto add = [&](std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      std::uint32_t& word = i < 4 ? a : i < 8 ? b : c;
-      word += std::uint32_t{key[i]} << (8 * (i % 4));
-    }
+  const auto word = [](const std::uint8_t* from) {
+    return from[0] | std::uint32_t{from[1]} << 8 | std::uint32_t{from[2]} << 16 | std::uint32_t{from[3]} << 24;
   };
+  const auto add = [&](const std::uint8_t* from) { a += word(from), b += word(from + 4), c += word(from + 8); };
   while (length > 12) {
-    add(12);
+    add(key);
     a -= c, a ^= std::rotl(c, 4), c += b;
     b -= a, b ^= std::rotl(a, 6), a += c;
     c -= b, c ^= std::rotl(b, 8), b += a;
@@ -31,7 +30,9 @@ std::uint32_t lookup3(const std::uint8_t* key, std::size_t length) {
     key += 12, length -= 12;
   }
   if (length == 0) return c;
-  add(length);
+  std::uint8_t last[12] = {};
+  std::copy_n(key, length, last);
+  add(last);
   c ^= b, c -= std::rotl(b, 14);
   a ^= c, a -= std::rotl(c, 11);
   b ^= a, b -= std::rotl(a, 25);
