@@ -10,48 +10,40 @@ namespace {
   throw DeckError(item.config->position, item.config->path, problem);
 }
 
-std::string default_name(const std::string& type, const std::vector<GraphNode>& nodes) {
-  const auto same = std::count_if(nodes.begin(), nodes.end(),
-                                  [&](const GraphNode& node) { return node.layer->type() == type; });
-  return fmt::format("{}_{}", type, same + 1);
-}
-
 }  // namespace
 
 Graph::Graph(std::span<const ListItem> layers, const Shape& input) : input_shape_(input) {
-  for (const auto& item : layers) add_node(item);
+  Names names;
+  for (const auto& item : layers) add_node(item, names);
   refuse_unused(layers);
   fuse_additions();
   fuse_activations();
 }
 
-void Graph::add_node(const ListItem& item) {
+void Graph::add_node(const ListItem& item, Names& names) {
   GraphNode node;
-  node.name = item.name.empty() ? default_name(item.type, nodes_) : item.name;
+  node.name = item.name.empty() ? fmt::format("{}_{}", item.type, names.of_type[item.type] + 1) : item.name;
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; };
   if (node.name.find('/') != std::string::npos || node.name == "." || node.name == ".." ||
       std::ranges::any_of(node.name, is_control))
     refuse(item,
            fmt::format("'{}' cannot be a layer's name (it becomes a group in HDF5 files); use letters, digits, _ or -",
                        node.name));
-  const auto find = [&](const std::string& name) {
-    return std::find_if(nodes_.begin(), nodes_.end(), [&](const GraphNode& other) { return other.name == name; });
-  };
-  if (find(node.name) != nodes_.end())
+  if (!names.places.emplace(node.name, static_cast<int>(nodes_.size())).second)
     refuse(item, fmt::format("a second layer is named '{}'; give it another name", node.name));
 
   if (item.from.empty()) node.inputs.push_back(static_cast<int>(nodes_.size()) - 1);
   for (const auto& name : item.from) {
-    const auto found = find(name);
-    if (found == nodes_.end()) {
-      std::vector<std::string> names;
-      for (const auto& other : nodes_) names.push_back(other.name);
-      const std::string near = nearest(name, names);
+    const auto found = names.places.find(name);
+    if (found == names.places.end() || found->second == static_cast<int>(nodes_.size())) {
+      std::vector<std::string> earlier;
+      for (const auto& other : nodes_) earlier.push_back(other.name);
+      const std::string near = nearest(name, earlier);
       refuse(item,
              fmt::format("from: no earlier layer is named '{}'; {}", name,
                          near.empty() ? "name one that stands before it" : fmt::format("did you mean '{}'?", near)));
     }
-    node.inputs.push_back(static_cast<int>(found - nodes_.begin()));
+    node.inputs.push_back(found->second);
   }
   for (const int input : node.inputs)
     node.input_shapes.push_back(input == GraphNode::data ? input_shape_
@@ -77,16 +69,19 @@ void Graph::add_node(const ListItem& item) {
   }
   node.view = node.layer->is_view();
   node.number = nodes_.size();
+  for (const int input : node.inputs)
+    if (input != GraphNode::data) ++nodes_[static_cast<std::size_t>(input)].readers;
+  ++names.of_type[item.type];
   nodes_.push_back(std::move(node));
 }
 
 void Graph::refuse_unused(std::span<const ListItem> layers) const {
-  for (int i = 0; i + 1 < static_cast<int>(nodes_.size()); ++i)
-    if (consumers(i).empty())
-      refuse(layers[static_cast<std::size_t>(i)],
+  for (std::size_t i = 0; i + 1 < nodes_.size(); ++i)
+    if (nodes_[i].readers == 0)
+      refuse(layers[i],
              fmt::format(
                  "nothing reads layer '{}' (the last layer is the network's output); name it in a `from`, or remove it",
-                 nodes_[static_cast<std::size_t>(i)].name));
+                 nodes_[i].name));
 }
 
 /// A sum of two becomes part of the layer that makes one of the two, when that layer can, and nobody else reads it.
@@ -96,8 +91,7 @@ void Graph::fuse_additions() {
       continue;
     for (std::size_t k = 0; k < 2; ++k) {
       const int maker = nodes_[i].inputs[k], other = nodes_[i].inputs[1 - k];
-      if (maker == GraphNode::data || nodes_[static_cast<std::size_t>(maker)].view || consumers(maker).size() != 1)
-        continue;
+      if (maker == GraphNode::data || nodes_[static_cast<std::size_t>(maker)].view || !read_once(maker)) continue;
       GraphNode& before = nodes_[static_cast<std::size_t>(maker)];
       if (!before.layer->fuse_addition()) continue;
       before.inputs.push_back(other);
@@ -129,11 +123,11 @@ void Graph::fuse_activations() {
     const Activation activation = node.layer->as_activation();
     if (activation == Activation::none) continue;
     int maker = node.inputs[0];
-    bool alone = maker != GraphNode::data && consumers(maker).size() == 1;
+    bool alone = read_once(maker);
     while (alone && nodes_[static_cast<std::size_t>(maker)].view &&
            nodes_[static_cast<std::size_t>(maker)].layer->is_sum()) {
       maker = nodes_[static_cast<std::size_t>(maker)].inputs[0];  // which has taken over the addition
-      alone = consumers(maker).size() == 1;
+      alone = read_once(maker);
     }
     if (!alone) continue;
     GraphNode& before = nodes_[static_cast<std::size_t>(maker)];
@@ -141,12 +135,8 @@ void Graph::fuse_activations() {
   }
 }
 
-std::vector<int> Graph::consumers(int node) const {
-  std::vector<int> result;
-  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i)
-    for (const int input : nodes_[static_cast<std::size_t>(i)].inputs)
-      if (input == node) result.push_back(i);
-  return result;
+bool Graph::read_once(int node) const {
+  return node != GraphNode::data && nodes_[static_cast<std::size_t>(node)].readers == 1;
 }
 
 std::int64_t Graph::parameter_count() const {

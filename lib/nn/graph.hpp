@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "nn/layer.hpp"
@@ -22,6 +23,7 @@ struct GraphNode {
   std::vector<ParameterSpec> parameters;
   bool view = false;         ///< shares its input's memory, and never runs
   std::uint64_t number = 0;  ///< place in the deck
+  std::size_t readers = 0;   ///< how many inputs of later nodes it is
 };
 
 /// Layers in the order in which they can be computed: the deck's, but that a layer that has taken over a
@@ -38,12 +40,17 @@ class Graph {
   std::int64_t parameter_count() const;
 
  private:
-  void add_node(const ListItem& item);
+  /// Of the nodes so far: a search through thousands of layers for each of them would take its time.
+  struct Names {
+    std::unordered_map<std::string, int> places, of_type;
+  };
+  void add_node(const ListItem& item, Names& names);
   void refuse_unused(std::span<const ListItem> layers) const;
   void fuse_additions();
   void fuse_activations();
   void move(std::size_t from, std::size_t to);
-  std::vector<int> consumers(int node) const;
+  /// Whether a node, and no more than one, reads `node`.
+  bool read_once(int node) const;
 
   Shape input_shape_;
   std::vector<GraphNode> nodes_;
