@@ -152,16 +152,15 @@ hid_t open_dataset(hid_t file, const std::string& name, const std::string& where
   return id;
 }
 
-/// The indices of chunks that only the newest format has are believed by the library (1.14.5) even where they hold
-/// fewer chunks than the shape says: it would read and write beyond them.
+/// Of chunks that only the newest format has, the library (1.14.5) believes what a damaged file says: it reads beyond
+/// an index of fewer chunks than the shape needs, and counts those of one that stands for all, be they 2^60.
 void require_known_index(hid_t dataset, const std::string& where) {
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   if (creation < 0) damaged(where);
   if (H5Pget_layout(creation) != H5D_CHUNKED) return;
   H5D_chunk_index_t index = H5D_CHUNK_IDX_NTYPES;
   if (H5Dget_chunk_index_type(dataset, &index) < 0) damaged(where);
-  validate(index == H5D_CHUNK_IDX_BTREE || index == H5D_CHUNK_IDX_SINGLE || index == H5D_CHUNK_IDX_NONE,
-           ExitStatus::bad_data,
+  validate(index == H5D_CHUNK_IDX_BTREE || index == H5D_CHUNK_IDX_SINGLE, ExitStatus::bad_data,
            "{}: is chunked in a way that only HDF5's newest format has; store it without chunks, or without "
            "libver=\"latest\"",
            where);
