@@ -14,6 +14,7 @@ import program
 from processes import ranks_of
 from program import LockstepTest, metrics, summary, without_times
 
+HANGING_RANK = os.environ["LOCKSTEP_HANGING_RANK"]  # see hang_test.py
 RUN = {"steps": 400, "output_dir": "run", "log_every": 1, "seed": 7}
 DECK = {
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
@@ -25,9 +26,9 @@ ENDLESS = {**RUN, "steps": 10000000, "log_every": 1000}
 
 
 class Stop(LockstepTest):
-    def start(self, *overrides, ranks=1, environment=None):
+    def start(self, *overrides, ranks=1, environment=None, command=(program.PROGRAM, "train", "deck.yaml")):
         prefix = [] if ranks == 1 else [*program.MPIEXEC, str(ranks)]
-        child = subprocess.Popen([*prefix, program.PROGRAM, "train", "deck.yaml", *overrides], cwd=self.folder, stdin=subprocess.DEVNULL,
+        child = subprocess.Popen([*prefix, *command, *overrides], cwd=self.folder, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                  env={**os.environ, **(environment or {})})
         self.addCleanup(lambda: child.poll() is None and os.killpg(child.pid, signal.SIGKILL))
@@ -148,25 +149,23 @@ class Stop(LockstepTest):
                 self.assertGreater(summary(self.folder / "run")["steps"], 20)
 
     def test_a_second_signal_ends_at_once(self):
-        # Steps of seconds: the first signal has to wait for the end of one.
-        self.deck(run={**RUN, "steps": 20}, **{**DECK, "data": {"synthetic": {"kind": "glyphs", "train": 16384}}, "model": {"preset": "fc"},
-                                              "batch": {"global": 16384}}, checkpoint={"every_steps": 1})
-        child = self.start()
-        checkpoint = self.folder / "run/checkpoints/step-00000001.h5"
-        limit = time.monotonic() + 100
-        while not checkpoint.exists() and time.monotonic() < limit:
-            time.sleep(0.02)
-        child.send_signal(signal.SIGTERM)
-        child.send_signal(signal.SIGTERM)  # the same wish, passed on twice
+        # A rank sleeps in a step: the first signal has to wait for its end.
+        self.deck(run={**RUN, "hang_timeout": 0}, **DECK, checkpoint={"every_steps": 5})
+        child = self.start(ranks=2, command=(HANGING_RANK, "1", "13", "forward", "sleep", "deck.yaml"))
+        while "misbehaves at" not in (line := child.stderr.readline()):
+            self.assertTrue(line, "it has ended without")
+        first = ranks_of(child.pid, HANGING_RANK)[0]
+        os.kill(first, signal.SIGTERM)
+        os.kill(first, signal.SIGTERM)  # the same wish, passed on twice
         time.sleep(1.05)
         self.assertIsNone(child.poll(), "it has stopped already")
-        child.send_signal(signal.SIGTERM)
+        os.kill(first, signal.SIGTERM)
         start = time.monotonic()
         out, _ = self.finish(child)
-        self.assertLess(time.monotonic() - start, 0.5)
+        self.assertLess(time.monotonic() - start, 2)
         self.assertNotIn("stopped at step", out)
-        self.lockstep("inspect", checkpoint)
-        self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.steps=2", limit=100).out)
+        self.lockstep("inspect", self.folder / "run/checkpoints/step-00000010.h5")
+        self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.steps=15", ranks=2).out)
 
     def test_checkpoints_by_time(self):
         self.deck(run=ENDLESS, **DECK, checkpoint={"every_minutes": 0.01, "keep": 0})
