@@ -9,7 +9,7 @@
 #include <numeric>
 #include <optional>
 
-#include "comm/heartbeat.hpp"
+#include "base/heartbeat.hpp"
 #include "comm/mpi_handle.hpp"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "comm/heartbeat.hpp"
+#include "base/heartbeat.hpp"
 
 namespace lockstep {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/heartbeat.hpp"
 #include "io/checksum.hpp"
 
 namespace lockstep {
@@ -22,6 +23,7 @@ void for_each_chunk(std::int64_t count, Read&& read, F&& f) {
     tokens.resize(static_cast<std::size_t>(std::min(chunk, count - first)));
     read(first, static_cast<std::int64_t>(tokens.size()), tokens.data());
     f(first, std::as_const(tokens));
+    heartbeat().beat();  // large files take their time
   }
 }
 

@@ -33,9 +33,14 @@ ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), t
   validate(!std::filesystem::is_directory(path_, ignored), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path_.string());
   const int file = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  validate(file >= 0, ExitStatus::cannot_create,
-           "{}: cannot be created ({}); choose a folder that exists and is writable", path_.string(),
-           std::strerror(errno));
+  if (file < 0) {
+    const int error = errno;
+    validate(error != ENOSPC && error != EDQUOT, ExitStatus::io_error, "{}: cannot be created ({}); make room",
+             path_.string(), std::strerror(error));
+    throw Error(ExitStatus::cannot_create,
+                fmt::format("{}: cannot be created ({}); choose a folder that exists and is writable", path_.string(),
+                            std::strerror(error)));
+  }
   ::close(file);
 }
 

@@ -9,9 +9,9 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/timer.hpp"
-#include "comm/heartbeat.hpp"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/evaluator.hpp"
 
-#include "comm/heartbeat.hpp"
+#include "base/heartbeat.hpp"
 #include "data/data_loader.hpp"
 #include "ops/loss.hpp"
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/heartbeat.hpp"
 #include "base/timer.hpp"
-#include "comm/heartbeat.hpp"
 
 namespace lockstep {
 

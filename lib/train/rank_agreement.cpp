@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "comm/heartbeat.hpp"
+#include "base/heartbeat.hpp"
 #include "io/checksum.hpp"
 #include "train/build_info.hpp"
 

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "comm/heartbeat.hpp"
 #include "io/replace_file.hpp"
 #include "train/summary.hpp"
 
@@ -27,13 +27,14 @@ void sign_of_life() { heartbeat().beat(); }
 
 std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& but) const {
   auto candidates = list_checkpoints(checkpoints());
-  if (candidates.size() > 1) std::erase(candidates, checkpoints() / but);
+  if (const auto last = std::ranges::find(candidates, checkpoints() / but); last != candidates.end())
+    std::rotate(candidates.begin(), last, last + 1);  // to where it is tried last
   bool all_damaged = true;
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     try {
       return Found{candidate->string(), read_checkpoint(*candidate, sign_of_life)};
     } catch (const Error& error) {
-      warn("{}; the one before it is tried", error.what());
+      warn("{}{}", error.what(), candidate + 1 == candidates.rend() ? "" : "; the one before it is tried");
       all_damaged = all_damaged && error.status() == ExitStatus::bad_data;
     }
   }
@@ -58,8 +59,10 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
 }
 
 bool RunFolder::goes_on() const {
-  return !resumed_from_.empty() &&
-         fs::weakly_canonical(fs::path(resumed_from_)).parent_path() == fs::weakly_canonical(checkpoints());
+  if (resumed_from_.empty()) return false;
+  // Either may be a link: `latest`, or a checkpoint that lies elsewhere.
+  const fs::path file = fs::absolute(resumed_from_), folder = fs::weakly_canonical(checkpoints());
+  return fs::weakly_canonical(file.parent_path()) == folder || fs::weakly_canonical(file).parent_path() == folder;
 }
 
 bool RunFolder::has_ended() const {
@@ -85,6 +88,7 @@ void RunFolder::remove_leftovers() const {
     if (const auto of = ReplaceFile::left_of(entry.path().filename().string()); of && std::ranges::count(files, *of))
       left.push_back(entry.path());
   for (const fs::path& path : left) fs::remove(path);
+  prune_checkpoints(checkpoints(), 0);
 }
 
 void RunFolder::prepare(std::int64_t step) {

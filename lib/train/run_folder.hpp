@@ -20,7 +20,7 @@ class RunFolder {
     Checkpoint checkpoint;
   };
   /// Of this folder; those that are damaged or cannot be read are named and passed over. Throws bad_data, or io_error,
-  /// when there are only such. `but`: the name of one that is not wanted while there are others.
+  /// when there are only such. `but`: the name of one that is taken only if there is no other.
   std::optional<Found> newest_checkpoint(const std::string& but = "") const;
   /// The checkpoint to go on from, by run.resume; none to start at step 0.
   std::optional<Checkpoint> find_checkpoint();

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "comm/heartbeat.hpp"
+#include "base/heartbeat.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {

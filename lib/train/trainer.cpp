@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "comm/heartbeat.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {
@@ -157,7 +157,13 @@ double Trainer::seconds_to_stop() const {
   const double longest = writer_->times().longest;
   const double checkpoint = longest > 0 ? longest : static_cast<double>(state_bytes()) / bytes_a_second;
   const bool may_evaluate = data_.train->size() - state_.position.next < 2 * config_.batch.global;
-  return margin + 2 * (longest_step_ + checkpoint) + (may_evaluate ? longest_evaluation_ : 0);
+  return margin + 2 * (longest_step_ + checkpoint) + (may_evaluate ? seconds_to_evaluate() : 0);
+}
+
+/// As long as it has taken so far, or else as so many steps.
+double Trainer::seconds_to_evaluate() const {
+  if (!data_.validation || longest_evaluation_ > 0) return longest_evaluation_;
+  return longest_step_ * static_cast<double>(data_.validation->size()) / static_cast<double>(config_.batch.global);
 }
 
 StepContext Trainer::context(std::int64_t first_example, const Piece& piece) const {
@@ -370,7 +376,8 @@ void Trainer::roll_back() {
     if (!writer_) return;
     resume(found->checkpoint, found->file);
     went_back_to_ = checkpoint_name(state_.step);
-    set_aside_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there cannot be read
+    set_aside_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there is of no use
+    point_latest(folder_.checkpoints(), went_back_to_);
     writer_->set_written_step(state_.step);
     progress_.open(folder_.metrics(), state_.metrics_rows);
   });
@@ -413,7 +420,12 @@ void Trainer::write_summary(const std::string& status) {
   heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
   summary.checkpoints = writer_->times();
   summary.start_seconds = start_seconds_;
-  folder_.write_text("summary.json", summary_json(summary));
+  try {
+    folder_.write_text("summary.json", summary_json(summary));
+  } catch (const Error& error) {
+    if (status != stopped_status) throw;
+    warn("{}; what the run goes on from is there all the same", error.what());
+  }
   log("{}", summary_text(summary, folder_.metrics().parent_path().string()));
 }
 

@@ -79,6 +79,7 @@ class Trainer {
   Outcome judge(double loss);
   Outcome leave_out(const std::string& why);
   double seconds_to_stop() const;
+  double seconds_to_evaluate() const;
   double learning_rate(std::int64_t step) const;
 
   // trainer.cpp: the run

@@ -2,9 +2,9 @@
 // What a Trainer does before its first step; the rest is in trainer.cpp.
 #include <algorithm>
 
+#include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "comm/all_reduce_table.hpp"
-#include "comm/heartbeat.hpp"
 #include "comm/shard_tree.hpp"
 #include "train/provenance.hpp"
 #include "train/rank_agreement.hpp"
@@ -166,7 +166,7 @@ void Trainer::open_folder() {
   folder_.remove_summary();
   folder_.write_text("deck.yaml", deck_);
   progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
-  writer_.emplace(folder_.checkpoints(), config_.checkpoint.keep, state_.step > 0 ? state_.step : -1);
+  writer_.emplace(folder_.checkpoints(), config_.checkpoint.keep, folder_.goes_on() ? state_.step : -1);
   if (config_.checkpoint.regular()) writer_->memory(state_bytes());
 }
 

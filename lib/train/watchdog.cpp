@@ -15,9 +15,9 @@
 #include <map>
 #include <new>
 
+#include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/stack_trace.hpp"
-#include "comm/heartbeat.hpp"
 #include "train/phase_clock.hpp"
 #include "train/summary.hpp"
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/heartbeat.hpp"
 #include "comm/communicator.hpp"
-#include "comm/heartbeat.hpp"
 #include "comm/node_memory.hpp"
 
 namespace lockstep {

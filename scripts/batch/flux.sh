@@ -32,7 +32,11 @@ done
 if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
     if [ "$restarts" -lt "$max_restarts" ]; then
         # --parent: where this job came from, not the Flux inside it. $0 is the copy of this script that Flux has made.
-        RESTARTS=$((restarts + 1)) flux --parent batch "$0" "$@"
+        for pause in 1 10 60 0; do # it may be busy
+            RESTARTS=$((restarts + 1)) flux --parent batch "$0" "$@" && exit "$status"
+            sleep $pause
+        done
+        echo "error: Flux does not take the next job; submit the same again, and it goes on" >&2
     else
         echo "error: not submitted again after $max_restarts restarts" >&2
     fi

@@ -36,7 +36,8 @@ if [ -z "$walltime" ]; then
     echo "error: qstat does not say how long this job may run; its last steps would be lost" >&2
     exit 1
 fi
-export LOCKSTEP_JOB_END_TIME=$((started + walltime))
+# Less what the end of the run and the submission of the next job may take.
+export LOCKSTEP_JOB_END_TIME=$((started + walltime - (walltime > 1200 ? 120 : walltime / 10)))
 
 $launcher lockstep train "$DECK" & # in the background, or bash would take signals only after it
 training=$!
@@ -48,8 +49,11 @@ done
 
 if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
     if [ "$restarts" -lt "$max_restarts" ]; then
-        # Not qrerun, which is for operators only.
-        qsub -v "DECK=$DECK,RESTARTS=$((restarts + 1)),MAX_RESTARTS=$max_restarts" "$script"
+        for pause in 1 10 60 0; do # the server may be busy; not qrerun, which is for operators only
+            qsub -v "DECK=$DECK,RESTARTS=$((restarts + 1)),MAX_RESTARTS=$max_restarts" "$script" && exit "$status"
+            sleep $pause
+        done
+        echo "error: PBS does not take the next job; submit the same again, and it goes on" >&2
     else
         echo "error: not submitted again after $max_restarts restarts" >&2
     fi

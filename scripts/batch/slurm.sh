@@ -33,7 +33,11 @@ done
 if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
     if [ "${SLURM_RESTART_COUNT:-0}" -lt "$max_restarts" ]; then
         echo "stopped at a checkpoint; to be requeued"
-        scontrol requeue "$SLURM_JOB_ID"
+        for pause in 1 10 60 0; do # the controller may be busy
+            scontrol requeue "$SLURM_JOB_ID" && exit "$status"
+            sleep $pause
+        done
+        echo "error: Slurm does not requeue the job; sbatch the same again, and it goes on" >&2
     else
         echo "error: not requeued again after $max_restarts restarts" >&2
     fi

@@ -13,13 +13,20 @@ import program
 from program import LockstepTest
 
 BATCH = program.SOURCE / "scripts" / "batch"
+
+
+def busy(name):
+    """As servers are: for the first so many calls."""
+    return f'echo x >> "$0.calls"; [ "$(wc -l < "$0.calls")" -gt "${{BUSY_{name}:-0}}" ] || exit 1; '
+
+
 # Each writes what it was called with.
 STAND_INS = {
     "lockstep": 'echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; sleep "${TRAINS:-0}"; exit "$STATUS"',
-    "qsub": 'echo "qsub $*" >> "$CALLS"',
-    # Busy so many times.
-    "qstat": 'echo x >> asked; [ "$(wc -l < asked)" -gt "${BUSY:-0}" ] || exit 1; echo "Job Id: 7"; echo "    Resource_List.walltime = 01:30:05"',
-    "flux": 'if [ "$1" = --parent ]; then echo "flux $* RESTARTS=$RESTARTS" >> "$CALLS"; fi',
+    "scontrol": busy("scontrol") + 'echo "scontrol $*" >> "$CALLS"',
+    "qsub": busy("qsub") + 'echo "qsub $*" >> "$CALLS"',
+    "qstat": busy("qstat") + 'echo "Job Id: 7"; echo "    Resource_List.walltime = ${WALLTIME:-01:30:05}"',
+    "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS" >> "$CALLS"',
 }
 
 
@@ -33,7 +40,8 @@ class Batch(LockstepTest):
     def start(self, script, *arguments, **variables):
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CALLS": str(self.calls), "LAUNCHER": "env",
-                       "PBS_O_WORKDIR": str(self.folder), "PBS_JOBID": "7", "DECK": "deck.yaml", **{key: str(value) for key, value in variables.items()}}
+                       "PBS_O_WORKDIR": str(self.folder), "PBS_JOBID": "7", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1",
+                       "DECK": "deck.yaml", **{key: str(value) for key, value in variables.items()}}
         return subprocess.Popen(["bash", BATCH / script, *arguments], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -86,13 +94,29 @@ class Batch(LockstepTest):
         err, calls = self.finish(child, 75)
         self.assertEqual(calls[1:], [self.submitted("flux.sh", 1)], err)
 
-    def test_pbs_tells_when_the_time_ends(self):
-        now = time.time()
+    def no_pauses(self):
         self.write("bin/sleep", "#!/bin/sh\n").chmod(0o755)
-        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY=2), 0)
-        self.assertAlmostEqual(int(calls[0].split("end=")[1]), now + 5405, delta=10)
-        (self.folder / "asked").unlink()
-        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY=100), 1)
+
+    def test_a_scheduler_that_is_busy(self):
+        self.no_pauses()
+        for script, command, call in (("pbs.sh", "qsub", self.submitted("pbs.sh", 1)), ("flux.sh", "flux", self.submitted("flux.sh", 1)),
+                                      ("slurm.sh", "scontrol", "scontrol requeue 7")):
+            for calls_in_vain, submitted in ((3, [call]), (100, [])):
+                with self.subTest(script=script, calls_in_vain=calls_in_vain):
+                    (self.folder / f"bin/{command}.calls").unlink(missing_ok=True)
+                    variables = {"STATUS": 75, "MAX_RESTARTS": 5, f"BUSY_{command}": calls_in_vain}
+                    err, calls = self.finish(self.start(script, "deck.yaml", "run.seed=3", **variables), 75)
+                    self.assertEqual(calls[1:], submitted, err)
+                    self.assertEqual("and it goes on" in err, not submitted, err)
+
+    def test_pbs_tells_when_the_time_ends(self):
+        """Some time before: the next job has to be submitted too."""
+        self.no_pauses()
+        for walltime, end in (("01:30:05", 5405 - 120), ("00:10:00", 540)):
+            now = time.time()
+            err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=2, WALLTIME=walltime), 0)
+            self.assertAlmostEqual(int(calls[0].split("end=")[1]), now + end, delta=10)
+        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=100), 1)
         self.assertEqual(calls, [])
         self.assertIn("error: qstat does not say how long this job may run", err)
 

@@ -4,6 +4,7 @@ good checkpoint loads. --full: every call; else every few."""
 import collections
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -12,6 +13,11 @@ import program
 from program import LockstepTest, metrics, summary, without_times
 
 FULL = "--full" in sys.argv
+STEPS = (2, 4, 6)  # that leave a checkpoint
+
+
+def checkpoint(step):
+    return f"step-{step:08}.h5"
 
 
 class Disk(LockstepTest):
@@ -44,8 +50,8 @@ class Disk(LockstepTest):
         return result
 
     def newest(self, folder):
-        files = sorted((self.folder / folder / "run/checkpoints").glob("step-*.h5"))
-        return files[-1] if files else None
+        """Name of the newest checkpoint; empty: there is none."""
+        return max((path.name for path in (self.folder / folder / "run/checkpoints").glob("step-*.h5")), default="")
 
     def test_every_call(self):
         self.train("whole")
@@ -58,7 +64,7 @@ class Disk(LockstepTest):
         self.assertGreaterEqual(calls["rename"], 6)
         self.assertGreaterEqual(calls["write"], 30)
 
-        tried, goes_on, stops = 0, 0, 0
+        tried, goes_on, stops, goes_on_later = 0, 0, 0, 0
         for call, most in sorted(calls.items()):
             for number in range(1, most + 1, 1 if FULL else max(1, most // 8)):
                 # Once, and for good.
@@ -72,21 +78,26 @@ class Disk(LockstepTest):
                     stops += result.status == 74
                     if result.status == 74:
                         self.assertEqual(len(result.errors()), 1, f"{plan}: {result}")
+                    # What was not said to have failed is there, or something newer; and on a good disk it goes on from it,
+                    # to the same end.
+                    failed = [int(step) for step in re.findall(r"the checkpoint of step (\d+) is not there", result.err)]
+                    written = [step for step in STEPS if step not in failed and (result.status == 0 or step != STEPS[-1])]
                     newest = self.newest(name)
-                    if newest:
-                        self.lockstep("inspect", newest)
+                    self.assertGreaterEqual(newest, max(map(checkpoint, written), default=""), f"{plan}: {result}")
+                    again = self.train(name)
                     if result.status == 0:
-                        self.assertEqual(newest.name, "step-00000006.h5", f"{plan}: {result}")
-                    # On a good disk it goes on, to the same end.
-                    self.train(name)
+                        self.assertEqual(newest, checkpoint(STEPS[-1]), f"{plan}: {result}")
+                    elif newest and newest != checkpoint(STEPS[-1]):
+                        self.assertIn(f"goes on from run/checkpoints/{newest} at step", again.out, plan)
+                        goes_on_later += 1
                     self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")), plan)
                     self.assertEqual(self.last_of("whole"), self.last_of(name), plan)
         print(f"{tried} faults: {goes_on} runs went on, {stops} stopped with 74; all went on from their last checkpoint")
         self.assertGreater(goes_on, 10)
-        self.assertGreater(stops, 0)
+        self.assertGreater(goes_on_later, 0)
 
     def last_of(self, name):
-        return (self.folder / name / "run/checkpoints" / "step-00000006.h5").read_bytes()
+        return (self.folder / name / "run/checkpoints" / checkpoint(STEPS[-1])).read_bytes()
 
     def test_a_full_disk_is_said_and_gone_on_from(self):
         result = self.with_disk("step-00000002 write 0 ENOSPC")
@@ -96,6 +107,22 @@ class Disk(LockstepTest):
         self.assertEqual(len(result.errors()), 1, result)
         self.assertIn("step-00000006.h5", result.errors()[0])
         self.assertIn("No space left on device", result.errors()[0])
+
+    def test_what_a_killed_process_has_left_makes_room(self):
+        left = self.write("run/checkpoints/step-00000004.h5.tmp123", "half a checkpoint")
+        self.with_disk("checkpoints write 0 ENOSPC", statuses=(74,))
+        self.assertFalse(left.exists())
+
+    def test_a_stop_whose_summary_has_no_room(self):
+        for error in ("open", "write"):
+            with self.subTest(error=error):
+                self.write("run/stop", "")
+                result = self.with_disk(f"summary.json {error} 0 ENOSPC", statuses=(75,))
+                self.assertRegex(result.err, "warning: run/summary.json: cannot be .*No space left on device.*goes on from is there")
+                self.assertIn("stopped at step", result.out)
+        self.assertIn("summary.json", self.with_disk("summary.json open 0 ENOSPC", statuses=(74,)).errors()[0])
+        self.lockstep("train", "deck.yaml")
+        self.assertEqual(summary(self.folder / "run")["status"], "done")
 
     def test_an_error_of_one_rank_ends_all(self):
         # Rank 0 alone writes the curves: the others wait for it in a sum of gradients.

@@ -87,6 +87,7 @@ class Hang(HangTest):
         result, statuses, errors, seconds = self.hang(0, 62, "forward", "suspend")
         self.assertEqual(errors, [], result)
         self.assertEqual(result.status, 75, result)
+        self.assertGreater(seconds, 5, "nobody has suspended it")
 
     def test_a_signal_in_the_middle_of_a_step(self):
         """To one rank of four: all stop after that step, and after the next one when their wishes have been exchanged already."""

@@ -43,8 +43,12 @@ class Kill(LockstepTest):
             while True:
                 # From the start of the ranks, set-up included, to steps behind several checkpoints.
                 moment = chance.uniform(0, whole.seconds / 3) if kills < KILLS else None
+                before = self.newest(name)
                 status, out, err, killed = self.train_and_kill(self.folder / name, chance, moment)
                 kills += killed
+                self.assertGreaterEqual(self.newest(name), before, "a checkpoint is lost")
+                if "" < before < pathlib.Path(LAST).name and "run: " in out:  # it has come as far as its banner
+                    self.assertIn(f"goes on from run/checkpoints/{before} at step", out)
                 resumed += "goes on from" in out
                 reported += "has died" in err
                 self.assertNotRegex(err, "fault of Lockstep|terminate called|Segmentation|none of its|damaged", err)
@@ -58,6 +62,10 @@ class Kill(LockstepTest):
         print(f"{kills} kills in {runs} runs of {RANKS} ranks: {resumed} restarts went on from a checkpoint, {reported} deaths were "
               "reported by another rank, and all ends were equal")
 
+    def newest(self, name):
+        """Name of the newest checkpoint; empty: there is none."""
+        return max((path.name for path in (self.folder / name / "run/checkpoints").glob("step-*.h5")), default="")
+
     def train_and_kill(self, folder, chance, moment):
         """Kills a rank so many seconds after all of them have started; none: none."""
         child = subprocess.Popen([*program.MPIEXEC, str(RANKS), program.PROGRAM, "train", "deck.yaml"], cwd=folder, stdin=subprocess.DEVNULL,
@@ -69,9 +77,12 @@ class Kill(LockstepTest):
                     time.sleep(0.01)
                 time.sleep(moment)
                 ranks = ranks_of(child.pid, program.PROGRAM)
-                if ranks:
-                    os.kill(chance.choice(ranks), signal.SIGKILL)
-                    killed = True
+                try:
+                    if ranks:
+                        os.kill(chance.choice(ranks), signal.SIGKILL)
+                        killed = True
+                except ProcessLookupError:  # it has ended meanwhile
+                    pass
             out, err = child.communicate(timeout=120)
         finally:
             if child.poll() is None:

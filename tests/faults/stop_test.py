@@ -148,6 +148,14 @@ class Stop(LockstepTest):
                 self.assertLess(time.time(), end if end > start else start + 6.5)
                 self.assertGreater(summary(self.folder / "run")["steps"], 20)
 
+    def test_time_that_is_too_short_for_the_first_evaluation(self):
+        """Nobody knows yet how long it takes: as long as so many steps."""
+        self.deck(run=ENDLESS, **{**DECK, "data": {"synthetic": {"kind": "glyphs", "train": 360, "validation": 36000}}, "model": {"preset": "fc"}})
+        start = time.time()
+        out, _ = self.finish(self.start("run.wall_time=3 s"))
+        self.assertLess(time.time(), start + 3.5)
+        self.expect_stopped(out, "its time is up (rank 0 on ")
+
     def test_a_second_signal_ends_at_once(self):
         # A rank sleeps in a step: the first signal has to wait for its end.
         self.deck(run={**RUN, "hang_timeout": 0}, **DECK, checkpoint={"every_steps": 5})

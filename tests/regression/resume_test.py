@@ -204,6 +204,23 @@ class Resume(LockstepTest):
         last = [row for row in without_times(metrics(parts / "other")) if row["step"] == "100"]
         self.assertEqual(last, [row for row in without_times(metrics(whole / "run")) if row["step"] == "100"])
 
+    def test_a_file_that_is_at_the_end_already(self):
+        """The other folder has a checkpoint of its own all the same, or a later start would begin at step 0."""
+        whole = self.uninterrupted(1)
+        self.train(whole, f"run.resume=run/{LAST}", "run.output_dir=other", ranks=1)
+        self.assertTrue((whole / "other" / LAST).exists())
+        self.assertIn("nothing is left to do", self.train(whole, "run.output_dir=other", ranks=1).out)
+
+    def test_a_checkpoint_that_lies_elsewhere(self):
+        whole, parts = self.uninterrupted(1), self.folder_of("parts")
+        self.train(parts, "run.steps=37", ranks=1)
+        here, there = parts / "run/checkpoints/step-00000037.h5", parts / "archive.h5"
+        here.rename(there)
+        here.symlink_to(there)
+        self.train(parts, ranks=1)
+        self.expect_same(whole, parts)
+        self.assertIn("nothing is left to do", self.train(parts, ranks=1).out)
+
     def test_checkpoints_that_are_kept(self):
         folder = self.folder_of("kept", checkpoint={"every_steps": 20, "keep": 3})
         self.train(folder, ranks=1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/heartbeat.hpp"
+#include "base/heartbeat.hpp"
 
 #include <chrono>
 #include <thread>
