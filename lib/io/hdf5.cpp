@@ -11,6 +11,7 @@
 
 #include "base/deck_text.hpp"
 #include "base/error.hpp"
+#include "io/object_header.hpp"
 
 namespace lockstep {
 namespace {
@@ -146,24 +147,11 @@ hid_t text_type(const std::string& text) {
   return type;
 }
 
-hid_t open_dataset(hid_t file, const std::string& name, const std::string& where) {
-  const hid_t id = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
-  if (id < 0) damaged(where);
-  return id;
-}
-
-/// Of chunks that only the newest format has, the library (1.14.5) believes what a damaged file says: it reads beyond
-/// an index of fewer chunks than the shape needs, and counts those of one that stands for all, be they 2^60.
-void require_known_index(hid_t dataset, const std::string& where) {
-  const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
-  if (creation < 0) damaged(where);
-  if (H5Pget_layout(creation) != H5D_CHUNKED) return;
-  H5D_chunk_index_t index = H5D_CHUNK_IDX_NTYPES;
-  if (H5Dget_chunk_index_type(dataset, &index) < 0) damaged(where);
-  validate(index == H5D_CHUNK_IDX_BTREE || index == H5D_CHUNK_IDX_SINGLE, ExitStatus::bad_data,
-           "{}: is chunked in a way that only HDF5's newest format has; store it without chunks, or without "
-           "libver=\"latest\"",
-           where);
+/// Not opened: kind, and address of its header.
+H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where) {
+  H5G_stat_t object{};
+  if (H5Gget_objinfo(file, name.c_str(), true, &object) < 0) damaged(where);
+  return object;
 }
 
 /// A few bytes can promise terabytes. What is to be read must be there, but for what deflate, the strongest of the
@@ -171,7 +159,6 @@ void require_known_index(hid_t dataset, const std::string& where) {
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
   constexpr std::size_t harmless = std::size_t{1} << 20;
   constexpr std::size_t most_compressed = 1032;
-  require_known_index(dataset, where);
   const std::size_t stored = H5Dget_storage_size(dataset);
   hsize_t file_bytes = 0;
   if (H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
@@ -294,9 +281,7 @@ std::vector<std::string> Hdf5File::datasets() const {
     validate(shown == link, ExitStatus::bad_data,
              "{}: has a name that is no short line of text ({}); rename it, or make or copy the file again", name_,
              shown);
-    const Handle object(H5Oopen(id_, link.c_str(), H5P_DEFAULT), H5Oclose);
-    if (object < 0) damaged(name_ + ":" + link);
-    if (H5Iget_type(object) == H5I_DATASET) names.push_back(link);
+    if (object_at(id_, link, name_ + ":" + link).type == H5G_DATASET) names.push_back(link);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -312,10 +297,32 @@ bool Hdf5File::has(const std::string& dataset) const {
   }
 }
 
+std::int64_t Hdf5File::open_dataset(const std::string& dataset, const std::string& where) const {
+  if (!writing_) require_old_layout(dataset, where);
+  const hid_t id = H5Dopen2(id_, dataset.c_str(), H5P_DEFAULT);
+  if (id < 0) damaged(where);
+  return id;
+}
+
+void Hdf5File::require_old_layout(const std::string& dataset, const std::string& where) const {
+  const Handle creation(H5Fget_create_plist(id_), H5Pclose);
+  AddressFormat format;
+  hsize_t user_block = 0;
+  if (creation < 0 || H5Pget_userblock(creation, &user_block) < 0 ||
+      H5Pget_sizes(creation, &format.address_bytes, &format.length_bytes) < 0)
+    damaged(where);
+  format.base = user_block;
+  validate(!has_new_layout(RawFile(name_, RawFile::Access::read), format, object_at(id_, dataset, where).objno[0]),
+           ExitStatus::bad_data,
+           "{}: is stored in a way that only HDF5's newest format has; store it without chunks, or without "
+           "libver=\"latest\"",
+           where);
+}
+
 StoredArray Hdf5File::info(const std::string& dataset) const {
   const LibraryLock lock;
   const std::string where = name_ + ":" + dataset;
-  const Handle id(open_dataset(id_, dataset, where), H5Dclose);
+  const Handle id(open_dataset(dataset, where), H5Dclose);
   const Handle type(H5Dget_type(id), H5Tclose);
   const Handle space(H5Dget_space(id), H5Sclose);
   if (type < 0 || space < 0) damaged(where);
@@ -333,7 +340,7 @@ StoredArray Hdf5File::info(const std::string& dataset) const {
 void Hdf5File::read(const std::string& dataset, const StoredType& type, void* to) const {
   const LibraryLock lock;
   const std::string where = name_ + ":" + dataset;
-  const Handle id(open_dataset(id_, dataset, where), H5Dclose);
+  const Handle id(open_dataset(dataset, where), H5Dclose);
   if (H5Dread(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) damaged(where);
 }
 
@@ -341,14 +348,14 @@ Hdf5Rows Hdf5File::rows(const std::string& dataset, const StoredType& type) cons
   const LibraryLock lock;
   StoredArray array = info(dataset);
   std::string where = name_ + ":" + dataset;
-  const hid_t id = open_dataset(id_, dataset, where);
+  const hid_t id = open_dataset(dataset, where);
   return {std::move(where), id, type, std::move(array.extents)};
 }
 
 std::string Hdf5File::read_text(const std::string& dataset) const {
   const LibraryLock lock;
   const std::string where = name_ + ":" + dataset;
-  const Handle id(open_dataset(id_, dataset, where), H5Dclose);
+  const Handle id(open_dataset(dataset, where), H5Dclose);
   const Handle type(H5Dget_type(id), H5Tclose);
   const Handle space(H5Dget_space(id), H5Sclose);
   return string_of(type, space, where,
@@ -358,7 +365,7 @@ std::string Hdf5File::read_text(const std::string& dataset) const {
 std::optional<std::string> Hdf5File::attribute(const std::string& dataset, const std::string& key) const {
   const LibraryLock lock;
   const std::string where = fmt::format("{}:{} (attribute {})", name_, dataset, key);
-  const Handle object(open_dataset(id_, dataset, where), H5Dclose);
+  const Handle object(open_dataset(dataset, where), H5Dclose);
   const htri_t exists = H5Aexists(object, key.c_str());
   if (exists < 0) damaged(where);
   if (exists == 0) return std::nullopt;
@@ -427,7 +434,7 @@ void Hdf5File::write_text(const std::string& dataset, const std::string& text) {
 
 void Hdf5File::write_attribute(const std::string& dataset, const std::string& key, const std::string& text) {
   const LibraryLock lock;
-  Handle object(open_dataset(id_, dataset, name_ + ":" + dataset), H5Dclose);
+  Handle object(open_dataset(dataset, name_ + ":" + dataset), H5Dclose);
   const Handle type(text_type(text), H5Tclose);
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
   Handle id(H5Acreate2(object, key.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);

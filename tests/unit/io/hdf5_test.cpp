@@ -106,19 +106,45 @@ TEST(Hdf5, PromisesAreNotBelieved) {
                [&] { Hdf5File::open(name).info("/x"); });
 }
 
+/// A file with four numbers in /x, and so many attributes of it that its header has several blocks.
+void write_numbers(const std::string& name, H5F_libver_t format, bool in_chunks, bool order_of_attributes,
+                   hsize_t user_block) {
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
+  H5Pset_libver_bounds(access, format, H5F_LIBVER_LATEST);
+  H5Pset_userblock(creation, user_block);
+  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation, access);
+  const hsize_t extents[] = {4}, chunk[] = {2};
+  const hid_t space = H5Screate_simple(1, extents, nullptr), scalar = H5Screate(H5S_SCALAR);
+  const hid_t dataset_creation = H5Pcreate(H5P_DATASET_CREATE);
+  if (in_chunks) H5Pset_chunk(dataset_creation, 1, chunk);
+  if (order_of_attributes) H5Pset_attr_creation_order(dataset_creation, H5P_CRT_ORDER_TRACKED);
+  const hid_t dataset = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, dataset_creation, H5P_DEFAULT);
+  const float numbers[] = {1, 2, 3, 4};
+  H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
+  for (int i = 0; i < 7; ++i)
+    H5Aclose(
+        H5Acreate2(dataset, fmt::format("attribute {}", i).c_str(), H5T_NATIVE_INT, scalar, H5P_DEFAULT, H5P_DEFAULT));
+  H5Dclose(dataset), H5Pclose(dataset_creation), H5Sclose(space), H5Sclose(scalar);
+  H5Fclose(file), H5Pclose(access), H5Pclose(creation);
+}
+
 TEST(Hdf5, ChunksOfTheNewestFormatAreRefused) {
   const ScratchFolder folder;
-  const std::string name = folder / "newest.h5";
-  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
-  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
-  const hsize_t extents[] = {4}, chunk[] = {2};
-  const hid_t space = H5Screate_simple(1, extents, nullptr), chunked = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(chunked, 1, chunk);
-  H5Dclose(H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, chunked, H5P_DEFAULT));
-  H5Pclose(chunked), H5Sclose(space), H5Fclose(file), H5Pclose(access);
-  expect_error(ExitStatus::bad_data, "/x: is chunked in a way that only HDF5's newest format has",
-               [&] { Hdf5File::open(name).info("/x"); });
+  const std::string name = folder / "numbers.h5";
+  for (const H5F_libver_t format : {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_LATEST})
+    for (const bool in_chunks : {false, true})
+      for (const bool order_of_attributes : {false, true})
+        for (const hsize_t user_block : {0, 512}) {
+          write_numbers(name, format, in_chunks, order_of_attributes, user_block);
+          const auto read = [&] {
+            std::vector<float> numbers(4);
+            Hdf5File::open(name).read("/x", StoredType::of(DType::f32), numbers.data());
+            EXPECT_EQ(numbers, (std::vector<float>{1, 2, 3, 4}));
+          };
+          if (in_chunks && format == H5F_LIBVER_LATEST)
+            expect_error(ExitStatus::bad_data, "/x: is stored in a way that only HDF5's newest format has", read);
+          else read();
+        }
 }
 
 TEST(Hdf5, NamesThatAreNoLineOfTextAreRefused) {
