@@ -141,11 +141,12 @@ def data_dir():
 
 def main():
     """Exit status 77, ctest's "skipped", when nothing at all could run."""
-    # Ranks and launchers that are killed leave Open MPI's files behind (another launcher, of the same process number, would
+    # Launchers and ranks that are killed leave Open MPI's files behind (another launcher, of the same process number, would
     # stumble over them): where they go away with the tests.
-    memory = "/dev/shm"
-    with tempfile.TemporaryDirectory(prefix="lockstep-test-", dir=memory if os.path.isdir(memory) else None) as folder:
-        os.environ["TMPDIR"] = os.environ["OMPI_MCA_btl_sm_backing_directory"] = folder
+    shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with (tempfile.TemporaryDirectory(prefix="lockstep-mpi-") as launchers,
+          tempfile.TemporaryDirectory(prefix="lockstep-mpi-", dir=shm) as memory):
+        os.environ.update(TMPDIR=launchers, OMPI_MCA_btl_sm_backing_directory=memory)
         program = unittest.main(verbosity=2, exit=False)
     result = program.result
     if result.wasSuccessful() and result.testsRun and len(result.skipped) == result.testsRun:
