@@ -131,15 +131,15 @@ int fsync(int file) {
   if (fails("fsync", file)) return -1;
   return next<int (*)(int)>("fsync")(file);
 }
-int ftruncate(int file, off_t size) {
+int ftruncate(int file, off_t size) noexcept {
   if (fails("write", file)) return -1;
   return next<int (*)(int, off_t)>("ftruncate")(file, size);
 }
-int ftruncate64(int file, off64_t size) {
+int ftruncate64(int file, off64_t size) noexcept {
   if (fails("write", file)) return -1;
   return next<int (*)(int, off64_t)>("ftruncate64")(file, size);
 }
-int rename(const char* from, const char* to) {
+int rename(const char* from, const char* to) noexcept {
   if (fails("rename", to)) return -1;
   return next<int (*)(const char*, const char*)>("rename")(from, to);
 }
