@@ -147,7 +147,7 @@ hid_t text_type(const std::string& text) {
   return type;
 }
 
-/// Not opened: kind, and address of its header.
+/// Not opened: kind, and address of its header. (The newer calls for these differ between HDF5 1.10 and 1.12.)
 H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where) {
   H5G_stat_t object{};
   if (H5Gget_objinfo(file, name.c_str(), true, &object) < 0) damaged(where);

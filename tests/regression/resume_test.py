@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A run that was stopped and went on equals one that was not, bit for bit; so does the same run twice."""
+import json
 import os
 import pathlib
 import shutil
@@ -220,6 +221,26 @@ class Resume(LockstepTest):
         self.train(parts, ranks=1)
         self.expect_same(whole, parts)
         self.assertIn("nothing is left to do", self.train(parts, ranks=1).out)
+
+    def test_what_made_a_run(self):
+        """In the summary and, the same, in the checkpoint; and a run that goes on with other data is told so."""
+        folder = self.folder_of("made", run={**DECK["run"], "steps": 20})
+        self.train(folder, ranks=2)
+        made = summary(folder / "run")["provenance"]
+        stored = (folder / "run/checkpoints/step-00000020.h5").read_bytes()
+        self.assertIn(json.dumps(made, separators=(",", ":"), ensure_ascii=False).encode(), stored)
+        self.assertIn((folder / "run/deck.yaml").read_bytes(), stored)
+        said = dict(line.split(maxsplit=1) for line in self.lockstep("info").out.splitlines())
+        for key in ("lockstep", "git", "compiler", "kokkos", "backend", "mpi", "hdf5"):
+            self.assertEqual(made[key], said[key])
+        self.assertEqual(", ".join(made["providers"]), said["providers"])
+        self.assertEqual((made["ranks"], sum(made["hosts"].values())), (2, 2))
+        self.assertRegex(made["data"]["train"]["fingerprint"], r"^500 examples of \d+ bytes, [0-9a-f]{16}$")
+        self.assertRegex(made["data"]["validation"]["fingerprint"], r"^90 examples of \d+ bytes, [0-9a-f]{16}$")
+        again = self.train(folder, "run.steps=25", ranks=1)
+        self.assertNotIn("other data", again.err)
+        again = self.train(folder, "run.steps=30", "data.synthetic={kind: random, train: 500, validation: 90, shape: [28, 28, 1], classes: 10}", ranks=1)
+        self.assertIn("step-00000025.h5: was made with other data than those that are there now", again.err)
 
     def test_checkpoints_that_are_kept(self):
         folder = self.folder_of("kept", checkpoint={"every_steps": 20, "keep": 3})
