@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Losses that jump: the run stops before that step, leaves it out, or goes back and on with other examples."""
+import itertools
 import re
+import subprocess
 
 import program
 from program import LockstepTest, metrics, summary, without_times
@@ -81,8 +83,26 @@ class LossWatch(LockstepTest):
         """No order of the examples helps behind a checkpoint that is bad already."""
         result = self.train("far", "checkpoint.every_steps=5", on_anomaly="rollback", z_score=1, at_most=30, status=70)
         steps = [int(step) for step in re.findall(r"goes back to step (\d+)", result.out)]
-        self.assertTrue(any(after < before for before, after in zip(steps, steps[1:])), result)
-        self.assertFalse(any(after == before for before, after in zip(steps, steps[1:])), result)
+        self.assertTrue(any(after < before for before, after in itertools.pairwise(steps)), result)
+        self.assertFalse(any(after == before for before, after in itertools.pairwise(steps)), result)
+
+    def test_killed_behind_a_rollback(self):
+        """`latest` is the checkpoint that the run went back to, although there was a newer one, until the next is written."""
+        self.deck(**DECK, loss_watch={**WATCH, "on_anomaly": "rollback", "z_score": 1, "at_most": 30})
+        arguments = ["train", "deck.yaml", "checkpoint.every_steps=5"]
+        with subprocess.Popen([program.PROGRAM, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
+            try:
+                back_to = before = 0
+                while back_to >= before:
+                    line = child.stdout.readline()
+                    self.assertTrue(line, "it never went further back")
+                    if found := re.search(r"goes back to step (\d+)", line):
+                        before, back_to = back_to, int(found[1])
+            finally:
+                child.kill()
+        latest = (self.folder / "run/checkpoints/latest").resolve(strict=True).name
+        self.assertGreaterEqual(latest, f"step-{back_to:08}.h5")
+        self.assertIn(latest, self.lockstep(*arguments, status=70).out)
 
     def test_not_for_ever(self):
         result = self.train("often", on_anomaly="skip", at_most=1, z_score=1.5, status=70)
