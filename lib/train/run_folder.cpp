@@ -88,6 +88,7 @@ void RunFolder::remove_leftovers() const {
     if (const auto of = ReplaceFile::left_of(entry.path().filename().string()); of && std::ranges::count(files, *of))
       left.push_back(entry.path());
   for (const fs::path& path : left) fs::remove(path);
+  fs::remove_all(waiting());
   prune_checkpoints(checkpoints(), 0);
 }
 

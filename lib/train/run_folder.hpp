@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// run.output_dir: rank 0 alone touches it.
+/// run.output_dir: rank 0 alone touches it, unless said otherwise.
 class RunFolder {
  public:
   explicit RunFolder(const RunConfig& config) : path_(config.output_dir()), options_(config.run) {}
@@ -47,6 +47,8 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   /// Whoever makes it asks the run to stop.
   std::filesystem::path stop_file() const { return path_ / "stop"; }
+  /// Of a hang: see RollCall. Any rank may touch it.
+  std::filesystem::path waiting() const { return path_ / "waiting"; }
 
  private:
   bool holds_a_run() const;

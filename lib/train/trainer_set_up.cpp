@@ -93,6 +93,7 @@ void Trainer::start(Graph graph) {
   comm_.together([&] {
     if (comm_.is_root()) open_folder();
   });
+  watchdog_.meet_in(folder_.waiting());
   complete_ = comm_.max(comm_.is_root() && complete_) != 0;
   share_state();
   comm_.together([&] { make_loader(); });

@@ -37,8 +37,9 @@ constexpr double own_report = 3;
 constexpr double least_timeout = 30, median_steps = 10;
 /// Set-up reads files, and checkpoints write them; the first step makes what all others find there.
 constexpr double patience = 10;
-/// Ranks that wait for somebody elsewhere leave it to those who can name him.
-constexpr double courtesy = 2;
+/// Ranks that wait for somebody elsewhere leave it to those who can name him, and give him time: he may show signs of
+/// life there.
+constexpr double courtesy = 2, elsewhere = 2;
 
 /// Process numbers mean something only among processes that see each other. 0: not known.
 std::uint64_t process_namespace() {
@@ -127,6 +128,13 @@ Watchdog::~Watchdog() {
   if (&heartbeat() == &mates_[me_].post->heart) move_heartbeat(before_);
 }
 
+void Watchdog::meet_in(const std::filesystem::path& folder) {
+  if (sees_all_) return;
+  std::optional<RollCall> made = RollCall::make(ranks_, mates_.front().post->rank, folder);
+  const std::lock_guard lock(mutex_);
+  roll_call_ = std::move(made);
+}
+
 void Watchdog::median_step(double seconds) { mates_[me_].post->median = seconds; }
 void Watchdog::rest(bool idle) { mates_[me_].post->idle = idle; }
 void Watchdog::be_patient(bool patient) { mates_[me_].post->patient = patient; }
@@ -165,9 +173,12 @@ void Watchdog::look(double seconds) {
     mate.died = visible && !post.left &&
                 (is_gone(post.process) || (mate.stopped >= suspicious_after && is_zombie(post.process)));
   }
-  const Finding finding = judge();
+  Finding finding = judge();
   since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
-  if (finding.fault == Fault::none || !is_reporter(finding)) return;
+  const bool reports = finding.fault != Fault::none && is_reporter(finding);
+  const bool waits = finding.fault == Fault::waits_for_others;
+  if (roll_call_) roll_call_->waits(reports && waits);
+  if (!reports || (waits && !sees_all_ && !gives_up(finding))) return;
   last_words(report(finding));
   if (finding.fault != Fault::died && mates_[finding.mate].post->heart.beats != mates_[finding.mate].beats) {
     last_words("… but it goes on now, and so does the run");
@@ -190,12 +201,25 @@ void Watchdog::end_all() {
   std::_Exit(static_cast<int>(ExitStatus::rank_lost));
 }
 
-double Watchdog::limit(const Mate& mate) const {
+bool Watchdog::takes_long(const Mate& mate) const {
   const Post& post = *mate.post;
-  const double median = post.median;
   const auto phase = static_cast<StepPhase>(post.heart.phase.load(std::memory_order_relaxed));
-  const bool takes_long = phase == StepPhase::set_up || phase == StepPhase::checkpoint || median == 0 || post.patient;
-  return timeout_.value_or(std::max(least_timeout, median_steps * median)) * (takes_long ? patience : 1);
+  return phase == StepPhase::set_up || phase == StepPhase::checkpoint || post.median == 0 || post.patient;
+}
+
+double Watchdog::limit(const Mate& mate) const {
+  return timeout_.value_or(std::max(least_timeout, median_steps * mate.post->median)) *
+         (takes_long(mate) ? patience : 1);
+}
+
+bool Watchdog::gives_up(Finding& finding) const {
+  const Mate& mate = mates_[finding.mate];
+  const double most = limit(mate) * (roll_call_ && !takes_long(mate) ? elsewhere : patience) + courtesy;
+  if (mate.still <= most) return false;
+  const std::optional<RollCall::Answer> answer = roll_call_ ? roll_call_->ask() : std::nullopt;
+  if (!answer) return true;
+  if (answer->speaks) finding.missed = answer->silent;
+  return answer->speaks || mate.still > most + own_report;
 }
 
 Watchdog::Finding Watchdog::judge() const {
@@ -215,7 +239,7 @@ Watchdog::Finding Watchdog::judge() const {
       // Of several the one that is behind.
       if (mate.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.mate)))
         blamed = {Fault::stands_still, i};
-    } else if (mate.still > most * (sees_all_ ? 1 : patience) + courtesy) {
+    } else if (mate.still > most + courtesy) {
       if (waiting.fault == Fault::none || mate.still > mates_[waiting.mate].still)
         waiting = {Fault::waits_for_others, i};
     } else {
@@ -235,7 +259,8 @@ bool Watchdog::is_reporter(const Finding& finding) const {
   }
   for (std::size_t i = 0; i < me_; ++i) {
     const Mate& mate = mates_[i];
-    if (!mate.died && !mate.post->left && mate.stopped < stopped_after && i != finding.mate) return false;
+    const bool is_still = finding.fault == Fault::stands_still && i == finding.mate;
+    if (!mate.died && !mate.post->left && mate.stopped < stopped_after && !is_still) return false;
   }
   return true;
 }
@@ -268,10 +293,19 @@ std::string Watchdog::report(const Finding& finding) const {
     case Fault::died:
       return fmt::format("{} has died, in {}{}; look for its last words above, and {}", who, doing(post), waits,
                          advice);
-    case Fault::waits_for_others:
-      return fmt::format(
-          "{} has waited for {} in {}{}: {}; {}", who, duration_text(since(post)), doing(post), waits,
-          sees_all_ ? "all ranks wait for each other" : "the rank that they wait for cannot be seen from here", advice);
+    case Fault::waits_for_others: {
+      std::vector<std::string> missed;
+      for (const auto& [host, ranks] : finding.missed.value_or(std::vector<RollCall::Node>()))
+        missed.push_back(fmt::format("{} on {}", listed(ranks), host));
+      const std::string whom =
+          !missed.empty()
+              ? fmt::format("nothing is heard of {}: stopped, cut off, or longer at work than run.hang_timeout allows",
+                            fmt::join(missed, ", "))
+          : sees_all_ || finding.missed ? "all ranks wait for each other"
+                                        : "the rank that they wait for cannot be seen from here";
+      return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(post)), doing(post), waits,
+                         whom, advice);
+    }
     default: break;
   }
   const char state = process_state(post.process);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "base/heartbeat.hpp"
 #include "comm/communicator.hpp"
 #include "comm/node_memory.hpp"
+#include "train/roll_call.hpp"
 
 namespace lockstep {
 
@@ -20,8 +22,8 @@ namespace lockstep {
 /// is, what it was doing and who waits for it, and all leave with ExitStatus::rank_lost.
 ///
 /// Ranks that wait for others are not to blame, unless all of a node do: then the one that they wait for is on another
-/// node, whose watchdogs name it. Time is counted in turns of the watching thread, so that a job which is suspended and
-/// goes on later is not ended.
+/// node, whose watchdogs name it, or the nodes that wait, when that one stands still as a whole (RollCall). Time is
+/// counted in turns of the watching thread, so that a job which is suspended and goes on later is not ended.
 class Watchdog {
  public:
   /// `timeout`: seconds; none: the larger of 30 s and 10 median steps; 0: only deaths are looked for. Ten times that in
@@ -32,6 +34,8 @@ class Watchdog {
   /// This rank is done: the others need not miss it.
   ~Watchdog();
 
+  /// Where nodes may leave word for each other: a folder to be, in one that the run has made. Collective.
+  void meet_in(const std::filesystem::path& folder);
   /// Of this rank's steps: what "still" means depends on it.
   void median_step(double seconds);
   /// Nothing is expected of this rank for a while: its owner does something else.
@@ -46,12 +50,16 @@ class Watchdog {
   struct Finding {
     Fault fault = Fault::none;
     std::size_t mate = 0;  ///< that is to blame; of waits_for_others: that waits for longest
+    std::optional<std::vector<RollCall::Node>> missed = {};  ///< by waits_for_others; none: not known
   };
 
   void watch();
   void look(double seconds);
   Finding judge() const;
   double limit(const Mate& mate) const;
+  bool takes_long(const Mate& mate) const;
+  /// Whether this node is to end a run that waits for ranks of other nodes; then it knows of which.
+  bool gives_up(Finding& finding) const;
   bool is_reporter(const Finding& finding) const;
   std::string report(const Finding& finding) const;
   /// This rank, those of its node, and those that it cannot see.
@@ -70,7 +78,8 @@ class Watchdog {
   std::mutex mutex_;             // guards what follows
   std::condition_variable changed_;
   bool done_ = false;
-  std::thread thread_;  // last: starts when all else stands
+  std::optional<RollCall> roll_call_;  ///< of several nodes
+  std::thread thread_;                 // last: starts when all else stands
 };
 
 }  // namespace lockstep

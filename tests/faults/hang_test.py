@@ -113,19 +113,21 @@ exec unshare --uts sh -c "hostname $host; $*"
 """
 
 
-class TwoNodes(HangTest):
+class Nodes(HangTest):
     """Ranks that do not see each other: those of the other node end too."""
 
     def setUp(self):
         super().setUp()
-        agent = self.write("agent", AGENT)
-        agent.chmod(0o755)
-        self.launcher = [program.MPIEXEC[0], "--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "plm_ssh_no_tree_spawn", "1", "--mca", "btl",
-                         "self,sm,tcp", "--mca", "btl_tcp_if_include", "lo", "--host", "nodea:2,nodeb:2", "--map-by", "ppr:2:node", "-n"]
+        self.write("agent", AGENT).chmod(0o755)
+        self.take_nodes("nodea:2,nodeb:2")
         # Not quicker: Open MPI 5 waits for ever for daemons whose ranks end as soon as they are started.
         found = subprocess.run([*self.launcher, "4", "sh", "-c", "sleep 0.5; hostname"], capture_output=True, text=True, timeout=60)
         if sorted(found.stdout.split()) != ["nodea", "nodea", "nodeb", "nodeb"]:
             self.skipTest("Open MPI 5 and root's rights are needed to make two nodes of this machine")
+
+    def take_nodes(self, nodes):
+        self.launcher = [program.MPIEXEC[0], "--prtemca", "plm_ssh_agent", str(self.folder / "agent"), "--prtemca", "plm_ssh_no_tree_spawn", "1",
+                         "--mca", "btl", "self,sm,tcp", "--mca", "btl_tcp_if_include", "lo", "--host", nodes, "--map-by", "slot", "-n"]
 
     def test_a_rank_of_one_of_them(self):
         for way, words, limit in (("kill", "has died, in", 10), ("spin", "has been in", TIMEOUT + 5), ("stop", "it is stopped", TIMEOUT + 5)):
@@ -136,6 +138,19 @@ class TwoNodes(HangTest):
                 self.assertEqual(len(named), 1, result)
                 self.assertIn(words, named[0])
                 self.assertLess(seconds, limit, result)
+
+    def test_a_node_that_stands_still(self):
+        """Nobody is there to see its only rank: the others' nodes tell each other that they wait, and by that whom they miss."""
+        self.take_nodes("nodea:2,nodeb:1,nodec:1")
+        result, statuses, errors, seconds = self.hang(3, 62, "forward", "stop")
+        self.assertNotIn(result.status, (0, 75), result)
+        self.assertEqual(len(errors), 1, result)
+        self.assertRegex(errors[0], r"rank [01] on nodea \(process \d+\) has waited for \d+ s in 'reduce' of step 62, .*: nothing is heard of rank 3 on nodec: stopped")
+        self.assertLess(seconds, 2 * TIMEOUT + 5, result)
+        # What they have left for each other is not there any more when the run goes on.
+        self.assertEqual(sorted(path.name for path in (self.folder / "run/waiting").iterdir()), ["0", "2"])
+        self.lockstep("train", "deck.yaml", "run.steps=63")
+        self.assertFalse((self.folder / "run/waiting").exists())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace lockstep {
+
+/// Finds the node that stands still as a whole, watchdogs and all, which no other node can see: nodes whose ranks have
+/// waited for too long say so, by a file each in a folder that all of them see. Those that have not are to blame.
+///
+/// File systems hang too, and hold up nobody here: threads of their own touch them.
+class RollCall {
+ public:
+  /// `first_of_node`: the lowest of the ranks that this one watches; `folder`: for the files, made when it is needed.
+  /// None unless all ranks see the same folder around it. Collective.
+  static std::optional<RollCall> make(const Communicator& ranks, int first_of_node,
+                                      const std::filesystem::path& folder);
+
+  /// This node's ranks wait, or no longer do.
+  void waits(bool waits);
+
+  struct Node {
+    std::string host;
+    std::vector<int> ranks;
+  };
+  struct Answer {
+    bool speaks = false;       ///< of the nodes that have said so this is the first: the others leave it the word
+    std::vector<Node> silent;  ///< who have not; of the one that speaks
+  };
+  /// None when the file system does not answer in two seconds.
+  std::optional<Answer> ask() const;
+
+ private:
+  RollCall() = default;
+
+  int first_ = 0;
+  std::map<int, Node> nodes_;  ///< by their first ranks
+  std::filesystem::path folder_;
+  bool waits_ = false;
+};
+
+}  // namespace lockstep
