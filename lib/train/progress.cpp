@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/log.hpp"
 #include "train/summary.hpp"
 
@@ -17,10 +19,15 @@ void Progress::step_done(double seconds, double reduce_seconds, std::int64_t exa
 }
 
 void Progress::log(const Step& step) {
-  const auto steps = static_cast<double>(now_.steps - logged_.steps);
-  const double rate = static_cast<double>(now_.examples - logged_.examples) / (now_.seconds - logged_.seconds);
-  const double exposed_ms = 1e3 * (now_.reduce_seconds - logged_.reduce_seconds) / steps;
-  const double seconds_left = static_cast<double>(step.left) * now_.seconds / static_cast<double>(now_.steps);
+  const std::int64_t steps = now_.steps - logged_.steps;
+  // Of this process: an earlier one may have done the step.
+  std::optional<double> rate, step_ms, exposed_ms;
+  if (steps > 0) {
+    rate = static_cast<double>(now_.examples - logged_.examples) / (now_.seconds - logged_.seconds);
+    step_ms = 1e3 * times_.quantile(0.5, steps);
+    if (ranks_ > 1) exposed_ms = 1e3 * (now_.reduce_seconds - logged_.reduce_seconds) / static_cast<double>(steps);
+  }
+  const double mean_seconds = now_.steps > 0 ? now_.seconds / static_cast<double>(now_.steps) : 0;
   if (file_)
     file_->write({.step = step.number,
                   .epoch = step.epoch,
@@ -31,14 +38,15 @@ void Progress::log(const Step& step) {
                   .loss_scale = step.loss_scale,
                   .grad_norm = step.skipped ? std::nullopt : std::optional(step.gradient_norm),
                   .examples_per_s = rate,
-                  .step_ms = 1e3 * times_.quantile(0.5, now_.steps - logged_.steps),
+                  .step_ms = step_ms,
                   .noise_scale = step.noise_scale,
-                  .reduce_exposed_ms = ranks_ > 1 ? std::optional(exposed_ms) : std::nullopt});
-  lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}  {:>9.1f} examples/s{}  {} left",
-                step.number, step.epoch, step.metrics.loss,
+                  .reduce_exposed_ms = exposed_ms});
+  lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}{}{}  {} left", step.number,
+                step.epoch, step.metrics.loss,
                 step.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.metrics.accuracy) : "",
-                step.gradient_norm, step.learning_rate, rate,
-                ranks_ > 1 ? fmt::format("  sums {:.3g} ms", exposed_ms) : "", duration_text(seconds_left));
+                step.gradient_norm, step.learning_rate, rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
+                exposed_ms ? fmt::format("  sums {:.3g} ms", *exposed_ms) : "",
+                duration_text(static_cast<double>(step.left) * mean_seconds));
   logged_ = now_;
 }
 

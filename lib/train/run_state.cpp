@@ -2,6 +2,7 @@
 #include "train/run_state.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -71,6 +72,25 @@ void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, cons
   copy_from_host(space, host.data(), flat);
 }
 
+Json json_of(const StepRecord& record) {
+  return {{"step", record.step},
+          {"loss", record.metrics.loss},
+          {"accuracy", record.metrics.accuracy ? Json(*record.metrics.accuracy) : Json()},
+          {"grad_norm", record.gradient_norm},
+          {"left_out", record.left_out}};
+}
+
+StepRecord record_of(const Json& json) {
+  // JSON has no word for what is not finite, and says null.
+  const auto number = [](const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); };
+  StepRecord record{.step = json.at("step"),
+                    .metrics = {.loss = number(json.at("loss"))},
+                    .gradient_norm = number(json.at("grad_norm")),
+                    .left_out = json.at("left_out")};
+  if (const Json& accuracy = json.at("accuracy"); !accuracy.is_null()) record.metrics.accuracy = accuracy.get<double>();
+  return record;
+}
+
 }  // namespace
 
 RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
@@ -108,6 +128,7 @@ std::string state_text(const RunState& state) {
                      {"anomalies", state.loss_watch.anomalies},
                      {"losses", state.loss_watch.losses},
                      {"rollbacks", state.rollbacks},
+                     {"record", state.record ? json_of(*state.record) : Json()},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
@@ -129,6 +150,7 @@ RunState parse_state(const std::string& text) {
   state.noise = {json.at("noise").at(0), json.at("noise").at(1), json.at("noise").at(2)};
   state.loss_watch = {json.at("anomalies"), json.at("losses")};
   state.rollbacks = json.at("rollbacks");
+  if (const Json record = json.value("record", Json()); !record.is_null()) state.record = record_of(record);
   state.scales_loss = json.at("scales_loss");
   const Json& scaler = json.at("loss_scale");
   state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,11 +12,20 @@
 #include "io/checkpoint.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
+#include "train/evaluator.hpp"
 #include "train/loss_watch.hpp"
 #include "train/noise_scale.hpp"
 #include "train/run_config.hpp"
 
 namespace lockstep {
+
+/// What the curves show of a step, and nothing else remembers.
+struct StepRecord {
+  std::int64_t step = 0;  ///< from 1
+  Metrics metrics;
+  double gradient_norm = 0;
+  bool left_out = false;
+};
 
 /// What a checkpoint remembers beside arrays. Random numbers are functions of seed and step
 /// (core/random.hpp) and the learning rate is one of the step and the deck, so these are their whole state.
@@ -32,6 +42,8 @@ struct RunState {
   NoiseScale::State noise;
   LossWatch::State loss_watch;
   std::int64_t rollbacks = 0;  ///< each changes the order of the examples from there on
+  std::optional<StepRecord>
+      record;  ///< of the last step that was logged; the run's last is logged behind its checkpoint
 
   // What decides on the order of the examples.
   std::int64_t seed = 0;

@@ -220,7 +220,8 @@ ExitStatus Trainer::run() {
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
   finish_checkpoints();
-  if (train_metrics_ && state_.step == total_steps() && state_.step % config_.run.log_every != 0) log_step();
+  const bool last_done = state_.step == total_steps() && state_.record && state_.record->step == state_.step;
+  if (last_done && state_.step % config_.run.log_every != 0) log_step();
   if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
   write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
   stop_request_.done();
@@ -256,32 +257,41 @@ void Trainer::after_step(double seconds) {
   progress_.step_done(seconds, gradient_sum_->take_exposed_seconds(), examples_in_step_);
   if (progress_.times().count() == 1) watchdog_.median_step(seconds);
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
-  if (state_.step % config_.run.log_every == 0 || state_.step == total_steps()) train_metrics_ = step_metrics();
-  if (state_.step % config_.run.log_every == 0) log_step();
+  const bool logged = state_.step % config_.run.log_every == 0;
+  if (logged || state_.step == total_steps()) state_.record = step_record();
+  if (logged) log_step();
   if ((!votes_.stop || finished()) && evaluation_due()) evaluate_and_log();
   if (checkpoint_due()) write_checkpoint();
 }
 
 Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, examples_in_step_); }
 
-/// Of train_metrics_, which are those of this step.
-void Trainer::log_step() {
-  const double weights = square_of(model_->parameters().trained_values());
-  const double norm = std::sqrt(square_of(model_->parameters().trained_gradients())) * gradient_factor_;
+StepRecord Trainer::step_record() {
+  const StepRecord record{
+      .step = state_.step,
+      .metrics = step_metrics(),
+      .gradient_norm = std::sqrt(square_of(model_->parameters().trained_gradients())) * gradient_factor_,
+      .left_out = outcome_ == Outcome::left_out};
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
-  const bool left_out = outcome_ == Outcome::left_out;
-  if ((!left_out && (!std::isfinite(train_metrics_->loss) || !std::isfinite(norm))) || !std::isfinite(weights))
+  if ((!record.left_out && (!std::isfinite(record.metrics.loss) || !std::isfinite(record.gradient_norm))) ||
+      !std::isfinite(square_of(model_->parameters().trained_values())))
     warn(
         "step {}: the loss, its gradient or the parameters are not finite; go back to a checkpoint, with a smaller "
         "learning rate",
         state_.step);
-  progress_.log({.number = state_.step,
+  return record;
+}
+
+/// The step of the state's record.
+void Trainer::log_step() {
+  const StepRecord& record = *state_.record;
+  progress_.log({.number = record.step,
                  .epoch = epoch(),
-                 .left = total_steps() - state_.step,
-                 .metrics = *train_metrics_,
-                 .gradient_norm = norm,
+                 .left = total_steps() - record.step,
+                 .metrics = record.metrics,
+                 .gradient_norm = record.gradient_norm,
                  .learning_rate = learning_rate(std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1)),
-                 .skipped = left_out,
+                 .skipped = record.left_out,
                  .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
                  .noise_scale = noise_scale_.value()});
   watchdog_.median_step(progress_.times().quantile(0.5));
@@ -396,7 +406,7 @@ void Trainer::write_summary(const std::string& status) {
   summary.epochs = state_.position.epoch;
   summary.ranks = comm_.size();
   summary.threads = ExecSpace().concurrency();
-  summary.train = train_metrics_;
+  if (state_.record) summary.train = state_.record->metrics;
   summary.validation = validation_metrics_;
   const StepTimes& times = progress_.times();
   summary.times = &times;

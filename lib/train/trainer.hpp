@@ -86,6 +86,7 @@ class Trainer {
   bool finished() const;
   std::int64_t total_steps() const;
   void after_step(double seconds);
+  StepRecord step_record();
   void log_step();
   bool evaluation_due() const;
   void evaluate_and_log();
@@ -149,7 +150,7 @@ class Trainer {
   std::int64_t audited_step_ = -1;
   double longest_step_ = 0, longest_evaluation_ = 0;  ///< seconds
   double start_seconds_ = 0;                          ///< from the start of the process to the first step
-  std::optional<Metrics> train_metrics_, validation_metrics_;
+  std::optional<Metrics> validation_metrics_;
   Timer since_checkpoint_;
   PhaseClock clock_;
 };

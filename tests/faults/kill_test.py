@@ -20,7 +20,7 @@ KILLS = NUMBERS[0] if NUMBERS else 20
 SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 RANKS = 2
 DECK = {
-    "run": {"steps": 3000, "output_dir": "run", "log_every": 10, "seed": 7},
+    "run": {"steps": 3000, "output_dir": "run", "log_every": 7, "seed": 7},
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
     "model": {"layers": ["flatten", {"linear": {"features": 64}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
     "optimizer": {"type": "adamw", "learning_rate": 0.002},

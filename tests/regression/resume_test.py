@@ -81,6 +81,23 @@ class Resume(LockstepTest):
     def test_killed_after_37_on_2_ranks(self):
         self.killed_after_37(2)
 
+    def test_killed_in_the_last_evaluation(self):
+        """Behind the last checkpoint come the row of the last step, which no multiple of log_every is, an evaluation and the summary."""
+        whole = self.folder_of("whole")
+        self.train(whole, "run.steps=37", ranks=2)
+        self.assertEqual([(row["step"], row["split"]) for row in metrics(whole / "run")][-2:], [("37", "train"), ("37", "validation")])
+        killed = self.folder / "killed"
+        shutil.copytree(whole, killed)
+        (killed / "run/summary.json").unlink()
+        rows = (killed / "run/metrics.csv").read_text().splitlines(keepends=True)
+        (killed / "run/metrics.csv").write_text("".join(rows[:-1]))
+        for ranks in (2, 1):
+            self.train(killed, "run.steps=37", ranks=ranks)
+            self.assertEqual(without_times(metrics(whole / "run"))[:-1], without_times(metrics(killed / "run"))[:-1])
+            self.assertEqual(summary(whole / "run")["train"], summary(killed / "run")["train"])
+            (killed / "run/summary.json").unlink()
+        self.assertEqual(metrics(killed / "run")[-2]["examples_per_s"], "", "this process has done no step")
+
     def test_killed_at_any_moment(self):
         """SIGKILL, wherever the run is then: what lies in the folder is enough to go on from."""
         sections = {"checkpoint": {"every_steps": 2, "keep": 3}}
