@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,18 +32,19 @@ class RollCall {
   };
   struct Answer {
     bool speaks = false;       ///< of the nodes that have said so this is the first: the others leave it the word
-    std::vector<Node> silent;  ///< who have not; of the one that speaks
+    std::vector<Node> silent;  ///< who have not; all of them where this one speaks, or wants to `in_any_case`
   };
-  /// None when the file system does not answer in two seconds.
-  std::optional<Answer> ask() const;
+  /// None when the file system does not answer within a second, or has not taken this node's own file.
+  std::optional<Answer> ask(bool in_any_case) const;
 
  private:
+  struct Wish;
   RollCall() = default;
 
   int first_ = 0;
   std::map<int, Node> nodes_;  ///< by their first ranks
   std::filesystem::path folder_;
-  bool waits_ = false;
+  std::shared_ptr<Wish> wish_;  // with threads that may outlive this object
 };
 
 }  // namespace lockstep

@@ -72,21 +72,27 @@ void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, cons
   copy_from_host(space, host.data(), flat);
 }
 
+/// JSON has no word for what is not finite.
+Json json_of(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
+double number_of(const Json& json) {
+  return json.is_string() ? std::stod(json.get<std::string>()) : json.get<double>();
+}
+
 Json json_of(const StepRecord& record) {
   return {{"step", record.step},
-          {"loss", record.metrics.loss},
+          {"loss", json_of(record.metrics.loss)},
           {"accuracy", record.metrics.accuracy ? Json(*record.metrics.accuracy) : Json()},
-          {"grad_norm", record.gradient_norm},
-          {"left_out", record.left_out}};
+          {"grad_norm", json_of(record.gradient_norm)},
+          {"left_out", record.left_out},
+          {"logged", record.logged}};
 }
 
 StepRecord record_of(const Json& json) {
-  // JSON has no word for what is not finite, and says null.
-  const auto number = [](const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); };
   StepRecord record{.step = json.at("step"),
-                    .metrics = {.loss = number(json.at("loss"))},
-                    .gradient_norm = number(json.at("grad_norm")),
-                    .left_out = json.at("left_out")};
+                    .metrics = {.loss = number_of(json.at("loss"))},
+                    .gradient_norm = number_of(json.at("grad_norm")),
+                    .left_out = json.at("left_out"),
+                    .logged = json.at("logged")};
   if (const Json& accuracy = json.at("accuracy"); !accuracy.is_null()) record.metrics.accuracy = accuracy.get<double>();
   return record;
 }

@@ -25,6 +25,7 @@ struct StepRecord {
   Metrics metrics;
   double gradient_norm = 0;
   bool left_out = false;
+  bool logged = false;  ///< its row was written before the checkpoint
 };
 
 /// What a checkpoint remembers beside arrays. Random numbers are functions of seed and step
@@ -41,9 +42,8 @@ struct RunState {
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
   NoiseScale::State noise;
   LossWatch::State loss_watch;
-  std::int64_t rollbacks = 0;  ///< each changes the order of the examples from there on
-  std::optional<StepRecord>
-      record;  ///< of the last step that was logged; the run's last is logged behind its checkpoint
+  std::int64_t rollbacks = 0;        ///< each changes the order of the examples from there on
+  std::optional<StepRecord> record;  ///< of the last step that is for the curves
 
   // What decides on the order of the examples.
   std::int64_t seed = 0;

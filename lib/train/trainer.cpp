@@ -220,8 +220,8 @@ ExitStatus Trainer::run() {
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
   finish_checkpoints();
-  const bool last_done = state_.step == total_steps() && state_.record && state_.record->step == state_.step;
-  if (last_done && state_.step % config_.run.log_every != 0) log_step();
+  if (state_.step == total_steps() && state_.record && state_.record->step == state_.step && !state_.record->logged)
+    log_step();
   if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
   write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
   stop_request_.done();
@@ -258,7 +258,7 @@ void Trainer::after_step(double seconds) {
   if (progress_.times().count() == 1) watchdog_.median_step(seconds);
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   const bool logged = state_.step % config_.run.log_every == 0;
-  if (logged || state_.step == total_steps()) state_.record = step_record();
+  if (logged || state_.step == total_steps()) state_.record = step_record(logged);
   if (logged) log_step();
   if ((!votes_.stop || finished()) && evaluation_due()) evaluate_and_log();
   if (checkpoint_due()) write_checkpoint();
@@ -266,12 +266,13 @@ void Trainer::after_step(double seconds) {
 
 Metrics Trainer::step_metrics() { return sums_->reduce(space_, comm_, *loss_, examples_in_step_); }
 
-StepRecord Trainer::step_record() {
+StepRecord Trainer::step_record(bool logged) {
   const StepRecord record{
       .step = state_.step,
       .metrics = step_metrics(),
       .gradient_norm = std::sqrt(square_of(model_->parameters().trained_gradients())) * gradient_factor_,
-      .left_out = outcome_ == Outcome::left_out};
+      .left_out = outcome_ == Outcome::left_out,
+      .logged = logged};
   // The loss alone does not tell: a library's ReLU may turn what is not a number into zero.
   if ((!record.left_out && (!std::isfinite(record.metrics.loss) || !std::isfinite(record.gradient_norm))) ||
       !std::isfinite(square_of(model_->parameters().trained_values())))

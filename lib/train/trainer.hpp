@@ -86,7 +86,7 @@ class Trainer {
   bool finished() const;
   std::int64_t total_steps() const;
   void after_step(double seconds);
-  StepRecord step_record();
+  StepRecord step_record(bool logged);
   void log_step();
   bool evaluation_due() const;
   void evaluate_and_log();

@@ -81,6 +81,8 @@ struct Watchdog::Post {
   std::atomic<bool> reported{false};  ///< a hang: all leave
   int rank = 0, process = 0;          ///< rank: of all
   std::uint64_t process_namespace = 0;
+
+  StepPhase phase() const { return static_cast<StepPhase>(heart.phase.load(std::memory_order_relaxed)); }
 };
 
 /// What a watchdog knows of one of them.
@@ -176,9 +178,8 @@ void Watchdog::look(double seconds) {
   Finding finding = judge();
   since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
   const bool reports = finding.fault != Fault::none && is_reporter(finding);
-  const bool waits = finding.fault == Fault::waits_for_others;
-  if (roll_call_) roll_call_->waits(reports && waits);
-  if (!reports || (waits && !sees_all_ && !gives_up(finding))) return;
+  if (roll_call_) roll_call_->waits(all_wait() && is_reporter({Fault::waits_for_others, me_}));
+  if (!reports || (finding.fault == Fault::waits_for_others && !sees_all_ && !gives_up(finding))) return;
   last_words(report(finding));
   if (finding.fault != Fault::died && mates_[finding.mate].post->heart.beats != mates_[finding.mate].beats) {
     last_words("… but it goes on now, and so does the run");
@@ -203,23 +204,36 @@ void Watchdog::end_all() {
 
 bool Watchdog::takes_long(const Mate& mate) const {
   const Post& post = *mate.post;
-  const auto phase = static_cast<StepPhase>(post.heart.phase.load(std::memory_order_relaxed));
+  const StepPhase phase = post.phase();
   return phase == StepPhase::set_up || phase == StepPhase::checkpoint || post.median == 0 || post.patient;
 }
 
-double Watchdog::limit(const Mate& mate) const {
-  return timeout_.value_or(std::max(least_timeout, median_steps * mate.post->median)) *
-         (takes_long(mate) ? patience : 1);
+double Watchdog::plain_limit(const Mate& mate) const {
+  return timeout_.value_or(std::max(least_timeout, median_steps * mate.post->median));
+}
+
+double Watchdog::limit(const Mate& mate) const { return plain_limit(mate) * (takes_long(mate) ? patience : 1); }
+
+bool Watchdog::all_wait() const {
+  bool found = false;
+  for (const Mate& mate : mates_) {
+    if (mate.post->left || mate.idle) continue;
+    if (!mate.waits || mate.stopped >= stopped_after || mate.still <= plain_limit(mate)) return false;
+    found = true;
+  }
+  return found && timeout_ != 0;
 }
 
 bool Watchdog::gives_up(Finding& finding) const {
   const Mate& mate = mates_[finding.mate];
-  const double most = limit(mate) * (roll_call_ && !takes_long(mate) ? elsewhere : patience) + courtesy;
+  // In an evaluation a node may be slower than others by more than a step's time.
+  const bool in_step = !takes_long(mate) && mate.post->phase() != StepPhase::evaluation;
+  const double most = limit(mate) * (roll_call_ && in_step ? elsewhere : patience) + courtesy;
   if (mate.still <= most) return false;
-  const std::optional<RollCall::Answer> answer = roll_call_ ? roll_call_->ask() : std::nullopt;
-  if (!answer) return true;
-  if (answer->speaks) finding.missed = answer->silent;
-  return answer->speaks || mate.still > most + own_report;
+  const bool in_any_case = mate.still > most + own_report;
+  const std::optional<RollCall::Answer> answer = roll_call_ ? roll_call_->ask(in_any_case) : std::nullopt;
+  if (answer) finding.missed = answer->silent;
+  return !answer || answer->speaks || in_any_case;
 }
 
 Watchdog::Finding Watchdog::judge() const {
@@ -267,7 +281,7 @@ bool Watchdog::is_reporter(const Finding& finding) const {
 
 std::string Watchdog::report(const Finding& finding) const {
   const auto doing = [](const Post& post) {
-    const auto phase = static_cast<std::size_t>(post.heart.phase.load(std::memory_order_relaxed));
+    const auto phase = static_cast<std::size_t>(post.phase());
     const std::int64_t step = post.heart.step;
     const std::int32_t bucket = post.heart.bucket;
     return fmt::format("'{}'{}{}", phase_names[phase], step > 0 ? fmt::format(" of step {}", step) : "",

@@ -58,6 +58,10 @@ class Watchdog {
   Finding judge() const;
   double limit(const Mate& mate) const;
   bool takes_long(const Mate& mate) const;
+  /// Seconds, whatever the rank is doing.
+  double plain_limit(const Mate& mate) const;
+  /// Whether all of this node wait for others, for longer than that.
+  bool all_wait() const;
   /// Whether this node is to end a run that waits for ranks of other nodes; then it knows of which.
   bool gives_up(Finding& finding) const;
   bool is_reporter(const Finding& finding) const;

@@ -91,8 +91,8 @@ class Resume(LockstepTest):
         (killed / "run/summary.json").unlink()
         rows = (killed / "run/metrics.csv").read_text().splitlines(keepends=True)
         (killed / "run/metrics.csv").write_text("".join(rows[:-1]))
-        for ranks in (2, 1):
-            self.train(killed, "run.steps=37", ranks=ranks)
+        for ranks, every in ((2, 10), (1, 10), (1, 37)):
+            self.train(killed, "run.steps=37", f"run.log_every={every}", ranks=ranks)
             self.assertEqual(without_times(metrics(whole / "run"))[:-1], without_times(metrics(killed / "run"))[:-1])
             self.assertEqual(summary(whole / "run")["train"], summary(killed / "run")["train"])
             (killed / "run/summary.json").unlink()

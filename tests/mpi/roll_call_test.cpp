@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/roll_call.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Each rank answers for itself alone, as if on a node of its own.
+class RollCallTest : public testing::Test {
+ protected:
+  const Communicator world_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+  const fs::path waiting_ = folder_.path() / "waiting";
+  std::optional<RollCall> call_ = RollCall::make(world_, world_.rank(), waiting_);
+
+  /// Threads of their own make the files.
+  void expect_file(bool there) const {
+    const fs::path file = waiting_ / std::to_string(world_.rank());
+    for (int tries = 0; fs::exists(file) != there && tries < 1000; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(fs::exists(file), there);
+  }
+
+  std::vector<int> silent() const {
+    const RollCall::Answer answer = call_->ask(true).value();
+    std::vector<int> ranks;
+    for (const RollCall::Node& node : answer.silent) ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
+    return ranks;
+  }
+};
+
+TEST_F(RollCallTest, NamesThoseThatDoNotWait) {
+  const int rank = world_.rank(), ranks = world_.size();
+  if (ranks < 3) GTEST_SKIP() << "of three ranks and more";
+  ASSERT_TRUE(call_);
+  EXPECT_FALSE(call_->ask(true)) << "it has not said that it waits";
+
+  const bool waits = rank != 1;
+  call_->waits(waits);
+  expect_file(waits);
+  world_.barrier();
+  if (waits) {
+    EXPECT_EQ(call_->ask(false).value().speaks, rank == 0);
+    EXPECT_EQ(silent(), std::vector{1});
+    EXPECT_EQ(call_->ask(true).value().silent.at(0).host, host_name());
+  }
+  world_.barrier();
+
+  if (rank == 0) call_->waits(false);
+  expect_file(rank > 1);
+  world_.barrier();
+  if (rank > 1) {
+    EXPECT_EQ(call_->ask(false).value().speaks, rank == 2);
+    EXPECT_EQ(silent(), (std::vector{0, 1}));
+  }
+  world_.barrier();
+
+  call_->waits(true);
+  expect_file(true);
+  world_.barrier();
+  EXPECT_THAT(silent(), testing::IsEmpty());
+  world_.barrier();
+}
+
+TEST_F(RollCallTest, HasNothingToSayWhereItsFileIsMissing) {
+  ASSERT_TRUE(call_);
+  if (world_.is_root()) std::ofstream{waiting_};  // no folder can be made
+  world_.barrier();
+  call_->waits(true);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(call_->ask(true));
+  world_.barrier();
+}
+
+TEST_F(RollCallTest, NeedsAFolderThatAllSee) {
+  EXPECT_FALSE(RollCall::make(world_, world_.rank(), folder_.path() / "missing" / "waiting"));
+  if (world_.size() == 1) return;
+  const fs::path own = folder_.path() / std::to_string(world_.rank());
+  fs::create_directory(own);
+  EXPECT_FALSE(RollCall::make(world_, world_.rank(), own / "waiting"));
+  world_.barrier();
+}
+
+}  // namespace
+}  // namespace lockstep
