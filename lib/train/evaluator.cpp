@@ -18,8 +18,9 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   return metrics;
 }
 
-Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
-                 const Dataset& dataset, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
+std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
+                                const Dataset& dataset, BatchUploader& uploader, MetricSums& sums,
+                                std::int64_t max_batch, const std::function<bool()>& gives_up) {
   const Sampler sampler({.dataset_size = dataset.size(),
                          .global_batch = max_batch * comm.size(),
                          .shuffle = false,
@@ -30,11 +31,13 @@ Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model,
   StepContext context{.space = space, .training = false};
   sums.clear(space);
   while (const HostBatch* batch = loader.next()) {
-    if (batch->size() == 0) continue;
-    const DeviceBatch examples = uploader.upload(space, *batch, 0, batch->size());
-    sums.add(space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
-    context.same_parameters = true;
-    heartbeat().beat();
+    if (batch->size() > 0) {
+      const DeviceBatch examples = uploader.upload(space, *batch, 0, batch->size());
+      sums.add(space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
+      context.same_parameters = true;
+      heartbeat().beat();
+    }
+    if (gives_up()) return std::nullopt;
   }
   return sums.reduce(space, comm, loss, dataset.size());
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "comm/communicator.hpp"
@@ -45,8 +46,11 @@ class MetricSums {
   OwnedTensor sums_;  // f64 [3]
 };
 
-/// Loss and accuracy over each example of a dataset exactly once, shared out over the ranks. Collective.
-Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
-                 const Dataset& dataset, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
+/// Loss and accuracy over each example of a dataset exactly once, shared out over the ranks. Collective. `gives_up` is
+/// asked after each batch, as many times on all ranks, and answers all of them the same: there is no result then.
+std::optional<Metrics> evaluate(
+    const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
+    BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch,
+    const std::function<bool()>& gives_up = [] { return false; });
 
 }  // namespace lockstep

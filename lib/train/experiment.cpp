@@ -142,7 +142,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Co
     uploader.emplace(data.validation->format(), config.data.normalize, config.dtype(), batch);
     sums.emplace(batch * positions_in(model->graph().output_shape()));
   });
-  return evaluate(space, comm, *model, *loss, *data.validation, *uploader, *sums, batch);
+  return evaluate(space, comm, *model, *loss, *data.validation, *uploader, *sums, batch).value();
 }
 
 }  // namespace lockstep

@@ -143,11 +143,15 @@ Trainer::Outcome Trainer::leave_out(const std::string& why) {
 /// This rank's wishes after this step.
 StepVotes Trainer::own_votes() {
   StepVotes votes;
-  if (stop_reason_.empty()) stop_reason_ = stop_request_.reason(seconds_to_stop());
-  votes.stop = !stop_reason_.empty();
+  votes.stop = wants_to_stop();
   const double minutes = config_.checkpoint.every_minutes;
   votes.checkpoint = comm_.is_root() && minutes > 0 && since_checkpoint_.seconds() >= 60 * minutes;
   return votes;
+}
+
+bool Trainer::wants_to_stop() {
+  if (stop_reason_.empty()) stop_reason_ = stop_request_.reason(seconds_to_stop());
+  return !stop_reason_.empty();
 }
 
 /// That this step and a checkpoint may take, by what they have taken so far.
@@ -156,14 +160,7 @@ double Trainer::seconds_to_stop() const {
   constexpr double margin = 2, bytes_a_second = 100e6;
   const double longest = writer_->times().longest;
   const double checkpoint = longest > 0 ? longest : static_cast<double>(state_bytes()) / bytes_a_second;
-  const bool may_evaluate = data_.train->size() - state_.position.next < 2 * config_.batch.global;
-  return margin + 2 * (longest_step_ + checkpoint) + (may_evaluate ? seconds_to_evaluate() : 0);
-}
-
-/// As long as it has taken so far, or else as so many steps.
-double Trainer::seconds_to_evaluate() const {
-  if (!data_.validation || longest_evaluation_ > 0) return longest_evaluation_;
-  return longest_step_ * static_cast<double>(data_.validation->size()) / static_cast<double>(config_.batch.global);
+  return margin + 2 * (longest_step_ + checkpoint);
 }
 
 StepContext Trainer::context(std::int64_t first_example, const Piece& piece) const {
@@ -202,7 +199,7 @@ ExitStatus Trainer::run() {
   watchdog_.rest(false);
   for (;;) {
     if (evaluation_due()) {  // which a run that was stopped has left to this one
-      evaluate_and_log();
+      if (!evaluate_and_log()) return stop();
       if (writer_) writer_->set_written_step(-1);  // that checkpoint does not know of it
     }
     if (finished()) break;
@@ -222,7 +219,7 @@ ExitStatus Trainer::run() {
   finish_checkpoints();
   if (state_.step == total_steps() && state_.record && state_.record->step == state_.step && !state_.record->logged)
     log_step();
-  if (!validation_metrics_ || state_.evaluated_step != state_.step) evaluate_and_log();
+  if ((!validation_metrics_ || state_.evaluated_step != state_.step) && !evaluate_and_log()) return stop();
   write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
   stop_request_.done();
   watchdog_.rest(true);
@@ -260,7 +257,7 @@ void Trainer::after_step(double seconds) {
   const bool logged = state_.step % config_.run.log_every == 0;
   if (logged || state_.step == total_steps()) state_.record = step_record(logged);
   if (logged) log_step();
-  if ((!votes_.stop || finished()) && evaluation_due()) evaluate_and_log();
+  if ((!votes_.stop || finished()) && evaluation_due() && !evaluate_and_log()) votes_.stop = true;
   if (checkpoint_due()) write_checkpoint();
 }
 
@@ -303,21 +300,30 @@ bool Trainer::evaluation_due() const {
          state_.position.epoch % config_.run.evaluate_every == 0 && state_.evaluated_step != state_.step;
 }
 
-void Trainer::evaluate_and_log() {
-  if (!data_.validation) return;
+/// False if somebody wishes the run to stop first: then the run that goes on evaluates.
+bool Trainer::evaluate_and_log() {
+  if (!data_.validation) return true;
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
-  const Timer timer;
+  // About twice a second: a batch takes less than the longest step.
+  constexpr double asks_every = 0.5;
+  const std::int64_t longest_us = comm_.max(std::llround(1e6 * longest_step_)) + 1;
+  const std::int64_t batches = 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us;
+  const auto stops = [&, done = std::int64_t{0}]() mutable {
+    return ++done % batches == 0 && comm_.max(wants_to_stop() ? 1 : 0) != 0;
+  };
+  const std::optional<Metrics> result = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_,
+                                                 piece_, stops);
+  if (!result) return false;
+  const Metrics& metrics = validation_metrics_.emplace(*result);
   const bool again = state_.evaluated_step ==
                      state_.step;  // this process has not seen the result, but its row is there
   state_.evaluated_step = state_.step;
-  validation_metrics_ = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_, piece_);
-  const Metrics& metrics = *validation_metrics_;
   progress_.log_validation(state_.step, epoch(), metrics, again);
   if (config_.run.has_target)
     state_.target_reached = config_.run.target_metric == RunOptions::Metric::validation_loss
                                 ? metrics.loss <= config_.run.target_value
                                 : metrics.accuracy.value_or(0) >= config_.run.target_value;
-  longest_evaluation_ = std::max(longest_evaluation_, timer.seconds());
+  return true;
 }
 
 bool Trainer::checkpoint_due() const {

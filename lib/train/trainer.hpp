@@ -78,8 +78,8 @@ class Trainer {
   enum class Outcome { taken, left_out, impossible, goes_back };
   Outcome judge(double loss);
   Outcome leave_out(const std::string& why);
+  bool wants_to_stop();
   double seconds_to_stop() const;
-  double seconds_to_evaluate() const;
   double learning_rate(std::int64_t step) const;
 
   // trainer.cpp: the run
@@ -89,7 +89,7 @@ class Trainer {
   StepRecord step_record(bool logged);
   void log_step();
   bool evaluation_due() const;
-  void evaluate_and_log();
+  bool evaluate_and_log();
   void compare_replicas();
   bool checkpoint_due() const;
   void write_checkpoint();
@@ -148,8 +148,8 @@ class Trainer {
   bool complete_ = false;              ///< nothing is left to do, as an earlier process has found
   std::int64_t examples_in_step_ = 0;  ///< of all ranks, in the last step
   std::int64_t audited_step_ = -1;
-  double longest_step_ = 0, longest_evaluation_ = 0;  ///< seconds
-  double start_seconds_ = 0;                          ///< from the start of the process to the first step
+  double longest_step_ = 0;   ///< seconds
+  double start_seconds_ = 0;  ///< from the start of the process to the first step
   std::optional<Metrics> validation_metrics_;
   Timer since_checkpoint_;
   PhaseClock clock_;

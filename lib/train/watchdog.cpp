@@ -226,9 +226,7 @@ bool Watchdog::all_wait() const {
 
 bool Watchdog::gives_up(Finding& finding) const {
   const Mate& mate = mates_[finding.mate];
-  // In an evaluation a node may be slower than others by more than a step's time.
-  const bool in_step = !takes_long(mate) && mate.post->phase() != StepPhase::evaluation;
-  const double most = limit(mate) * (roll_call_ && in_step ? elsewhere : patience) + courtesy;
+  const double most = limit(mate) * (roll_call_ && !takes_long(mate) ? elsewhere : patience) + courtesy;
   if (mate.still <= most) return false;
   const bool in_any_case = mate.still > most + own_report;
   const std::optional<RollCall::Answer> answer = roll_call_ ? roll_call_->ask(in_any_case) : std::nullopt;

@@ -4,6 +4,7 @@ the run that was never stopped."""
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,23 @@ class Stop(LockstepTest):
                 for x, y in zip(a, b, strict=True):
                     self.assertEqual((x["step"], x["split"]), (y["step"], y["split"]))
                     self.assertAlmostEqual(float(x["loss"]) / float(y["loss"]), 1, delta=1e-5)
+
+    def test_in_an_evaluation(self):
+        """It is broken off, and made up for: in the middle of a run, at its end, and behind its last checkpoint."""
+        data = {"synthetic": {"kind": "glyphs", "train": 72, "validation": 40000}}
+        for run, stops in (({"steps": 4, "evaluate_every": 1}, ((2, 2), (4, 5))), ({"steps": 3, "log_every": 2, "evaluate_every": 0}, ((3, 2),))):
+            with self.subTest(run):
+                self.deck(run={**RUN, **run, "output_dir": "whole"}, **{**DECK, "data": data})
+                self.lockstep("train", "deck.yaml", ranks=2)
+                self.deck(run={**RUN, **run}, **{**DECK, "data": data})
+                for step, rows in stops:
+                    out, _ = self.finish(self.start(ranks=2, command=(HANGING_RANK, "1", str(step + 1), "evaluation", "signal", "deck.yaml")))
+                    self.assertEqual(self.expect_stopped(out, "SIGUSR1 (rank 1 on "), step)
+                    self.assertEqual(len(metrics(self.folder / "run")), rows, "the evaluation has gone on to its end")
+                self.lockstep("train", "deck.yaml", ranks=2)
+                self.assertEqual(without_times(metrics(self.folder / "whole")), without_times(metrics(self.folder / "run")))
+                shutil.rmtree(self.folder / "run")
+                shutil.rmtree(self.folder / "whole")
 
     def test_each_signal(self):
         self.deck(run=ENDLESS, **DECK)
