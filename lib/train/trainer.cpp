@@ -143,24 +143,24 @@ Trainer::Outcome Trainer::leave_out(const std::string& why) {
 /// This rank's wishes after this step.
 StepVotes Trainer::own_votes() {
   StepVotes votes;
-  votes.stop = wants_to_stop();
+  votes.stop = wants_to_stop(false);
   const double minutes = config_.checkpoint.every_minutes;
   votes.checkpoint = comm_.is_root() && minutes > 0 && since_checkpoint_.seconds() >= 60 * minutes;
   return votes;
 }
 
-bool Trainer::wants_to_stop() {
-  if (stop_reason_.empty()) stop_reason_ = stop_request_.reason(seconds_to_stop());
+bool Trainer::wants_to_stop(bool saved) {
+  if (stop_reason_.empty()) stop_reason_ = stop_request_.reason(seconds_to_stop(saved));
   return !stop_reason_.empty();
 }
 
-/// That this step and a checkpoint may take, by what they have taken so far.
-double Trainer::seconds_to_stop() const {
+/// That this step and, unless it is `saved` already, a checkpoint may take, by what they have taken so far.
+double Trainer::seconds_to_stop(bool saved) const {
   if (!writer_) return 0;
   constexpr double margin = 2, bytes_a_second = 100e6;
   const double longest = writer_->times().longest;
   const double checkpoint = longest > 0 ? longest : static_cast<double>(state_bytes()) / bytes_a_second;
-  return margin + 2 * (longest_step_ + checkpoint);
+  return margin + 2 * (longest_step_ + (saved ? 0 : checkpoint));
 }
 
 StepContext Trainer::context(std::int64_t first_example, const Piece& piece) const {
@@ -212,7 +212,7 @@ ExitStatus Trainer::run() {
       continue;
     }
     after_step(timer.seconds());
-    if (votes_.stop && !finished()) return stop();
+    if (votes_.stop && (!finished() || evaluation_due())) return stop();
   }
   // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
   // so that its curves are those of a run that never stopped.
@@ -296,7 +296,7 @@ void Trainer::log_step() {
 }
 
 bool Trainer::evaluation_due() const {
-  return config_.run.evaluate_every > 0 && state_.position.epoch > 0 && ended_epoch() &&
+  return data_.validation && config_.run.evaluate_every > 0 && state_.position.epoch > 0 && ended_epoch() &&
          state_.position.epoch % config_.run.evaluate_every == 0 && state_.evaluated_step != state_.step;
 }
 
@@ -306,10 +306,11 @@ bool Trainer::evaluate_and_log() {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
   // About twice a second: a batch takes less than the longest step.
   constexpr double asks_every = 0.5;
-  const std::int64_t longest_us = comm_.max(std::llround(1e6 * longest_step_)) + 1;
-  const std::int64_t batches = 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us;
+  const std::int64_t longest_us = comm_.max(std::llround(1e6 * longest_step_));  // 0: this process has done no step
+  const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
+  const bool saved = writer_ && writer_->written_step() == state_.step;
   const auto stops = [&, done = std::int64_t{0}]() mutable {
-    return ++done % batches == 0 && comm_.max(wants_to_stop() ? 1 : 0) != 0;
+    return ++done % batches == 0 && comm_.max(wants_to_stop(saved) ? 1 : 0) != 0;
   };
   const std::optional<Metrics> result = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_,
                                                  piece_, stops);

@@ -78,8 +78,8 @@ class Trainer {
   enum class Outcome { taken, left_out, impossible, goes_back };
   Outcome judge(double loss);
   Outcome leave_out(const std::string& why);
-  bool wants_to_stop();
-  double seconds_to_stop() const;
+  bool wants_to_stop(bool saved);
+  double seconds_to_stop(bool saved) const;
   double learning_rate(std::int64_t step) const;
 
   // trainer.cpp: the run
