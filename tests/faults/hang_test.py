@@ -47,8 +47,8 @@ class HangTest(LockstepTest):
         statuses = {int(path.suffix[1:]): int(text) for path in self.folder.glob("status.*") if (text := path.read_text())}
         ended = max(path.stat().st_mtime for path in self.folder.glob("status.*")) if len(statuses) == ranks else time.time()
         seconds = ended - float(at_fault[1])
-        errors = [line for line in err.splitlines() if line.startswith("error:")]
-        return program.Result(child.returncode, out, err, seconds), statuses, errors, seconds
+        result = program.Result(child.returncode, out, err, seconds)
+        return result, statuses, result.errors(), seconds
 
 
 class Hang(HangTest):

@@ -23,7 +23,8 @@ TIMES = ("examples_per_s", "step_ms", "reduce_exposed_ms")
 
 class Result:
     def __init__(self, status, out, err, seconds):
-        self.status, self.out, self.err, self.seconds = status, out, err, seconds
+        # Open MPI ends its own messages with a NUL, which may come before a line of ours.
+        self.status, self.out, self.err, self.seconds = status, out, err.replace("\0", ""), seconds
 
     def errors(self):
         return [line for line in self.err.splitlines() if line.startswith("error:")]
