@@ -31,10 +31,17 @@ class RollCallTest : public testing::Test {
     EXPECT_EQ(fs::exists(file), there);
   }
 
+  /// Which a busy machine may give too late at first.
+  RollCall::Answer answer(bool in_any_case) const {
+    std::optional<RollCall::Answer> answer;
+    for (int tries = 0; !answer && tries < 20; ++tries) answer = call_->ask(in_any_case);
+    return answer.value();
+  }
+
   std::vector<int> silent() const {
-    const RollCall::Answer answer = call_->ask(true).value();
+    const RollCall::Answer found = answer(true);
     std::vector<int> ranks;
-    for (const RollCall::Node& node : answer.silent) ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
+    for (const RollCall::Node& node : found.silent) ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
     return ranks;
   }
 };
@@ -50,9 +57,9 @@ TEST_F(RollCallTest, NamesThoseThatDoNotWait) {
   expect_file(waits);
   world_.barrier();
   if (waits) {
-    EXPECT_EQ(call_->ask(false).value().speaks, rank == 0);
+    EXPECT_EQ(answer(false).speaks, rank == 0);
     EXPECT_EQ(silent(), std::vector{1});
-    EXPECT_EQ(call_->ask(true).value().silent.at(0).host, host_name());
+    EXPECT_EQ(answer(true).silent.at(0).host, host_name());
   }
   world_.barrier();
 
@@ -60,7 +67,7 @@ TEST_F(RollCallTest, NamesThoseThatDoNotWait) {
   expect_file(rank > 1);
   world_.barrier();
   if (rank > 1) {
-    EXPECT_EQ(call_->ask(false).value().speaks, rank == 2);
+    EXPECT_EQ(answer(false).speaks, rank == 2);
     EXPECT_EQ(silent(), (std::vector{0, 1}));
   }
   world_.barrier();
