@@ -79,8 +79,8 @@ void declare_train(CLI::App& app, Command& chosen) {
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   command->callback([&chosen, deck] {
+    StopRequest::take_signals();  // before MPI starts, which may take a while
     chosen = [deck](const Communicator& comm) {
-      StopRequest::take_signals();
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       return Trainer(deck->read(comm), comm).run();
     };

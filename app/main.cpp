@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <csignal>
 #include <exception>
 #include <new>
 #include <string>
@@ -38,18 +39,24 @@ int run_command(const Command& command, const Communicator& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes one
   CLI::App app{"Lockstep: data-parallel neural-network training", "lockstep"};
   app.set_version_flag("--version", fmt::format("lockstep {} ({})", version(), git_hash()));
   app.require_subcommand(1);
   Command command;
   declare_commands(app, command);
+  std::exception_ptr not_a_command;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Error&) {
+    not_a_command = std::current_exception();
+  }
 
-  // MPI first: it strips its own arguments, and help or errors are then said by one rank.
   MpiSession mpi(argc, argv);
   const Communicator comm = Communicator::world();
   enable_log(comm.is_root());
   try {
-    app.parse(argc, argv);
+    if (not_a_command) std::rethrow_exception(not_a_command);
   } catch (const CLI::Success& done) {
     return comm.is_root() ? app.exit(done) : exit_code(ExitStatus::done);
   } catch (const CLI::ParseError& error) {

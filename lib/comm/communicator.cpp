@@ -2,6 +2,7 @@
 #include "comm/communicator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -65,7 +66,18 @@ void in_pieces(const Tensor& tensor, std::byte* data, std::int64_t piece, Call c
 
 }  // namespace
 
+namespace {
+
+bool started_by_a_launcher() {
+  return std::ranges::any_of(std::array{"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"},
+                             [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+}  // namespace
+
 MpiSession::MpiSession(int& argc, char**& argv) {
+  // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory behind for that.
+  if (!started_by_a_launcher()) ::setenv("OMPI_MCA_btl", "self", 1);
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 }

@@ -22,7 +22,7 @@ class Patience {
  private:
   using Clock = std::chrono::steady_clock;
   int tries_ = 0;
-  Clock::time_point begin_;
+  Clock::time_point next_yield_;
   std::optional<WaitsForRanks> waits_;  ///< once it is more than a moment
 };
 

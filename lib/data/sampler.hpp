@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/permutation.hpp"
 #include "data/pieces.hpp"
 
 namespace lockstep {
@@ -26,8 +27,12 @@ struct BatchPlan {
   std::vector<std::int64_t> examples;  ///< of this rank, may be empty
 };
 
+/// Another number for each version of Sampler that deals out other examples for the same seed.
+inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
+
 /// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
-/// number of ranks sees the same global batches.
+/// number of ranks sees the same global batches. It remembers no order: each example is computed (core/permutation.hpp), whatever
+/// the size of the dataset.
 class Sampler {
  public:
   struct Options {
@@ -49,12 +54,12 @@ class Sampler {
   std::int64_t batches_per_epoch() const;
 
  private:
-  void begin_epoch();
+  Permutation order_of(std::int64_t epoch) const;
   std::int64_t examples_per_epoch() const;
 
   Options options_;
   SamplerPosition position_;
-  std::vector<std::int64_t> order_;  ///< of the current epoch
+  Permutation order_;  ///< of the current epoch
 };
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/synthetic.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -9,7 +8,6 @@
 #include "base/error.hpp"
 #include "core/random.hpp"
 #include "data/glyphs.hpp"
-#include "data/memory_dataset.hpp"
 #include "data/token_dataset.hpp"
 
 namespace lockstep {
@@ -24,57 +22,101 @@ RandomStream stream_of(std::uint64_t seed, Split split, Part part, std::int64_t 
   return {seed, RandomPurpose::dataset, index};
 }
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
-
-std::vector<std::int32_t> random_classes(std::int64_t size, std::int64_t classes, Split split, std::uint64_t seed) {
-  std::vector<std::int32_t> targets(static_cast<std::size_t>(size));
-  for (std::int64_t i = 0; i < size; ++i)
-    targets[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(
-        stream_of(seed, split, Part::target, i).below(static_cast<std::uint64_t>(classes), 0));
-  return targets;
-}
-
 std::string describe_split(const char* kind, Split split) {
   return fmt::format("synthetic {}, {}", kind, name_of(split));
 }
 
-class GlyphDataset final : public DatasetWithTargets {
+/// Examples that are computed when they are read, so that any number of them takes no memory and no time at the start.
+class ComputedDataset : public Dataset {
  public:
-  GlyphDataset(Split split, std::uint64_t seed, double noise, std::vector<std::int32_t> digits)
-      : DatasetWithTargets(describe_split("glyphs", split), static_cast<std::int64_t>(digits.size()),
-                           {{glyph_size, glyph_size, 1}, DType::u8, {}, DType::i32}, bytes_of(digits)),
-        split_(split),
-        seed_(seed),
-        noise_(noise),
-        digits_(std::move(digits)),
-        drawn_(digits_.size()),
-        pixels_(digits_.size() * bytes_each) {}
-
- private:
-  static constexpr std::size_t bytes_each = static_cast<std::size_t>(glyph_size) * glyph_size;
-
-  /// Draws on first use: a rank draws only its share, behind the step, and starts at once.
-  void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const override {
-    const std::lock_guard lock(mutex_);
+  std::int64_t size() const override { return size_; }
+  const ExampleFormat& format() const override { return format_; }
+  std::string description() const override { return description_; }
+  void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override {
+    auto* input = static_cast<std::byte*>(inputs);
+    auto* target = static_cast<std::byte*>(targets);
     for (const auto example : examples) {
-      const auto i = static_cast<std::size_t>(example);
-      std::uint8_t* pixels = pixels_.data() + i * bytes_each;
-      if (!drawn_[i]) draw_glyph(stream_of(seed_, split_, Part::inputs, example), digits_[i], noise_, pixels);
-      drawn_[i] = true;
-      std::memcpy(inputs, pixels, bytes_each);
-      inputs += bytes_each;
+      compute(example, input, target);
+      input += format_.input_bytes();
+      target += format_.target_bytes();
     }
   }
 
+ protected:
+  ComputedDataset(const char* kind, Split split, std::uint64_t seed, std::int64_t size, const ExampleFormat& format)
+      : description_(describe_split(kind, split)), split_(split), seed_(seed), size_(size), format_(format) {}
+
+  RandomStream stream(Part part, std::int64_t example) const { return stream_of(seed_, split_, part, example); }
+
+ private:
+  virtual void compute(std::int64_t example, std::byte* input, std::byte* target) const = 0;
+
+  std::string description_;
   Split split_;
   std::uint64_t seed_;
+  std::int64_t size_;
+  ExampleFormat format_;
+};
+
+/// Those that belong to classes, each as likely as the others.
+class ComputedClasses : public ComputedDataset {
+ public:
+  void check_classes(std::int64_t classes) const override {
+    for (std::int64_t example = 0; classes < classes_ && example < size(); ++example)
+      validate(class_of(example) < classes, ExitStatus::bad_data,
+               "{}: example {} is of class {} (the model has {} classes, 0 to {}); use fewer classes, or give the "
+               "model's last layer more features",
+               description(), example, class_of(example), classes, classes - 1);
+  }
+
+ protected:
+  ComputedClasses(const char* kind, Split split, std::uint64_t seed, std::int64_t size, const Shape& shape, DType type,
+                  std::int64_t classes)
+      : ComputedDataset(kind, split, seed, size, {shape, type, {}, DType::i32}), classes_(classes) {}
+
+  std::int32_t class_of(std::int64_t example) const {
+    return static_cast<std::int32_t>(
+        stream(Part::target, example).below(static_cast<std::uint64_t>(classes_), 0));
+  }
+
+ private:
+  void compute(std::int64_t example, std::byte* input, std::byte* target) const final {
+    const std::int32_t number = class_of(example);
+    std::memcpy(target, &number, sizeof number);
+    compute_input(example, number, input);
+  }
+  virtual void compute_input(std::int64_t example, std::int32_t number, std::byte* input) const = 0;
+
+  std::int64_t classes_;
+};
+
+/// Keeps what it has drawn, of sets that are not too large for that.
+class GlyphDataset final : public ComputedClasses {
+ public:
+  GlyphDataset(Split split, std::uint64_t seed, double noise, std::int64_t size)
+      : ComputedClasses("glyphs", split, seed, size, {glyph_size, glyph_size, 1}, DType::u8, glyph_classes),
+        noise_(noise) {
+    if (static_cast<std::size_t>(size) > most_kept / bytes_each) return;
+    drawn_.resize(static_cast<std::size_t>(size));
+    pixels_.resize(drawn_.size() * bytes_each);
+  }
+
+ private:
+  static constexpr std::size_t bytes_each = static_cast<std::size_t>(glyph_size) * glyph_size;
+  static constexpr std::size_t most_kept = std::size_t{256} << 20;
+
+  void compute_input(std::int64_t example, std::int32_t digit, std::byte* input) const override {
+    const auto draw = [&](std::uint8_t* pixels) { draw_glyph(stream(Part::inputs, example), digit, noise_, pixels); };
+    if (drawn_.empty()) return draw(reinterpret_cast<std::uint8_t*>(input));
+    const std::lock_guard lock(mutex_);
+    const auto i = static_cast<std::size_t>(example);
+    std::uint8_t* pixels = pixels_.data() + i * bytes_each;
+    if (!drawn_[i]) draw(pixels);
+    drawn_[i] = true;
+    std::memcpy(input, pixels, bytes_each);
+  }
+
   double noise_;
-  std::vector<std::int32_t> digits_;
   mutable std::mutex mutex_;  // guards what follows
   mutable std::vector<bool> drawn_;
   mutable std::vector<std::uint8_t> pixels_;
@@ -82,21 +124,18 @@ class GlyphDataset final : public DatasetWithTargets {
 
 /// Example i is a piece of a pool of random bytes that begins at a place of its own: as good as
 /// random for timing, and as cheap to make as to copy.
-class RandomDataset final : public DatasetWithTargets {
+class RandomDataset final : public ComputedClasses {
  public:
-  RandomDataset(Split split, std::uint64_t seed, const ExampleFormat& format, std::vector<std::int32_t> classes)
-      : DatasetWithTargets(describe_split("random", split), static_cast<std::int64_t>(classes.size()), format,
-                           bytes_of(classes)),
-        split_(split),
-        seed_(seed),
-        pool_(static_cast<std::size_t>(format.input_shape.count()) + places) {
-    const RandomStream random = stream_of(seed, split, Part::pool, 0);
+  RandomDataset(Split split, std::uint64_t seed, std::int64_t size, const Shape& shape, DType type, std::int64_t classes)
+      : ComputedClasses("random", split, seed, size, shape, type, classes),
+        pool_(static_cast<std::size_t>(shape.count()) + places) {
+    const RandomStream random = stream(Part::pool, 0);
     for (std::size_t i = 0; i < pool_.size(); i += 4) {
       const RandomBits bits = random.bits(i);
       for (std::size_t k = 0; k < 4 && i + k < pool_.size(); ++k) pool_[i + k] = bits.word[k];
     }
     // 24 random bits: exact in f32, in [0, 1).
-    if (format.input_dtype == DType::f32)
+    if (type == DType::f32)
       for (auto& word : pool_) {
         const float value = static_cast<float>(word >> 8) * (1.0F / 16777216.0F);
         std::memcpy(&word, &value, sizeof value);
@@ -106,18 +145,49 @@ class RandomDataset final : public DatasetWithTargets {
  private:
   static constexpr std::size_t places = std::size_t{1} << 18;
 
-  void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const override {
-    const std::size_t bytes = format().input_bytes();
-    for (const auto example : examples) {
-      const auto place = stream_of(seed_, split_, Part::inputs, example).below(places, 0);
-      std::memcpy(inputs, pool_.data() + place, bytes);
-      inputs += bytes;
+  void compute_input(std::int64_t example, std::int32_t, std::byte* input) const override {
+    std::memcpy(input, pool_.data() + stream(Part::inputs, example).below(places, 0), format().input_bytes());
+  }
+
+  std::vector<std::uint32_t> pool_;
+};
+
+/// Nearly normal, of variance 1: twelve uniform numbers (Irwin and Hall), as only sums are exact
+/// everywhere.
+double nearly_normal(const RandomStream& random, std::uint64_t first) {
+  double sum = -6;
+  for (std::uint64_t k = 0; k < 12; ++k) sum += random.uniform(first + k);
+  return sum;
+}
+
+class LinearDataset final : public ComputedDataset {
+ public:
+  LinearDataset(Split split, std::uint64_t seed, std::int64_t size, std::int64_t features, std::int64_t outputs,
+                double noise)
+      : ComputedDataset("linear", split, seed, size, {{features}, DType::f32, {outputs}, DType::f32}), noise_(noise) {}
+
+  void check_classes(std::int64_t) const override {
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: has targets of {} numbers, not classes; choose a loss for numbers (mse)",
+                            description(), to_string(format().target_shape)));
+  }
+
+ private:
+  void compute(std::int64_t example, std::byte* input, std::byte* target) const override {
+    const RandomStream x = stream(Part::inputs, example), e = stream(Part::target, example);
+    const std::int64_t features = format().input_shape[0], outputs = format().target_shape[0];
+    auto* row = reinterpret_cast<float*>(input);
+    auto* values = reinterpret_cast<float*>(target);
+    for (std::int64_t j = 0; j < features; ++j)
+      row[j] = static_cast<float>(2 * x.uniform(static_cast<std::uint64_t>(j)) - 1);
+    for (std::int64_t k = 0; k < outputs; ++k) {
+      double y = noise_ > 0 ? noise_ * nearly_normal(e, 12 * static_cast<std::uint64_t>(k)) : 0;
+      for (std::int64_t j = 0; j < features; ++j) y += linear_weight(k, j) * static_cast<double>(row[j]);
+      values[k] = static_cast<float>(y);
     }
   }
 
-  Split split_;
-  std::uint64_t seed_;
-  std::vector<std::uint32_t> pool_;
+  double noise_;
 };
 
 /// Tokens are computed as they are read.
@@ -141,14 +211,6 @@ class RandomTokens final : public TokenDataset {
   std::int64_t vocabulary_;
 };
 
-/// Nearly normal, of variance 1: twelve uniform numbers (Irwin and Hall), as only sums are exact
-/// everywhere.
-double nearly_normal(const RandomStream& random, std::uint64_t first) {
-  double sum = -6;
-  for (std::uint64_t k = 0; k < 12; ++k) sum += random.uniform(first + k);
-  return sum;
-}
-
 }  // namespace
 
 const char* name_of(Split split) { return split == Split::train ? "train" : "validation"; }
@@ -158,7 +220,7 @@ std::unique_ptr<Dataset> SyntheticConfig::make(Split split, std::uint64_t seed) 
 }
 
 std::unique_ptr<Dataset> GlyphsConfig::generate(Split split, std::uint64_t seed) const {
-  return std::make_unique<GlyphDataset>(split, seed, noise, random_classes(size(split), glyph_classes, split, seed));
+  return std::make_unique<GlyphDataset>(split, seed, noise, size(split));
 }
 
 double linear_weight(std::int64_t output, std::int64_t feature) {
@@ -166,31 +228,13 @@ double linear_weight(std::int64_t output, std::int64_t feature) {
 }
 
 std::unique_ptr<Dataset> LinearDataConfig::generate(Split split, std::uint64_t seed) const {
-  std::vector<float> inputs, targets;
-  inputs.reserve(static_cast<std::size_t>(size(split) * features));
-  targets.reserve(static_cast<std::size_t>(size(split) * outputs));
-  for (std::int64_t i = 0; i < size(split); ++i) {
-    const RandomStream x = stream_of(seed, split, Part::inputs, i), e = stream_of(seed, split, Part::target, i);
-    for (std::int64_t j = 0; j < features; ++j)
-      inputs.push_back(static_cast<float>(2 * x.uniform(static_cast<std::uint64_t>(j)) - 1));
-    const float* row = inputs.data() + i * features;
-    for (std::int64_t k = 0; k < outputs; ++k) {
-      double y = noise * nearly_normal(e, 12 * static_cast<std::uint64_t>(k));
-      for (std::int64_t j = 0; j < features; ++j) y += linear_weight(k, j) * static_cast<double>(row[j]);
-      targets.push_back(static_cast<float>(y));
-    }
-  }
-  return std::make_unique<MemoryDataset>(describe_split("linear", split), size(split),
-                                         ExampleFormat{{features}, DType::f32, {outputs}, DType::f32}, bytes_of(inputs),
-                                         bytes_of(targets));
+  return std::make_unique<LinearDataset>(split, seed, size(split), features, outputs, noise);
 }
 
 std::unique_ptr<Dataset> RandomConfig::generate(Split split, std::uint64_t seed) const {
   if (vocabulary) return std::make_unique<RandomTokens>(split, seed, size(split), *sequence_length, *vocabulary);
-  const ExampleFormat format{
-      Shape(std::span<const std::int64_t>(shape)), type == Type::u8 ? DType::u8 : DType::f32, {}, DType::i32};
-  return std::make_unique<RandomDataset>(split, seed, format,
-                                         random_classes(size(split), classes.value_or(10), split, seed));
+  return std::make_unique<RandomDataset>(split, seed, size(split), Shape(std::span<const std::int64_t>(shape)),
+                                         type == Type::u8 ? DType::u8 : DType::f32, classes.value_or(10));
 }
 
 }  // namespace lockstep

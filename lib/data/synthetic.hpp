@@ -15,7 +15,7 @@ namespace lockstep {
 enum class Split { train, validation };
 const char* name_of(Split split);
 
-/// data.synthetic: examples that are computed, not read. Each depends on nothing but the seed, its
+/// data.synthetic: examples that are computed as they are wanted. Each depends on nothing but the seed, its
 /// split and its number, and is the same on every machine.
 struct SyntheticConfig : Config {
   std::int64_t train = 8192;
@@ -23,7 +23,6 @@ struct SyntheticConfig : Config {
 
   void describe(Fields& fields) override;
   std::int64_t size(Split split) const { return split == Split::train ? train : validation; }
-  double examples() const { return static_cast<double>(train) + static_cast<double>(validation); }
   /// Null for a split without examples.
   std::unique_ptr<Dataset> make(Split split, std::uint64_t seed) const;
 
@@ -31,7 +30,7 @@ struct SyntheticConfig : Config {
   virtual std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const = 0;
 };
 
-/// Drawn digits: images [28, 28, 1] u8 of ten classes. Drawn when they are first read.
+/// Drawn digits: images [28, 28, 1] u8 of ten classes.
 struct GlyphsConfig : SyntheticConfig {
   double noise = 0.2;
 

@@ -12,8 +12,6 @@ void SyntheticConfig::describe(Fields& fields) {
 
 void GlyphsConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
-  fields.check(examples() <= 1e7, "train",
-               "with validation, more than 1e7 drawn examples (they are held in memory); use fewer");
   fields.number("noise", noise, fraction, "amplitude of the noise on each pixel");
 }
 
@@ -23,11 +21,8 @@ void LinearDataConfig::describe(Fields& fields) {
   fields.integer("outputs", outputs, {1, 1e6},
                  "targets of an example; the weight of input j for target k is ((3k + j) mod 9 - 4) / 4");
   fields.number("noise", noise, not_negative, "standard deviation of what is added to the targets");
-  const double inputs = static_cast<double>(features), targets = static_cast<double>(outputs);
-  fields.check(examples() * (inputs + targets) <= 1e9, "features",
-               "together with outputs, more than 1e9 numbers in all examples (they are held in memory); use fewer");
-  fields.check(examples() * inputs * targets <= 1e11, "outputs",
-               "times features and examples, more than 1e11 (all are computed at the start); use fewer");
+  fields.check(static_cast<double>(features) * static_cast<double>(outputs) <= 1e8, "outputs",
+               "times features, more than 1e8 (all are multiplied for each example); use fewer");
 }
 
 void RandomConfig::describe(Fields& fields) {
@@ -50,8 +45,6 @@ void RandomConfig::describe(Fields& fields) {
   fields.check(vocabulary || !sequence_length, "sequence_length",
                "is given without vocabulary (only tokens stand in sequences); give both, or remove it");
   if (vocabulary) return;
-  fields.check(examples() <= 1e8, "train",
-               "with validation, more than 1e8 examples (their classes are held in memory); use fewer");
   fields.check(shape.size() == 1 || shape.size() == 3, "shape",
                "must have one entry (features) or three (height, width, channels); write [784] or [32, 32, 3]");
   double elements = 1;

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "base/process.hpp"
 #include "comm/shard_tree.hpp"
 #include "train/experiment.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
-#include "train/summary.hpp"
 
 namespace lockstep {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "base/duration.hpp"
 #include "base/log.hpp"
-#include "train/summary.hpp"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "train/stop_request.hpp"
+#include "base/duration.hpp"
 
 namespace lockstep {
 

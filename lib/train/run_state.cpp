@@ -135,6 +135,7 @@ std::string state_text(const RunState& state) {
                      {"losses", state.loss_watch.losses},
                      {"rollbacks", state.rollbacks},
                      {"record", state.record ? json_of(*state.record) : Json()},
+                     {"order", state.order},
                      {"seed", state.seed},
                      {"global_batch", state.global_batch},
                      {"dataset_size", state.dataset_size},
@@ -160,6 +161,7 @@ RunState parse_state(const std::string& text) {
   state.scales_loss = json.at("scales_loss");
   const Json& scaler = json.at("loss_scale");
   state.loss_scaler = {scaler.at("scale"), scaler.at("good_steps"), scaler.at("hysteresis_left")};
+  state.order = json.value("order", 1);
   state.seed = json.at("seed");
   state.global_batch = json.at("global_batch");
   state.dataset_size = json.at("dataset_size");

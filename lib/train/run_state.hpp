@@ -46,6 +46,7 @@ struct RunState {
   std::optional<StepRecord> record;  ///< of the last step that is for the curves
 
   // What decides on the order of the examples.
+  std::int64_t order = example_order;
   std::int64_t seed = 0;
   std::int64_t global_batch = 0;
   std::int64_t dataset_size = 0;

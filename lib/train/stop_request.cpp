@@ -4,19 +4,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <string_view>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
-#include "train/summary.hpp"
+#include "base/process.hpp"
 
 namespace lockstep {
 namespace {
@@ -51,54 +50,12 @@ std::string_view name_of(int number) {
   return "a signal";
 }
 
-/// All of `text`, a number that is not negative.
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || end != text.data() + text.size() || !(value >= 0) || value > 1e12) return std::nullopt;
-  return value;
-}
-
 std::optional<double> variable(const char* name) {
   const char* text = std::getenv(name);
   return text ? number_of(text) : std::nullopt;
 }
 
-std::optional<double> seconds_of(const std::string& text) {
-  constexpr double minute = 60, hour = 60 * minute, day = 24 * hour;
-  if (text.find(':') == std::string::npos) {
-    const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-    const std::size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
-    const std::optional<double> count = number_of(std::string_view(text).substr(0, digits));
-    for (const auto& [name, seconds] : {std::pair("s", 1.0), {"min", minute}, {"h", hour}, {"d", day}})
-      if (count && text.substr(unit) == name) return *count * seconds;
-    return std::nullopt;
-  }
-  std::string_view left = text;
-  double seconds = 0;
-  if (const std::size_t dash = left.find('-'); dash != std::string_view::npos) {
-    const std::optional<double> days = number_of(left.substr(0, dash));
-    if (!days) return std::nullopt;
-    seconds = *days * day;
-    left.remove_prefix(dash + 1);
-  }
-  for (const double unit : {hour, minute, 1.0}) {
-    const std::size_t end = std::min(left.find(':'), left.size());
-    const std::optional<double> count = number_of(left.substr(0, end));
-    if (!count || (end == left.size()) != (unit == 1.0)) return std::nullopt;
-    seconds += *count * unit;
-    left.remove_prefix(std::min(end + 1, left.size()));
-  }
-  return seconds;
-}
-
 }  // namespace
-
-std::optional<double> duration_of(const std::string& text) {
-  constexpr double longest = 1e9;
-  const std::optional<double> seconds = seconds_of(text);
-  return seconds && *seconds > 0 && *seconds <= longest ? seconds : std::nullopt;
-}
 
 void StopRequest::take_signals() {
   first_signal = 0;
@@ -114,7 +71,7 @@ StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem:
 
 std::string StopRequest::reason(double seconds) {
   if (const int signal = first_signal) return std::string(name_of(signal));
-  if (end_ && std::chrono::duration<double>(*end_ - std::chrono::system_clock::now()).count() < seconds)
+  if (end_ && std::chrono::duration<double>(*end_ - Time::clock::now()).count() < seconds)
     return "its time is up";
   constexpr auto between_looks = std::chrono::seconds(1);  // shared file systems do not like to be asked often
   const auto now = std::chrono::steady_clock::now();
@@ -136,16 +93,19 @@ std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time) {
   const auto after = [](Time start, double seconds) {
     return start + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
   };
-  const Time now = std::chrono::system_clock::now();
+  const Time now = Time::clock::now();
+  const double date = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::optional<Time> end;
-  const auto sooner = [&](std::optional<Time> other) {
-    if (other && *other > now && (!end || *other < *end)) end = other;
+  const auto sooner = [&](Time other) {
+    if (!end || other < *end) end = other;
   };
-  const Time start = after(now, -seconds_since_process_start());
-  if (wall_time) sooner(after(start, *wall_time));
+  if (wall_time) sooner(after(process_start(), *wall_time));
+  const auto of_job = [&](Time other) {
+    if (other > now) sooner(other);
+  };
   for (const char* name : {"LOCKSTEP_JOB_END_TIME", "SLURM_JOB_END_TIME"})
-    if (const auto seconds = variable(name)) sooner(after(Time{}, *seconds));
-  if (const auto seconds = variable("PBS_WALLTIME")) sooner(after(start, *seconds));
+    if (const auto seconds = variable(name)) of_job(after(now, *seconds - date));
+  if (const auto seconds = variable("PBS_WALLTIME")) of_job(after(process_start(), *seconds));
   return end;
 }
 

@@ -8,15 +8,11 @@
 
 namespace lockstep {
 
-/// "2:00:00", "1-12:00:00" (days-hours:minutes:seconds), "90 min", "1.5 h", "45 s", "2 d", in seconds, up to 10⁹; none
-/// for anything else, a bare number among it: schedulers do not agree on its unit.
-std::optional<double> duration_of(const std::string& text);
-
 /// Wishes that a run ends before its time, at a checkpoint: signals to this rank (SIGTERM, SIGINT, SIGUSR1, SIGUSR2),
 /// the end of the job's time, and a file that somebody makes.
 class StopRequest {
  public:
-  using Time = std::chrono::system_clock::time_point;
+  using Time = std::chrono::steady_clock::time_point;  // whatever becomes of the date
 
   /// Takes the signals from now on, to the end of the process: one that comes when the run is over must not change its
   /// status. A second one, a second or more after the first, ends the process at once, with status 75, and all ranks of
@@ -42,7 +38,7 @@ class StopRequest {
 /// When the time ends that this process has: `wall_time` seconds after its start, or what the scheduler has told the
 /// job in its environment, if that is sooner. LOCKSTEP_JOB_END_TIME and SLURM_JOB_END_TIME are seconds since 1970;
 /// PBS_WALLTIME is the whole job's, in seconds, of which the job script has used an unknown part: as if it were none.
-/// A time that is past already is an earlier job's.
+/// A job's end that is past already is an earlier job's; `wall_time` holds whatever it is.
 std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time);
 
 }  // namespace lockstep

@@ -2,12 +2,6 @@
 #include "train/summary.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <fstream>
-#include <sstream>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -96,41 +90,6 @@ std::string summary_text(const Summary& s, const std::string& folder) {
   }
   if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
   return text + fmt::format("\nresults: {}", folder);
-}
-
-std::string duration_text(double seconds) {
-  if (!std::isfinite(seconds) || seconds > 1e9) return "?";
-  const auto s = static_cast<std::int64_t>(std::ceil(seconds));
-  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
-  if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
-  return fmt::format("{} s", s);
-}
-
-double seconds_since_process_start() {
-  // Field 22 of /proc/self/stat, in clock ticks since the machine's start; the name before it may hold anything.
-  std::ifstream stat("/proc/self/stat"), uptime("/proc/uptime");
-  std::string line;
-  double now = 0;
-  if (!std::getline(stat, line) || !(uptime >> now)) return 0;
-  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
-  std::string field;
-  for (int i = 3; i < 22; ++i) fields >> field;
-  double ticks = 0;
-  fields >> ticks;
-  return now - ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
-std::int64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::int64_t total = 0, resident = 0;
-  if (!(statm >> total >> resident)) return peak_rss_bytes();
-  return resident * ::sysconf(_SC_PAGESIZE);
-}
-
-std::int64_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
 }
 
 }  // namespace lockstep

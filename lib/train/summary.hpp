@@ -51,15 +51,4 @@ std::string summary_json(const Summary& summary);
 /// The same in two lines for the terminal.
 std::string summary_text(const Summary& summary, const std::string& folder);
 
-/// "1 h 02 min", "3 min 20 s", "12 s".
-std::string duration_text(double seconds);
-
-/// Since this process was started, libraries and MPI included.
-double seconds_since_process_start();
-
-/// Largest resident memory of this process so far.
-std::int64_t peak_rss_bytes();
-/// Of this process now.
-std::int64_t resident_bytes();
-
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "train/summary.hpp"
 
 namespace lockstep {

@@ -2,6 +2,7 @@
 // What a Trainer does before its first step; the rest is in trainer.cpp.
 #include <algorithm>
 
+#include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "comm/all_reduce_table.hpp"
@@ -183,6 +184,12 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& file) {
   const RunState fresh = state_;
   const std::string target = state_.target;
   state_ = state_of(checkpoint, file);
+  if (state_.order != fresh.order && state_.shuffle && state_.position.next > 0)
+    warn(
+        "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
+        "has some examples for the second time, and others not at all",
+        file);
+  state_.order = fresh.order;
   if (!state_.scales_loss) state_.loss_scaler = fresh.loss_scaler;
   state_.scales_loss = fresh.scales_loss;
   state_.target_reached = state_.target_reached && state_.target == target;  // another target is not reached yet

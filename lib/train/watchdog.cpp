@@ -15,11 +15,11 @@
 #include <map>
 #include <new>
 
+#include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/stack_trace.hpp"
 #include "train/phase_clock.hpp"
-#include "train/summary.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/stop_request.hpp"
-#include "train/summary.hpp"
+
+#include "base/duration.hpp"
+#include "base/process.hpp"
 
 #include <gtest/gtest.h>
 
@@ -60,7 +62,7 @@ TEST(StopRequest, ASecondWishEndsTheProcess) {
 
 TEST(StopRequest, LooksAtClockAndFile) {
   const test::ScratchFolder folder;
-  StopRequest request(std::chrono::system_clock::now() + 100s, folder / "stop");
+  StopRequest request(std::chrono::steady_clock::now() + 100s, folder / "stop");
   EXPECT_EQ(request.reason(10), "");
   EXPECT_EQ(request.reason(101), "its time is up");
   StopRequest by_file(std::nullopt, folder / "stop");
@@ -83,14 +85,15 @@ class Variable {
 };
 
 TEST(StopRequest, FindsTheEndOfTheJob) {
-  const auto now = std::chrono::system_clock::now();
+  const auto now = std::chrono::steady_clock::now();
+  const auto date = std::chrono::system_clock::now();
   const auto seconds_left = [&](std::optional<double> wall_time) {
     const auto end = end_of_job(wall_time);
     return end ? std::chrono::duration<double>(*end - now).count() : -1;
   };
   const auto epoch = [&](double seconds) {
     return std::to_string(
-        static_cast<std::int64_t>(std::chrono::duration<double>(now.time_since_epoch()).count() + seconds));
+        static_cast<std::int64_t>(std::chrono::duration<double>(date.time_since_epoch()).count() + seconds));
   };
   const double age = seconds_since_process_start();  // a job's time began before
   EXPECT_EQ(seconds_left(std::nullopt), -1);
@@ -104,6 +107,7 @@ TEST(StopRequest, FindsTheEndOfTheJob) {
     const Variable pbs("PBS_WALLTIME", "150");
     EXPECT_NEAR(seconds_left(std::nullopt), 150 - age, 2);
   }
+  EXPECT_LT(seconds_left(1e-9), 0) << "its time is up, and not without limit";
   const Variable past("SLURM_JOB_END_TIME", epoch(-5)), wrong("PBS_WALLTIME", "1:00:00");
   EXPECT_EQ(seconds_left(std::nullopt), -1) << "of a job before";
 }
