@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "commands.hpp"
 
+#include <csignal>
 #include <fmt/format.h>
 #include <Kokkos_Core.hpp>
 
@@ -80,6 +81,7 @@ void declare_train(CLI::App& app, Command& chosen) {
   deck->declare(*command);
   command->callback([&chosen, deck] {
     StopRequest::take_signals();  // before MPI starts, which may take a while
+    ::signal(SIGPIPE, SIG_IGN);   // who reads the log may go; the run goes on
     chosen = [deck](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       return Trainer(deck->read(comm), comm).run();
@@ -183,7 +185,7 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   command->add_option("--bandwidth", options->emulate.bandwidth_gbps, "of an emulated network, in 10^9 bytes a second")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--ranks-per-node", options->emulate.ranks_per_node, "of an emulated network")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1000000));
   command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -120,6 +120,7 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
   const std::string path = assignment.substr(0, equals);
   validate(path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos, ExitStatus::bad_usage,
            "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);
+  refuse_what_is_no_text(assignment, "command line");
   const DeckPosition where{"command line '" + assignment + "'", 1, 1};
   DeckNode* node = &deck;
   std::istringstream keys(path);

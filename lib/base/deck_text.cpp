@@ -46,7 +46,8 @@ void refuse_what_is_no_text(std::string_view text, const std::string& file) {
     const std::size_t bytes = character_bytes(text);
     if (bytes == 0)
       throw DeckError(here, "",
-                      fmt::format("the byte 0x{:02x} is not UTF-8 (a deck is text); store it as UTF-8", code));
+                      fmt::format("the byte 0x{:02x} is not UTF-8 (a deck is text); store it as UTF-8 (a folder of such a name: enter it, "
+                                  "and give the path from there)", code));
     if (is_control(text[0]) && text[0] != '\n' && text[0] != '\r' && text[0] != '\t')
       throw DeckError(here, "",
                       fmt::format("the byte 0x{:02x} is a control character (a deck is text); remove it", code));

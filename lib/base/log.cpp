@@ -7,17 +7,30 @@
 #include <unistd.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace lockstep {
 namespace {
 
+void last_words_as(std::string_view kind, std::string_view line) {
+  const std::string text = fmt::format("{}: {}\n", kind, line);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
 bool enabled = true;
+
+/// Who read the log has gone, or the disk is full: the work is not ended for that.
+void log_failed(const std::string& why) {
+  static std::once_flag said;
+  std::call_once(said, [&] { last_words_as("warning", fmt::format("the log cannot be written any more ({})", why)); });
+}
 
 spdlog::logger& to_stdout() {
   static const auto logger = [] {
     auto made = std::make_shared<spdlog::logger>("out", std::make_shared<spdlog::sinks::stdout_sink_mt>());
     made->set_pattern("%v");
+    made->set_error_handler(log_failed);
     made->flush_on(spdlog::level::info);
     return made;
   }();
@@ -28,6 +41,7 @@ spdlog::logger& to_stderr() {
   static const auto logger = [] {
     auto made = std::make_shared<spdlog::logger>("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%l: %v");
+    made->set_error_handler([](const std::string&) {});  // there is nobody to tell
     made->flush_on(spdlog::level::info);
     return made;
   }();
@@ -46,9 +60,6 @@ void warn_line(std::string_view line) {
 }
 void error_line(std::string_view line) { to_stderr().error("{}", line); }
 
-void last_words(std::string_view line) {
-  const std::string text = fmt::format("error: {}\n", line);
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-}
+void last_words(std::string_view line) { last_words_as("error", line); }
 
 }  // namespace lockstep

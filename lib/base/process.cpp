@@ -2,9 +2,14 @@
 #include "base/process.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <fstream>
+#include <sstream>
 
 namespace lockstep {
 namespace {
@@ -17,6 +22,29 @@ std::chrono::steady_clock::time_point process_start() { return start; }
 
 double seconds_since_process_start() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::uint64_t process_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
+}
+
+std::string process_field(std::int64_t process, int number) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line, field;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(line.substr(name_end + 1));
+  for (int i = 3; i <= number; ++i)
+    if (!(fields >> field)) return "";
+  return field;
+}
+
+bool process_has_ended(std::int64_t process) {
+  if (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return true;
+  const std::string state = process_field(process, 3);
+  return state == "Z" || state == "X";
 }
 
 std::int64_t resident_bytes() {

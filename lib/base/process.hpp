@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace lockstep {
 
@@ -11,6 +12,14 @@ namespace lockstep {
 std::chrono::steady_clock::time_point process_start();
 /// Since then.
 double seconds_since_process_start();
+
+/// Process numbers mean something only among processes of the same one. 0: not known.
+std::uint64_t process_namespace();
+
+/// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be seen.
+std::string process_field(std::int64_t process, int number);
+/// Whether there is no such process (any more), or only its exit status, which nobody has asked for.
+bool process_has_ended(std::int64_t process);
 
 /// Largest resident memory of this process so far.
 std::int64_t peak_rss_bytes();

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/timer.hpp"
 #include "comm/all_reduce_table.hpp"
+#include "comm/gradient_reducer.hpp"
 #include "comm/make_all_reduce.hpp"
 
 namespace lockstep {
@@ -47,7 +48,9 @@ double time_of(const Communicator& comm, const Contestant& contestant, std::int6
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print) {
   const std::int64_t most = std::ranges::max(options.bytes) / static_cast<std::int64_t>(sizeof(float));
   const Topology topology(comm, options.emulate.present ? options.emulate.ranks_per_node : 0);
-  const auto memory = NodeMemory::make(topology.node, static_cast<std::size_t>(most) * sizeof(float));
+  ParallelConfig wants_memory;
+  wants_memory.all_reduce = AllReduceKind::hierarchical;
+  const auto memory = gradient_memory(wants_memory, topology, static_cast<std::size_t>(most) * sizeof(float));
   std::vector<float> own(static_cast<std::size_t>(most));
 
   std::vector<Contestant> contestants;

@@ -141,9 +141,17 @@ void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const
   });
 }
 
+void Communicator::broadcast(std::span<double> values) const {
+  const WaitsForRanks waits;
+  MPI_Bcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm);
+}
+
 void Communicator::sum(std::span<double> values) const {
   const WaitsForRanks waits;
-  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, mpi_->comm);
+  // No MPI_Allreduce: it may leave other bits on each rank.
+  MPI_Reduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
+             static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, mpi_->comm);
+  broadcast(values);
 }
 
 void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {

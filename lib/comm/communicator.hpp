@@ -54,8 +54,10 @@ class Communicator {
   void broadcast(std::string& text, int from = 0) const;
   /// From rank 0 to all.
   void broadcast(const ExecSpace& space, const Tensor& tensor) const;
+  void broadcast(std::span<double> values) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void sum(std::span<double> values) const;
+  /// The same by MPI_Allreduce, which need not leave the same bits everywhere.
   void sum(const ExecSpace& space, const Tensor& tensor) const;
   std::int64_t max(std::int64_t value) const;
   /// What each rank has given, in the order of ranks.

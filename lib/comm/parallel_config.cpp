@@ -52,7 +52,7 @@ void ParallelConfig::describe(Fields& fields) {
         network.number("latency_us", emulate.latency_us, not_negative, "least time of a message, in microseconds");
         network.number("bandwidth_gbps", emulate.bandwidth_gbps, not_negative,
                        "10^9 bytes a second of each wire between two ranks; 0: without limit");
-        network.integer("ranks_per_node", emulate.ranks_per_node, at_least_one, "ranks that share memory");
+        network.integer("ranks_per_node", emulate.ranks_per_node, {1, 1e6}, "ranks that share memory");
       },
       "for measuring: messages between nodes of so many ranks take at least the time that such a network needs");
   const std::pair<std::string_view, bool> of_no_use[] = {

@@ -30,7 +30,7 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
-/// "step-00001234.h5.tmp4711": what a killed process has left of a checkpoint.
+/// "step-00001234.h5.tmp-nodea-4711": what a killed process has left of a checkpoint.
 bool is_leftover(std::string_view name) {
   const auto of = ReplaceFile::left_of(name);
   return of && step_of(*of);

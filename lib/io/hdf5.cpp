@@ -235,7 +235,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   require_readable_file(path);
   const LibraryLock lock;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  H5Pset_file_locking(access, false, true);  // readers need no lock, and some network file systems have none
+  H5Pset_file_locking(access, false, true);  // see create
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   if (id >= 0) return {path.string(), id, false};
   const std::string why = reason();
@@ -254,7 +254,8 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path, std::size_t user_bl
   // Version 1.8 of the format: headers carry checksums, and every HDF5 since 2008 reads it.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
-  H5Pset_file_locking(access, true, true);
+  // Files are renamed when they are whole, so nobody meets a writer; and some file systems have no locks.
+  H5Pset_file_locking(access, false, true);
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
   H5Pset_userblock(creation, user_block);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -14,25 +16,42 @@
 namespace lockstep {
 namespace {
 
-/// Between a file's name and the process number.
-constexpr std::string_view marker = ".tmp";
+/// Between a file's name, and the host and number of the process that writes it.
+constexpr std::string_view marker = ".tmp-";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// "nodea-4711", with nothing in it that a file's name had better not have.
+std::string process_name() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::string name(host);
+  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
+  return fmt::format("{}-{}", name, ::getpid());
+}
 
 }  // namespace
 
 std::optional<std::string> ReplaceFile::left_of(std::string_view name) {
   const auto found = name.rfind(marker);
   if (found == std::string_view::npos) return std::nullopt;
-  const auto digits = name.substr(found + marker.size());
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  const auto process = name.substr(found + marker.size());
+  const auto number = process.substr(process.rfind('-') + 1);
+  if (number.empty() || number.size() == process.size() || !std::ranges::all_of(number, is_digit)) return std::nullopt;
   return std::string(name.substr(0, found));
 }
 
 ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
-  temporary_ += fmt::format("{}{}", marker, ::getpid());
+  temporary_ += fmt::format("{}{}", marker, process_name());
   std::error_code ignored;  // what else is wrong is found by open
   validate(!std::filesystem::is_directory(path_, ignored), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path_.string());
-  const int file = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const auto make = [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); };
+  int file = make();
+  if (file < 0 && errno == EEXIST) {  // of a dead process of this number: unlinked, wherever it may lead
+    ::unlink(temporary_.c_str());
+    file = make();
+  }
   if (file < 0) {
     const int error = errno;
     validate(error != ENOSPC && error != EDQUOT, ExitStatus::io_error, "{}: cannot be created ({}); make room",

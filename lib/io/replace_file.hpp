@@ -18,7 +18,7 @@ class ReplaceFile {
   ReplaceFile& operator=(const ReplaceFile&) = delete;
   ~ReplaceFile();
 
-  /// "metrics.csv" for "metrics.csv.tmp4711", which a killed process has left; none for other names.
+  /// "metrics.csv" for "metrics.csv.tmp-nodea-4711", which a killed process has left; none for other names.
   static std::optional<std::string> left_of(std::string_view name);
 
   const std::filesystem::path& temporary() const { return temporary_; }

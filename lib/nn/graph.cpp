@@ -29,6 +29,10 @@ void Graph::add_node(const ListItem& item, Names& names) {
     refuse(item,
            fmt::format("'{}' cannot be a layer's name (it becomes a group in HDF5 files); use letters, digits, _ or -",
                        node.name));
+  constexpr std::size_t longest_name = 200;
+  if (node.name.size() > longest_name)
+    refuse(item, fmt::format("a layer's name of {} bytes (at most {} are allowed); give it a shorter one",
+                             node.name.size(), longest_name));
   if (!names.places.emplace(node.name, static_cast<int>(nodes_.size())).second)
     refuse(item, fmt::format("a second layer is named '{}'; give it another name", node.name));
 

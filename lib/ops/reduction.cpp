@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/reduction.hpp"
 
-#include <Kokkos_BitManipulation.hpp>
+#include "core/finite.hpp"
 
 namespace lockstep {
 namespace {
@@ -43,15 +43,6 @@ void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, dou
 /// Elements that one index of a counting kernel looks at: many on hosts, where a loop over them is
 /// vectors; one on devices, where neighbouring threads then read neighbours.
 constexpr std::int64_t counted_at_once = kernels_run_on_host ? block : 1;
-
-/// The exponent's bits are all set.
-KOKKOS_INLINE_FUNCTION bool is_nonfinite(float x) {
-  return (Kokkos::bit_cast<std::uint32_t>(x) & 0x7F800000u) == 0x7F800000u;
-}
-KOKKOS_INLINE_FUNCTION bool is_nonfinite(double x) {
-  constexpr std::uint64_t exponent = 0x7FF0000000000000u;
-  return (Kokkos::bit_cast<std::uint64_t>(x) & exponent) == exponent;
-}
 
 template <class T>
 void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, double* result) {

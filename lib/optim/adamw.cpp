@@ -8,29 +8,31 @@
 namespace lockstep {
 namespace {
 
+/// Of StepCoefficients: 1 − lr·weight_decay, lr / (1 − β₁ᵗ), √(1 − β₂ᵗ).
+enum Coefficient : std::size_t { decay, rate, root };
+
 /// Of one step, for all parameters.
 template <class T>
 struct AdamWStep {
-  T decay;  ///< 1 − lr·weight_decay
+  T decay;
   T beta1_rest, beta2, beta2_rest;
-  T rate;  ///< lr / (1 − β₁ᵗ)
-  T root;  ///< √(1 − β₂ᵗ)
+  T rate;
+  T root;
   T epsilon;
 };
 
 template <class T, class Copy>
 void adamw_step(const ExecSpace& space, std::int64_t count, const AdamWStep<T>& step, const double* gradient_scale,
-                const T* gradient, T* exp_avg, T* exp_avg_sq, T* p, Copy* copy) {
+                const T* gradient, T* exp_avg, T* exp_avg_sq, T* p, Copy* copy, const Tensor& nonfinite) {
   const AdamWStep<T> s = step;
-  Kokkos::parallel_for(
-      "lockstep::adamw::step", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) {
+  for_parameters(
+      space, "lockstep::adamw::step", count, nonfinite, KOKKOS_LAMBDA(const std::int64_t i, int& bad) {
         const T g = static_cast<T>(*gradient_scale) * gradient[i];
         const T m = exp_avg[i] + s.beta1_rest * (g - exp_avg[i]);
         const T v = s.beta2 * exp_avg_sq[i] + s.beta2_rest * g * g;
         exp_avg[i] = m;
         exp_avg_sq[i] = v;
-        store_parameter(i, p[i] * s.decay - s.rate * m / (Kokkos::sqrt(v) / s.root + s.epsilon), p, copy);
+        store_parameter(i, p[i] * s.decay - s.rate * m / (Kokkos::sqrt(v) / s.root + s.epsilon), p, copy, bad);
       });
 }
 
@@ -59,19 +61,28 @@ AdamW::AdamW(const AdamWConfig& config, const ParameterBuffer& parameters)
   }
 }
 
-void AdamW::step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) {
+StepCoefficients AdamW::coefficients(double learning_rate, std::int64_t number) const {
+  const auto kept = [&](double beta) { return std::pow(beta, static_cast<double>(number)); };
+  StepCoefficients coefficients{};
+  coefficients[decay] = 1 - learning_rate * config_.weight_decay;
+  coefficients[rate] = learning_rate / (1 - kept(config_.betas[0]));
+  coefficients[root] = std::sqrt(1 - kept(config_.betas[1]));
+  return coefficients;
+}
+
+void AdamW::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
   const Tensor values = parameters.trained_values(), gradients = parameters.trained_gradients();
-  const double beta1 = config_.betas[0], beta2 = config_.betas[1], number = static_cast<double>(size.number);
+  const double beta1 = config_.betas[0], beta2 = config_.betas[1];
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copy) {
-    const AdamWStep<T> step{.decay = static_cast<T>(1 - size.learning_rate * config_.weight_decay),
-                            .beta1_rest = static_cast<T>(1 - beta1),
-                            .beta2 = static_cast<T>(beta2),
-                            .beta2_rest = static_cast<T>(1 - beta2),
-                            .rate = static_cast<T>(size.learning_rate / (1 - std::pow(beta1, number))),
-                            .root = static_cast<T>(std::sqrt(1 - std::pow(beta2, number))),
-                            .epsilon = static_cast<T>(config_.epsilon)};
-    adamw_step<T>(space, values.count(), step, size.gradient_scale.as<double>(), gradients.as<T>(),
-                  states_[0].values.as<T>(), states_[1].values.as<T>(), values.as<T>(), copy);
+    const AdamWStep<T> numbers{.decay = static_cast<T>(step.coefficients[decay]),
+                               .beta1_rest = static_cast<T>(1 - beta1),
+                               .beta2 = static_cast<T>(beta2),
+                               .beta2_rest = static_cast<T>(1 - beta2),
+                               .rate = static_cast<T>(step.coefficients[rate]),
+                               .root = static_cast<T>(step.coefficients[root]),
+                               .epsilon = static_cast<T>(config_.epsilon)};
+    adamw_step<T>(space, values.count(), numbers, step.gradient_scale.as<double>(), gradients.as<T>(),
+                  states_[0].values.as<T>(), states_[1].values.as<T>(), values.as<T>(), copy, nonfinite());
   });
 }
 

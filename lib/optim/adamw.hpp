@@ -23,7 +23,8 @@ class AdamW final : public Optimizer {
  public:
   AdamW(const AdamWConfig& config, const ParameterBuffer& parameters);
 
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) override;
+  StepCoefficients coefficients(double learning_rate, std::int64_t number) const override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
   const std::vector<State>& states() const override { return states_; }
 
  private:

@@ -12,7 +12,7 @@ class GradientScale {
   GradientScale(double clip_norm, const ParameterBuffer& parameters);
 
   /// `factor` times the summed gradients is the mean gradient: one over examples and loss scale. Returns
-  /// f64 [1]: factor · min(1, clip_norm / (norm + 10⁻⁶)), as torch.nn.utils.clip_grad_norm_ has it. For StepSize.
+  /// f64 [1]: factor · min(1, clip_norm / (norm + 10⁻⁶)), as torch.nn.utils.clip_grad_norm_ has it. For OptimizerStep.
   Tensor compute(const ExecSpace& space, const ParameterBuffer& parameters, double factor) const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,10 +12,12 @@
 
 namespace lockstep {
 
-/// How far a step goes.
-struct StepSize {
-  double learning_rate = 0;
-  std::int64_t number = 1;  ///< of the steps that this optimizer has taken, this one included
+/// What an optimizer multiplies with in a step, a function of the learning rate and the step's number; what each is, the
+/// optimizer knows. One rank computes them for all: powers and cosines differ in their last bits between kinds of CPUs.
+using StepCoefficients = std::array<double, 4>;
+
+struct OptimizerStep {
+  StepCoefficients coefficients{};
   Tensor
       gradient_scale;  ///< f64 [1] in the step's memory: times the summed gradients it is the gradient of the mean loss
 };
@@ -31,8 +34,16 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) = 0;
+  /// `number`: of the steps that this optimizer has taken, that one included.
+  virtual StepCoefficients coefficients(double learning_rate, std::int64_t number) const = 0;
+  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) = 0;
   virtual const std::vector<State>& states() const = 0;
+
+  /// i32 [1] in the step's memory: not 0 where the last step has left a parameter that is infinite or not a number.
+  const Tensor& nonfinite() const { return nonfinite_.get(); }
+
+ private:
+  OwnedTensor nonfinite_{"lockstep::optimizer::nonfinite", DType::i32, {1}};
 };
 
 /// Keys that every optimizer has.

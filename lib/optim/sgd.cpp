@@ -6,30 +6,29 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 template <class T, class Copy>
 void plain_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay,
-                const T* gradient, T* p, Copy* copy) {
-  Kokkos::parallel_for(
-      "lockstep::sgd::step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+                const T* gradient, T* p, Copy* copy, const Tensor& nonfinite) {
+  for_parameters(
+      space, "lockstep::sgd::step", count, nonfinite, KOKKOS_LAMBDA(const std::int64_t i, int& bad) {
         const T scale = static_cast<T>(*gradient_scale);
-        store_parameter(i, p[i] - rate * (scale * gradient[i] + decay * p[i]), p, copy);
+        store_parameter(i, p[i] - rate * (scale * gradient[i] + decay * p[i]), p, copy, bad);
       });
 }
 
 template <class T, class Copy>
 void momentum_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay,
-                   T momentum, bool nesterov, const T* gradient, T* velocity, T* p, Copy* copy) {
+                   T momentum, bool nesterov, const T* gradient, T* velocity, T* p, Copy* copy,
+                   const Tensor& nonfinite) {
   // Of the gradient, Nesterov's step takes once more; without it none.
   const T gradient_part = nesterov ? T(1) : T(0);
   const T velocity_part = nesterov ? momentum : T(1);
-  Kokkos::parallel_for(
-      "lockstep::sgd::momentum_step", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+  for_parameters(
+      space, "lockstep::sgd::momentum_step", count, nonfinite, KOKKOS_LAMBDA(const std::int64_t i, int& bad) {
         const T g = static_cast<T>(*gradient_scale) * gradient[i] + decay * p[i];
         const T v = momentum * velocity[i] + g;
         velocity[i] = v;
-        store_parameter(i, p[i] - rate * (gradient_part * g + velocity_part * v), p, copy);
+        store_parameter(i, p[i] - rate * (gradient_part * g + velocity_part * v), p, copy, bad);
       });
 }
 
@@ -59,17 +58,19 @@ Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : config_(c
   states_.push_back({config.state_names()[0], velocity_.tensor(0, parameters.dtype(), {parameters.trained_size()})});
 }
 
-void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const StepSize& size) {
+StepCoefficients Sgd::coefficients(double learning_rate, std::int64_t) const { return {learning_rate}; }
+
+void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
   const Tensor values = parameters.trained_values(), gradients = parameters.trained_gradients();
-  const double* scale = size.gradient_scale.as<double>();
+  const double* scale = step.gradient_scale.as<double>();
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copy) {
-    const T rate = static_cast<T>(size.learning_rate), decay = static_cast<T>(config_.weight_decay);
+    const T rate = static_cast<T>(step.coefficients[0]), decay = static_cast<T>(config_.weight_decay);
     const T momentum = static_cast<T>(config_.momentum);
     if (states_.empty())
-      plain_step<T>(space, values.count(), rate, scale, decay, gradients.as<T>(), values.as<T>(), copy);
+      plain_step<T>(space, values.count(), rate, scale, decay, gradients.as<T>(), values.as<T>(), copy, nonfinite());
     else
       momentum_step<T>(space, values.count(), rate, scale, decay, momentum, config_.nesterov, gradients.as<T>(),
-                       states_[0].values.as<T>(), values.as<T>(), copy);
+                       states_[0].values.as<T>(), values.as<T>(), copy, nonfinite());
   });
 }
 

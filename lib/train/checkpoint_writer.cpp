@@ -12,6 +12,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/timer.hpp"
+#include "train/nonfinite_report.hpp"
 
 namespace lockstep {
 
@@ -101,6 +102,11 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
                              const std::function<void()>& before_commit) {
   const Timer timer;
   const std::string name = checkpoint_name(step);
+  for (const NamedArray& array : checkpoint.arrays)
+    validate(count_nonfinite(array.data.get(), array.dtype, array.shape.count()) == 0, ExitStatus::internal,
+             "{} of step {} holds numbers that are not finite, and is not written in the place of checkpoints that are of use; "
+             "go on from the newest one, with a smaller learning rate",
+             array.name, step);
   try {
     CheckpointEvents events{.progress = [this] { ++parts_; }};
     if (before_commit) events.before_commit = before_commit;

@@ -20,19 +20,19 @@ constexpr double least_deviation = 1e-3;
 void LossWatchConfig::describe(Fields& fields) {
   static constexpr std::string_view actions[] = {"stop", "skip", "rollback"};
   fields.choice("on_anomaly", on_anomaly, actions,
-                "stop: end with status 70, at a checkpoint of the step before; skip: leave the step's gradients out; "
-                "rollback: go back to the last checkpoint, and on from there in another order of the examples");
+                "stop: end with status 70, at a checkpoint of the step before; skip: leave the step's gradients out (of an "
+                "evaluation: say so, and go on); rollback: go back to the last checkpoint, and on from there in another "
+                "order of the examples");
   fields.number("z_score", z_score, {1, 1e6},
                 "a loss that is so many standard deviations above the mean of the window is an anomaly, as is one that "
                 "is not finite");
-  fields.integer("window", window, {static_cast<double>(fewest), 100000}, "newest steps that a loss is compared with");
+  fields.integer("window", window, {static_cast<double>(fewest), 100000}, "newest steps (or evaluations) that a loss is compared with");
   fields.integer("at_most", at_most, not_negative,
                  "anomalies that are skipped or rolled back; the next one ends the run");
 }
 
-std::string LossWatch::look(double loss) {
-  if (!std::isfinite(loss)) return fmt::format("the loss is {}", loss);
-  std::vector<double>& losses = state_.losses;
+std::string LossWatch::look(const char* what, const char* before, double loss, std::vector<double>& losses) {
+  if (!std::isfinite(loss)) return fmt::format("{} is {}", what, loss);
   const auto count = static_cast<double>(losses.size());
   if (losses.size() >= static_cast<std::size_t>(fewest)) {
     const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / count;
@@ -42,8 +42,8 @@ std::string LossWatch::look(double loss) {
     const double deviation = std::max(std::sqrt(square / count), least_deviation * std::abs(mean));
     const double z = (loss - mean) / deviation;
     if (z > config_.z_score)
-      return fmt::format("the loss is {:.6g}, {:.3g} standard deviations above the {:.6g} of the {} steps before", loss,
-                         z, mean, losses.size());
+      return fmt::format("{} is {:.6g}, {:.3g} standard deviations above the {:.6g} of the {} {} before", what, loss, z,
+                         mean, losses.size(), before);
   }
   if (losses.size() >= static_cast<std::size_t>(config_.window)) losses.erase(losses.begin());
   losses.push_back(loss);

@@ -22,27 +22,36 @@ struct LossWatchConfig {
   void describe(Fields& fields);
 };
 
-/// Looks for steps whose loss is not finite, or jumps out of what the steps before it had.
+/// Looks for steps and evaluations whose loss is not finite, or jumps out of what those before it had.
 class LossWatch {
  public:
   struct State {
     std::int64_t anomalies = 0;  ///< found and gone on from
-    std::vector<double> losses;  ///< of the newest steps without one, at most `window`, the oldest first
+    // Of the newest ones without any, at most `window`, the oldest first:
+    std::vector<double> losses;             ///< steps
+    std::vector<double> validation_losses;  ///< evaluations
   };
 
   LossWatch(const LossWatchConfig& config, State state) : config_(config), state_(std::move(state)) {}
 
   /// What is wrong with the mean loss of a step; empty: nothing. Then it is one of the losses that later ones are
   /// compared with.
-  std::string look(double loss);
+  std::string look(double loss) { return look("the loss", "steps", loss, state_.losses); }
+  /// The same of an evaluation's.
+  std::string look_at_validation(double loss) {
+    return look("the validation loss", "evaluations", loss, state_.validation_losses);
+  }
   /// It was, and the run goes on.
   void count() { ++state_.anomalies; }
   bool may_go_on() const { return state_.anomalies < config_.at_most; }
   LossWatchConfig::Action action() const { return config_.on_anomaly; }
+  bool rolls_back() const { return action() == LossWatchConfig::Action::rollback && may_go_on(); }
 
   const State& state() const { return state_; }
 
  private:
+  std::string look(const char* what, const char* before, double loss, std::vector<double>& losses);
+
   LossWatchConfig config_;
   State state_;
 };

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/metrics_file.hpp"
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "io/raw_file.hpp"
 #include "io/replace_file.hpp"
 
 namespace lockstep {
@@ -33,36 +32,43 @@ std::string keep_rows(const std::filesystem::path& path, std::int64_t rows) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows)
-    : path_(path), file_(nullptr, std::fclose) {
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) {
   const std::string kept = rows > 0 ? keep_rows(path, rows) : std::string(header);
-  for (const char c : kept) rows_ += c == '\n';
-  --rows_;  // the header
+  rows_ = std::ranges::count(kept, '\n') - 1;  // the header
   ReplaceFile replacement(path);
-  file_.reset(std::fopen(replacement.temporary().c_str(), "wb"));
-  validate(file_ != nullptr, ExitStatus::cannot_create, "{}: cannot be created ({}); check the folder's permissions",
-           path.string(), std::strerror(errno));
-  const bool written = std::fwrite(kept.data(), 1, kept.size(), file_.get()) == kept.size() &&
-                       std::fflush(file_.get()) == 0;
-  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(),
-           std::strerror(errno));
+  RawFile(replacement.temporary(), RawFile::Access::change).write(0, kept.data(), kept.size());
   replacement.commit();
-}
-
-void MetricsFile::flush_to_disk() {
-  RawFile(path_, RawFile::Access::change).flush_to_disk();  // every row has left this process
+  file_.emplace(path, RawFile::Access::change);
+  bytes_ = kept.size();
 }
 
 void MetricsFile::write(const MetricsRow& row) {
-  const std::string line = fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}\n", row.step, row.epoch, row.split,
-                                       row.loss, field(row.accuracy), field(row.learning_rate), field(row.loss_scale),
-                                       field(row.grad_norm), field(row.examples_per_s), field(row.step_ms),
-                                       field(row.noise_scale), field(row.reduce_exposed_ms));
-  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
-                       std::fflush(file_.get()) == 0;
-  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path_.string(),
-           std::strerror(errno));
+  const std::lock_guard lock(mutex_);
+  waiting_ += fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}\n", row.step, row.epoch, row.split, row.loss,
+                          field(row.accuracy), field(row.learning_rate), field(row.loss_scale), field(row.grad_norm),
+                          field(row.examples_per_s), field(row.step_ms), field(row.noise_scale),
+                          field(row.reduce_exposed_ms));
   ++rows_;
+  try {
+    write_waiting();
+  } catch (const Error& error) {
+    if (!std::exchange(fails_, true)) warn("{}; the run goes on, and the rows are kept until they can be written", error.what());
+  }
+}
+
+void MetricsFile::write_waiting() {
+  file_->write(bytes_, waiting_.data(), waiting_.size());
+  bytes_ += waiting_.size();
+  waiting_.clear();
+  fails_ = false;
+}
+
+void MetricsFile::flush_to_disk() {
+  {
+    const std::lock_guard lock(mutex_);
+    write_waiting();
+  }
+  file_->flush_to_disk();  // while the next row may be written
 }
 
 }  // namespace lockstep

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+
+#include "io/raw_file.hpp"
 
 namespace lockstep {
 
@@ -20,21 +21,27 @@ struct MetricsRow {
       reduce_exposed_ms;
 };
 
-/// The curves of a run, a row at a time; each can be read before the next step.
+/// The curves of a run, a row at a time; each can be read before the next step. Rows that a full disk does not take wait for
+/// the next one, or for flush_to_disk.
 class MetricsFile {
  public:
   /// Continues the file after its first `rows` rows (0: begins it anew).
   MetricsFile(const std::filesystem::path& path, std::int64_t rows);
 
   void write(const MetricsRow& row);
-  /// On disk, not only on its way: before a checkpoint that counts on the rows.
+  /// On disk, not only on its way: before a checkpoint that counts on the rows. From any thread. Throws io_error.
   void flush_to_disk();
   std::int64_t rows() const { return rows_; }
 
  private:
-  std::filesystem::path path_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  void write_waiting();
+
   std::int64_t rows_ = 0;
+  std::mutex mutex_;  // guards what follows
+  std::optional<RawFile> file_;
+  std::uint64_t bytes_ = 0;  ///< in the file
+  std::string waiting_;      ///< rows that are not
+  bool fails_ = false;       ///< the last attempt to write them
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/heartbeat.hpp"
@@ -17,8 +18,28 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What a run keeps beside its checkpoints.
-constexpr const char* files[] = {"metrics.csv", "summary.json", "deck.yaml"};
+constexpr const char* deck_mark = "# Resolved by Lockstep: every key that has a value. It is itself a deck.\n";
+
+/// What a run keeps beside its checkpoints, and how each begins: so it is known for Lockstep's.
+struct OwnFile {
+  const char* name;
+  std::string_view begins;
+};
+constexpr OwnFile files[] = {{"metrics.csv", "step,epoch,split,loss,accuracy,"},
+                             {"summary.json", "{\n  \"status\": "},
+                             {"deck.yaml", "# Resolved by Lockstep"}};
+
+bool begins_with(const fs::path& path, std::string_view begin) {
+  std::ifstream file(path, std::ios::binary);
+  std::string found(begin.size(), '\0');
+  file.read(found.data(), static_cast<std::streamsize>(found.size()));
+  return file && found == begin;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 /// Large checkpoints take their time.
 void sign_of_life() { heartbeat().beat(); }
@@ -76,29 +97,90 @@ bool RunFolder::holds_a_run() const {
   return fs::exists(metrics()) || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty();
 }
 
+void RunFolder::claim() {
+  const auto failed = [&](const std::string& why) {
+    return Error(ExitStatus::cannot_create,
+                 fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
+                             path_.string(), why));
+  };
+  std::error_code code;
+  made_ = fs::create_directories(path_, code);
+  if (code) throw failed(code.message());
+  lock_ = std::make_unique<RunLock>(path_);
+}
+
+RunFolder::~RunFolder() {
+  lock_.reset();
+  std::error_code ignored;
+  if (made_) fs::remove(path_, ignored);  // if it is empty
+}
+
+/// Also of a run that goes on: somebody may have put something else in the place of what it wrote.
+void RunFolder::refuse_foreign_files(const std::string& deck) const {
+  for (const OwnFile& file : files) {
+    const fs::path path = path_ / file.name;
+    if (!fs::exists(fs::symlink_status(path))) continue;
+    validate(begins_with(path, file.begins), ExitStatus::cannot_create,
+             "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
+             path.string());
+  }
+  const fs::path own_deck = path_ / "deck.yaml";
+  std::error_code ignored;
+  validate(!fs::equivalent(own_deck, input_deck_, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
+           "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
+           "the command line); start from a copy of it, or choose another run.output_dir",
+           own_deck.string());
+  validate(!fs::exists(stop_file()) || (fs::is_regular_file(stop_file()) && fs::file_size(stop_file()) <= 1),
+           ExitStatus::cannot_create,
+           "{}: an empty file of this name asks a run to stop, but this one is not empty; choose another run.output_dir, or move "
+           "it away",
+           stop_file().string());
+}
+
+void RunFolder::refuse_earlier_run() const {
+  if (options_.overwrite || !holds_a_run()) return;
+  validate(options_.resume == "auto", ExitStatus::cannot_create,
+           "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
+           "run.resume=auto, or give run.overwrite=true",
+           path_.string());
+  const auto json = nlohmann::json::parse(text_of(summary()), nullptr, false);
+  const std::string status = json.is_object() ? json.value("status", "") : "";
+  validate(status.empty() || status == failed_status, ExitStatus::cannot_create,
+           "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
+           "run.output_dir, or give run.overwrite=true",
+           path_.string(), status);
+}
+
 void RunFolder::remove_run() const {
   for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
-  fs::remove(checkpoints() / latest_name);
-  for (const char* name : files) fs::remove(path_ / name);
+  if (fs::is_symlink(checkpoints() / latest_name)) fs::remove(checkpoints() / latest_name);
+  for (const OwnFile& file : files) fs::remove(path_ / file.name);
 }
 
 void RunFolder::remove_leftovers() const {
   std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(path_))
-    if (const auto of = ReplaceFile::left_of(entry.path().filename().string()); of && std::ranges::count(files, *of))
-      left.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const auto of = ReplaceFile::left_of(entry.path().filename().string());
+    const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
+    if (of && std::ranges::any_of(files, is_ours)) left.push_back(entry.path());
+  }
+  std::error_code ignored;
+  for (fs::directory_iterator mark(waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {
+    const std::string name = mark->path().filename().string();
+    if (name.find_first_not_of("0123456789") == std::string::npos && fs::is_empty(mark->path(), ignored))
+      left.push_back(mark->path());
+  }
   for (const fs::path& path : left) fs::remove(path);
-  fs::remove_all(waiting());
+  fs::remove(waiting(), ignored);  // if nothing else is in it
   prune_checkpoints(checkpoints(), 0);
 }
 
-void RunFolder::prepare(std::int64_t step) {
+void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
+  const std::string deck = deck_mark + resolved;
   try {
-    if (!goes_on() && holds_a_run()) {
-      validate(options_.overwrite || options_.resume == "auto", ExitStatus::cannot_create,
-               "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
-               "run.resume=auto, or give run.overwrite=true",
-               path_.string());
+    refuse_foreign_files(deck);
+    if (!goes_on()) {
+      refuse_earlier_run();
       remove_run();
     }
     fs::create_directories(checkpoints());
@@ -107,16 +189,13 @@ void RunFolder::prepare(std::int64_t step) {
       set_aside_checkpoints_after(checkpoints(), step);
       if (fs::exists(checkpoints() / checkpoint_name(step))) point_latest(checkpoints(), checkpoint_name(step));
     }
+    fs::remove(summary());  // no longer true
+    if (text_of(path_ / "deck.yaml") != deck) write_text("deck.yaml", deck);
   } catch (const fs::filesystem_error& error) {
     throw Error(ExitStatus::cannot_create,
                 fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
                             path_.string(), error.code().message()));
   }
-}
-
-void RunFolder::remove_summary() const {
-  std::error_code ignored;
-  fs::remove(summary(), ignored);
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {

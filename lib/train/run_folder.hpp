@@ -2,18 +2,31 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "io/checkpoint.hpp"
 #include "train/run_config.hpp"
+#include "train/run_lock.hpp"
 
 namespace lockstep {
 
-/// run.output_dir: rank 0 alone touches it, unless said otherwise.
+/// run.output_dir: rank 0 alone touches it, unless said otherwise. What Lockstep has not written there stays as it is.
 class RunFolder {
  public:
-  explicit RunFolder(const RunConfig& config) : path_(config.output_dir()), options_(config.run) {}
+  explicit RunFolder(const RunConfig& config)
+      : path_(config.output_dir()), options_(config.run), input_deck_(config.source.position.file) {}
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  /// A folder that was made for nothing goes away.
+  ~RunFolder();
+
+  /// Makes the folder, where there is none, and claims it: before anything in it is looked at that is to be changed. Throws
+  /// cannot_create, also where another run writes there (RunLock).
+  void claim();
+  /// That claim.
+  RunLock& lock() { return *lock_; }
 
   struct Found {
     std::string file;
@@ -32,14 +45,13 @@ class RunFolder {
   /// Whether this folder's own run goes on, so that its curves are continued.
   bool goes_on() const;
 
-  /// Creates the folder. Unless its own run goes on, where an earlier run has left something: removes that with
-  /// run.overwrite or run.resume: auto (which has found no checkpoint), else refuses (cannot_create). Where its own
-  /// run goes on after `step`, sets aside the checkpoints of later steps (damaged ones, or of a branch that was left).
-  void prepare(std::int64_t step);
+  /// Makes way for this run, and leaves its resolved `deck`. Throws cannot_create where a file that it would replace is somebody else's, or, unless its own run
+  /// goes on, where an earlier run is: with run.overwrite that is removed, and so is, with run.resume: auto, what a run has left
+  /// that has not come to a checkpoint. Where its own run goes on after `step`, sets aside the checkpoints of later steps (damaged
+  /// ones, or of a branch that was left).
+  void prepare(std::int64_t step, const std::string& deck);
   /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
   bool has_ended() const;
-  /// What an ended run has left is no longer true of one that goes on.
-  void remove_summary() const;
   void write_text(const std::string& name, const std::string& text) const;
 
   std::filesystem::path summary() const { return path_ / "summary.json"; }
@@ -52,13 +64,18 @@ class RunFolder {
 
  private:
   bool holds_a_run() const;
+  void refuse_foreign_files(const std::string& deck) const;
+  void refuse_earlier_run() const;
   void remove_run() const;
   /// What killed processes had begun.
   void remove_leftovers() const;
 
   std::filesystem::path path_;
   RunOptions options_;
+  std::string input_deck_;  ///< file
   std::string resumed_from_;
+  bool made_ = false;  ///< by this run
+  std::unique_ptr<RunLock> lock_;
 };
 
 }  // namespace lockstep

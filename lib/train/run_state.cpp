@@ -133,6 +133,8 @@ std::string state_text(const RunState& state) {
                      {"noise", {state.noise.trace, state.noise.square, state.noise.weight}},
                      {"anomalies", state.loss_watch.anomalies},
                      {"losses", state.loss_watch.losses},
+                     {"validation_losses", state.loss_watch.validation_losses},
+                     {"loss_was_nonfinite", state.loss_was_nonfinite},
                      {"rollbacks", state.rollbacks},
                      {"record", state.record ? json_of(*state.record) : Json()},
                      {"order", state.order},
@@ -155,7 +157,9 @@ RunState parse_state(const std::string& text) {
   state.target = json.at("target");
   state.skipped_steps = json.at("skipped_steps");
   state.noise = {json.at("noise").at(0), json.at("noise").at(1), json.at("noise").at(2)};
-  state.loss_watch = {json.at("anomalies"), json.at("losses")};
+  state.loss_watch = {json.at("anomalies"), json.at("losses"),
+                      json.value("validation_losses", std::vector<double>())};
+  state.loss_was_nonfinite = json.value("loss_was_nonfinite", false);
   state.rollbacks = json.at("rollbacks");
   if (const Json record = json.value("record", Json()); !record.is_null()) state.record = record_of(record);
   state.scales_loss = json.at("scales_loss");

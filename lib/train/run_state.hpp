@@ -42,6 +42,7 @@ struct RunState {
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
   NoiseScale::State noise;
   LossWatch::State loss_watch;
+  bool loss_was_nonfinite = false;  ///< of the last step, without loss_watch
   std::int64_t rollbacks = 0;        ///< each changes the order of the examples from there on
   std::optional<StepRecord> record;  ///< of the last step that is for the curves
 

@@ -11,10 +11,12 @@ struct StepVotes {
   bool stop = false;        ///< of any rank: this step is to be the last one
   bool checkpoint = false;  ///< of any rank: it is time for one
 
-  double loss = 0;  ///< summed over the examples of all ranks
+  double loss = 0;             ///< summed over the examples of all ranks
+  bool bad_parameters = false;  ///< of any rank: the step before has left some that are not finite
 
-  /// Writes this rank's into `riders`; its loss is what that in `sums` (MetricSums) has grown by since the last time.
-  void put(const ExecSpace& space, const Tensor& riders, const Tensor& sums) const;
+  /// Writes this rank's into `riders`; its loss is what that in `sums` (MetricSums) has grown by since the last time, and of
+  /// its parameters `nonfinite` (i32 [1]) tells.
+  void put(const ExecSpace& space, const Tensor& riders, const Tensor& sums, const Tensor& nonfinite) const;
   /// Reads all ranks' from their sum. Waits for the device.
   static StepVotes read(const ExecSpace& space, const Tensor& riders);
 };

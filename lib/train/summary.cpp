@@ -50,6 +50,7 @@ std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock&
 std::string summary_json(const Summary& s) {
   Json json;
   json["status"] = s.status;
+  if (!s.failure.empty()) json["failure"] = s.failure;
   json["steps"] = s.steps;
   json["epochs"] = s.epochs;
   json["ranks"] = s.ranks;

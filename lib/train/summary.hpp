@@ -17,10 +17,13 @@ namespace lockstep {
 
 /// Of a run that goes on with the same command.
 inline constexpr const char* stopped_status = "stopped";
+/// Of one that has ended with an error.
+inline constexpr const char* failed_status = "failed";
 
 /// What a run leaves in summary.json; times are of rank 0, memory is the largest of any rank.
 struct Summary {
   std::string status;
+  std::string failure;  ///< why it has failed; else empty
   std::int64_t steps = 0;
   std::int64_t epochs = 0;
   int ranks = 1;

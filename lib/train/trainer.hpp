@@ -19,6 +19,7 @@
 #include "train/experiment.hpp"
 #include "train/loss_watch.hpp"
 #include "train/noise_scale.hpp"
+#include "train/nonfinite_report.hpp"
 #include "train/overflow_watch.hpp"
 #include "train/phase_clock.hpp"
 #include "train/progress.hpp"
@@ -26,6 +27,7 @@
 #include "train/replica_audit.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
+#include "train/shared_coefficients.hpp"
 #include "train/step_votes.hpp"
 #include "train/stop_request.hpp"
 #include "train/watchdog.hpp"
@@ -55,6 +57,7 @@ class Trainer {
   // trainer_set_up.cpp
   void start(Graph graph);
   void open_folder();
+  void say_what_has_changed(const Checkpoint& checkpoint) const;
   std::vector<std::int64_t> batch_sizes() const;
   void resume(const Checkpoint& checkpoint, const std::string& file);
   void load_starting_weights();
@@ -63,28 +66,35 @@ class Trainer {
   void share_statistics();
   void read_all_reduce_table();
 
-  // trainer.cpp: the step
+  // trainer_step.cpp
   StepContext context(std::int64_t first_example, const Piece& piece) const;
   void gradients_final(ParameterRange range);
   void sum_final(std::int64_t examples);
   void reduce_gradients();
   double square_of(const Tensor& numbers) const { return sum_of_squares(space_, numbers, norm_scratch_.get()); }
   bool measures_noise() const;
-  bool votes_travel() const { return comm_.size() > 1 || loss_watch_; }
   StepVotes own_votes();
   void update_parameters(double examples_in_step);
   /// Of a step: its parameters are updated; its gradients are of no use; it cannot be done at all; the run goes back to
   /// the last checkpoint. The last two leave nothing behind.
   enum class Outcome { taken, left_out, impossible, goes_back };
   Outcome judge(double loss);
+  Outcome act_on_anomaly();
+  bool loss_is_of_use(double loss);
+  bool goes_on() const { return outcome_ == Outcome::taken || outcome_ == Outcome::left_out; }
+  Outcome act_on_bad_parameters(std::int64_t step, NonfiniteReport::Batch batch);
+  bool parameters_are_of_use();
   Outcome leave_out(const std::string& why);
   bool wants_to_stop(bool saved);
   double seconds_to_stop(bool saved) const;
-  double learning_rate(std::int64_t step) const;
+  /// Of the step behind `step` others.
+  double learning_rate(const RunConfig& config, std::int64_t step) const;
 
-  // trainer.cpp: the run
+  // trainer.cpp
+  bool train_to_the_end();
   bool finished() const;
-  std::int64_t total_steps() const;
+  std::int64_t total_steps() const { return total_steps(config_); }
+  std::int64_t total_steps(const RunConfig& config) const;
   void after_step(double seconds);
   StepRecord step_record(bool logged);
   void log_step();
@@ -93,6 +103,7 @@ class Trainer {
   void compare_replicas();
   bool checkpoint_due() const;
   void write_checkpoint();
+  void before_commit();
   void finish_checkpoints();
   Checkpoint snapshot(std::span<std::byte> memory);
   std::size_t state_bytes() const;
@@ -122,7 +133,9 @@ class Trainer {
   std::unique_ptr<Model> model_;
   std::unique_ptr<RankStatistics> statistics_;  ///< where batch norms look at all ranks' examples
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<SharedCoefficients> coefficients_;  ///< of the optimizer
   std::optional<GradientScale> gradient_scale_;
+  std::optional<NonfiniteReport> nonfinite_;
   std::unique_ptr<GradientSum> gradient_sum_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "comm/all_reduce_table.hpp"
 #include "comm/shard_tree.hpp"
+#include "train/deck_changes.hpp"
 #include "train/provenance.hpp"
 #include "train/rank_agreement.hpp"
 #include "train/trainer.hpp"
@@ -69,6 +70,10 @@ void Trainer::start(Graph graph) {
     }
     const ParameterBuffer& parameters = model_->parameters();
     optimizer_ = config_.optimizer.make(parameters);
+    coefficients_.emplace(comm_, [this](std::int64_t step) {
+      return optimizer_->coefficients(learning_rate(config_, step), step + 1);
+    });
+    nonfinite_.emplace(comm_, *data_.train, *model_);
     uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
     gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
     sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
@@ -156,20 +161,53 @@ void Trainer::share_statistics() {
 
 /// Of rank 0: where to begin, and the files that the run will write.
 void Trainer::open_folder() {
-  if (const auto checkpoint = folder_.find_checkpoint()) {
+  folder_.claim();
+  const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
+  if (checkpoint) {
     resume(*checkpoint, folder_.resumed_from());
   } else {
     model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
     load_starting_weights();
   }
   complete_ = finished() && folder_.has_ended();
+  if (checkpoint) say_what_has_changed(*checkpoint);
   if (complete_) return;
-  folder_.prepare(state_.step);
-  folder_.remove_summary();
-  folder_.write_text("deck.yaml", deck_);
+  folder_.prepare(state_.step, deck_);
   progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
   writer_.emplace(folder_.checkpoints(), config_.checkpoint.keep, folder_.goes_on() ? state_.step : -1);
   if (config_.checkpoint.regular()) writer_->memory(state_bytes());
+}
+
+/// Of a deck that is not the checkpoint's: what follows from that. Throws for what a run that has come to its end cannot take up.
+void Trainer::say_what_has_changed(const Checkpoint& checkpoint) const {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return;
+  const auto refuse = [&](const DeckChange& change) {
+    throw located(config_.source,
+                  KeyError(change.key,
+                           fmt::format("was {} in the run of {}, which has come to its end, and is {} in this deck (nothing is "
+                                       "left to do there with it); choose another run.output_dir or run.name, go on with more "
+                                       "run.epochs or run.steps, or begin anew with run.resume=never run.overwrite=true",
+                                       change.was, config_.output_dir(), change.is)));
+  };
+  for (const DeckChange& change : changes_between(before->second, deck_)) {
+    if (complete_ && change.effect == DeckChange::Effect::training) refuse(change);
+    if (complete_) continue;
+    if (change.effect == DeckChange::Effect::none)
+      warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key, change.was,
+           change.is);
+    else
+      log("{} was {} and is {} from here on", change.key, change.was, change.is);
+  }
+  if (complete_) return;
+  try {
+    const RunConfig then = read_run_config(parse_deck(before->second, folder_.resumed_from()));
+    const std::int64_t step = state_.step - state_.skipped_steps;
+    const double was = learning_rate(then, step), is = learning_rate(config_, step);
+    if (was != is)
+      log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", state_.step + 1, is, was);
+  } catch (const Error&) {  // another version's deck
+  }
 }
 
 void Trainer::resume(const Checkpoint& checkpoint, const std::string& file) {

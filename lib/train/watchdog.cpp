@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "base/stack_trace.hpp"
 #include "train/phase_clock.hpp"
 
@@ -41,28 +41,7 @@ constexpr double patience = 10;
 /// life there.
 constexpr double courtesy = 2, elsewhere = 2;
 
-/// Process numbers mean something only among processes that see each other. 0: not known.
-std::uint64_t process_namespace() {
-  struct stat status{};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
-}
-
-/// 'R', 'S', 'T' …; '?' where that cannot be seen.
-char process_state(int process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text;
-  if (!std::getline(file, text)) return '?';
-  const std::size_t name_end = text.rfind(')');  // the name may hold anything
-  return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
-}
-
 bool is_gone(int process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
-
-/// It has ended, and whoever has started it has not asked how.
-bool is_zombie(int process) {
-  const char state = process_state(process);
-  return state == 'Z' || state == 'X';
-}
 
 std::string listed(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
@@ -111,7 +90,7 @@ Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
   Post& mine = *mates_[me_].post;
   mine.rank = ranks.rank();
   mine.process = ::getpid();
-  mine.process_namespace = process_namespace();
+  mine.process_namespace = lockstep::process_namespace();
   if (memory_) machine.barrier();
   before_ = &heartbeat();
   move_heartbeat(&mine.heart);
@@ -173,7 +152,7 @@ void Watchdog::look(double seconds) {
     mate.beats = beats, mate.turns = turns;
     const bool visible = mine.process_namespace != 0 && post.process_namespace == mine.process_namespace;
     mate.died = visible && !post.left &&
-                (is_gone(post.process) || (mate.stopped >= suspicious_after && is_zombie(post.process)));
+                (mate.stopped >= suspicious_after ? process_has_ended(post.process) : is_gone(post.process));
   }
   Finding finding = judge();
   since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
@@ -320,8 +299,8 @@ std::string Watchdog::report(const Finding& finding) const {
     }
     default: break;
   }
-  const char state = process_state(post.process);
-  const bool stopped = finding.mate != me_ && (state == 'T' || state == 't');
+  const std::string state = process_field(post.process, 3);
+  const bool stopped = finding.mate != me_ && (state == "T" || state == "t");
   const std::string stack = finding.mate == me_ ? stack_trace() : "";
   return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(post),
                      duration_text(since(post)), stopped ? " (it is stopped, by SIGSTOP or a debugger)" : "", waits,

@@ -53,8 +53,8 @@ Curve train_serially(const RunConfig& config, int steps) {
     model.backward(context, examples.inputs, [](ParameterRange) {});
     const double count = static_cast<double>(host.plan.global_examples);
     optimizer->step(space, model.parameters(),
-                    {.learning_rate = config.optimizer.learning_rate() * config.schedule.factor(step, total),
-                     .number = step + 1,
+                    {.coefficients = optimizer->coefficients(
+                         config.optimizer.learning_rate() * config.schedule.factor(step, total), step + 1),
                      .gradient_scale = gradient_scale.compute(space, model.parameters(), 1 / count)});
     model.parameters().update_statistics(space, 1 / count);
     space.fence();

@@ -156,7 +156,7 @@ TEST(Checkpoint, ListsAndPrunes) {
   EXPECT_EQ(checkpoint_name(1234), "step-00001234.h5");
   EXPECT_TRUE(list_checkpoints(folder / "none").empty());
   for (const char* name : {"step-00000010.h5", "step-00000009.h5", "step-123456789.h5", "other.h5", "step-x.h5",
-                           "step-00000011.h5.tmp17", "step-00000011.h5.tmpx", "notes.tmp3"})
+                           "step-00000011.h5.tmp-a.b-c-17", "step-00000011.h5.tmp-17x", "notes.tmp-a-3"})
     write_file(folder / name, "x");
   const auto found = list_checkpoints(folder.path());
   ASSERT_EQ(found.size(), 3u);
@@ -165,8 +165,8 @@ TEST(Checkpoint, ListsAndPrunes) {
   prune_checkpoints(folder.path(), 0);
   EXPECT_EQ(list_checkpoints(folder.path()).size(), 3u);
   prune_checkpoints(folder.path(), 2);
-  EXPECT_EQ(folder.names(), (std::vector<std::string>{"notes.tmp3", "other.h5", "step-00000010.h5",
-                                                      "step-00000011.h5.tmpx", "step-123456789.h5", "step-x.h5"}));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"notes.tmp-a-3", "other.h5", "step-00000010.h5",
+                                                      "step-00000011.h5.tmp-17x", "step-123456789.h5", "step-x.h5"}));
   prune_checkpoints(folder / "none", 2);
 }
 

@@ -92,7 +92,7 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
     model.backward(context, batch.x.get(), [](ParameterRange) {});
     model.parameters().update_statistics(context.space, 1.0 / n);
     optimizer->step(context.space, model.parameters(),
-                    {golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1, scale.get()});
+                    {optimizer->coefficients(golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1), scale.get()});
     context.space.fence();
     losses.push_back(test::values_of(sums.get())[0] / n);
   }

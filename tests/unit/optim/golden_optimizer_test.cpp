@@ -51,8 +51,7 @@ TEST(Golden, Optimizers) {
       for (std::uint64_t step = 0; step < 10; ++step) {
         test::set_values(parameters.gradients(weight), test::filling(301 + step, 23));
         optimizer->step(ExecSpace(), parameters,
-                        {.learning_rate = 0.1,
-                         .number = static_cast<std::int64_t>(step) + 1,
+                        {.coefficients = optimizer->coefficients(0.1, static_cast<std::int64_t>(step) + 1),
                          .gradient_scale = gradient_scale.compute(ExecSpace(), parameters, 1.0 / 16)});
         ExecSpace().fence();
       }

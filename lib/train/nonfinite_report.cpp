@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/nonfinite_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/finite.hpp"
+#include "ops/reduction.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Examples that a message names.
+constexpr std::size_t most_named = 10;
+
+template <class T>
+std::int64_t count_of(const std::byte* numbers, std::int64_t count) {
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, numbers + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+    found += is_nonfinite(value) ? 1 : 0;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t count) {
+  if (dtype == DType::f32) return count_of<float>(numbers, count);
+  if (dtype == DType::f64) return count_of<double>(numbers, count);
+  return 0;
+}
+
+void NonfiniteReport::begin_step(std::span<const std::int64_t> examples) {
+  std::swap(examples_, examples_before_);
+  examples_.assign(examples.begin(), examples.end());
+}
+
+std::string NonfiniteReport::layers(const ExecSpace& space, Numbers numbers) const {
+  const bool gradients = numbers == Numbers::gradients;
+  const ParameterBuffer& parameters = model_.parameters();
+  std::string first;
+  int others = 0;
+  for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node) {
+    double bad = 0, all = 0;
+    for (const Tensor& tensor : gradients ? parameters.gradients_of(node) : parameters.values_of(node)) {
+      count_nonfinite(space, tensor, count_.get());
+      double count = 0;
+      copy_to_host(space, count_.get(), &count);
+      bad += count, all += static_cast<double>(tensor.count());
+    }
+    if (bad == 0) continue;
+    if (!first.empty()) ++others;
+    else
+      first = fmt::format("the {} of layer '{}' ({:.3g} %)", gradients ? "gradient" : "parameters",
+                          model_.graph().nodes()[node].name, 100 * bad / all);
+  }
+  return others > 0 ? fmt::format("{} and of {} other{}", first, others, others == 1 ? "" : "s") : first;
+}
+
+std::string NonfiniteReport::inputs(Batch batch) const {
+  const std::vector<std::int64_t>& examples = batch == Batch::of_this_step ? examples_ : examples_before_;
+  const ExampleFormat& format = data_.format();
+  std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
+  std::string named;
+  std::int64_t found = 0;
+  for (const std::int64_t example : examples) {
+    data_.read({&example, 1}, input.data(), target.data());
+    if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) == 0) continue;
+    if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", example);
+  }
+  std::string all;
+  for (const std::string& text : comm_.gather(named)) all += text;
+  double total = static_cast<double>(found);
+  comm_.sum({&total, 1});
+  if (total == 0) return "the inputs of its batch are all finite";
+  std::vector<std::string> numbers;
+  for (std::size_t begin = 0, end = 0; begin < all.size() && numbers.size() < most_named; begin = end + 1) {
+    end = all.find(' ', begin);
+    numbers.push_back(all.substr(begin, end - begin));
+  }
+  const auto more = static_cast<std::int64_t>(total) - static_cast<std::int64_t>(numbers.size());
+  return fmt::format("of its batch, the inputs of example{} {}{} of {} are not finite (`lockstep check --data` finds all such)",
+                     total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and of {} more", more) : "",
+                     data_.description());
+}
+
+}  // namespace lockstep

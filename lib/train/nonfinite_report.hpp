@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "data/dataset.hpp"
+#include "nn/model.hpp"
+
+namespace lockstep {
+
+/// Says where numbers are no longer finite, and which examples may have brought that about.
+class NonfiniteReport {
+ public:
+  /// `data`: that is trained on. All outlive this.
+  NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model)
+      : comm_(comm), data_(data), model_(model), count_("lockstep::nonfinite_count", DType::f64, {1}) {}
+
+  /// A step begins, with these examples of this rank.
+  void begin_step(std::span<const std::int64_t> examples);
+
+  /// "the gradient of layer 'conv1' (100 %) and of 3 others"; empty where all gradients are finite. They are those summed over
+  /// ranks: the same on all.
+  std::string gradients(const ExecSpace& space) const { return layers(space, Numbers::gradients); }
+  /// The same of parameters.
+  std::string parameters(const ExecSpace& space) const { return layers(space, Numbers::parameters); }
+
+  enum class Batch { of_this_step, of_the_step_before };
+  /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are; whole on rank 0. Collective.
+  std::string inputs(Batch batch) const;
+
+ private:
+  enum class Numbers { gradients, parameters };
+  std::string layers(const ExecSpace& space, Numbers numbers) const;
+
+  const Communicator& comm_;
+  const Dataset& data_;
+  const Model& model_;
+  OwnedTensor count_;  // f64 [1]
+  std::vector<std::int64_t> examples_, examples_before_;
+};
+
+/// Of `count` numbers of a floating-point type, how many are not finite. In host memory.
+std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t count);
+
+}  // namespace lockstep
