@@ -29,6 +29,7 @@ void append(const DeckNode& node, Values& values) {
       break;
     }
     case DeckNode::Kind::mapping:
+      if (node.entries.empty()) values.emplace_back(node.path, "{}");
       for (const auto& entry : node.entries) append(entry.value, values);
       break;
   }

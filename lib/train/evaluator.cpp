@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/evaluator.hpp"
 
+#include <cmath>
+
 #include "base/heartbeat.hpp"
 #include "data/data_loader.hpp"
 #include "ops/loss.hpp"
@@ -14,6 +16,7 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   double values[2] = {sums.loss, sums.correct};
   comm.sum(values);
   Metrics metrics{.loss = values[0] / static_cast<double>(examples)};
+  if (std::isnan(metrics.loss)) metrics.loss = std::abs(metrics.loss);  // its sign means nothing, and would be printed
   if (loss.wants_classes()) metrics.accuracy = values[1] / static_cast<double>(examples);
   return metrics;
 }

@@ -48,7 +48,8 @@ void Trainer::train_step() {
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
     gradient_factor_ = 1 / (examples_in_step * loss_scale);
-    outcome_ = judge(votes_.loss / examples_in_step);
+    const double loss = votes_.loss / examples_in_step;
+    outcome_ = judge(std::isnan(loss) ? std::abs(loss) : loss);  // whose sign means nothing, and would be printed
     if (writer_) writer_->let_go();  // of the parameters, for its copy
     if (outcome_ == Outcome::taken) update_parameters(examples_in_step);
   }
@@ -135,7 +136,7 @@ Trainer::Outcome Trainer::act_on_anomaly() {
     return Outcome::impossible;
   }
   loss_watch_->count();
-  return loss_watch_->rolls_back() ? Outcome::goes_back : Outcome::left_out;
+  return loss_watch_->action() == LossWatchConfig::Action::rollback ? Outcome::goes_back : Outcome::left_out;
 }
 
 /// Unless the deck says otherwise (loss_watch), a run ends where its parameters would no longer be finite, or at the second
@@ -146,7 +147,7 @@ bool Trainer::loss_is_of_use(double loss) {
   const std::string gradients = nonfinite_->gradients(space_);
   const std::string inputs = nonfinite_->inputs(NonfiniteReport::Batch::of_this_step);
   const std::string found = fmt::format(
-      "step {}: the loss is {}{}; {}", state_.step + 1, std::abs(loss),
+      "step {}: the loss is {}{}; {}", state_.step + 1, loss,
       !gradients.empty() ? fmt::format(", and so would parameters be: {} is not finite", gradients)
       : lost_before      ? ", as in the step before"
                          : "",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/checkpoint_writer.hpp"
 
+#include <limits>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -75,6 +76,28 @@ TEST(CheckpointWriter, LiveNumbersAreCopiedBeforeTheyChange) {
         EXPECT_EQ(array.data[place], static_cast<std::byte>(step));
   }
   EXPECT_EQ(writer.times().behind, 2);
+}
+
+/// The newest one would be in the way of those that are of use.
+TEST(CheckpointWriter, WritesNoNumbersThatAreNotFinite) {
+  const test::ScratchFolder folder;
+  CheckpointWriter writer(folder.path(), 1, -1);
+  std::vector<float> numbers(1000, 1.0F);
+  const auto checkpoint = [&] {
+    Checkpoint made;
+    made.arrays.push_back({"/optimizer/velocity/fc/weight", DType::f32, {1000},
+                           {std::shared_ptr<void>(), reinterpret_cast<const std::byte*>(numbers.data())}});
+    made.texts = {{"state", "{}"}};
+    return made;
+  };
+  writer.write_now(1, checkpoint(), {});
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    numbers[999] = bad;
+    test::expect_error(ExitStatus::internal, "/optimizer/velocity/fc/weight of step 2 holds numbers that are not finite",
+                       [&] { writer.write_now(2, checkpoint(), {}); });
+  }
+  EXPECT_EQ(writer.written_step(), 1);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"latest", "step-00000001.h5"}));
 }
 
 TEST(CheckpointWriter, AFailureIsSaidAndGoneOnFrom) {

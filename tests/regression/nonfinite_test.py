@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Numbers that are not finite end a run, which names step, layer and examples, and take the place of no checkpoint."""
+import math
+import sys
+import unittest
+
+import program
+from program import LockstepTest, metrics, summary
+
+try:
+    import h5py
+    import numpy
+except ImportError:
+    print("skipped: no h5py here")
+    sys.exit(77)
+
+NETWORK = {"layers": [{"linear": {"features": 16}, "name": "body"}, "relu", {"linear": {"features": 2}, "name": "head"}]}
+
+
+class Nonfinite(LockstepTest):
+    def dataset(self, name, bad=(), validation=()):
+        """256 examples of which these are not finite."""
+        generator = numpy.random.default_rng(0)
+        inputs = generator.normal(size=(256, 8)).astype("f4")
+        classes = (inputs[:, 0] > 0).astype("i4")
+        with h5py.File(self.folder / name, "w") as file:
+            for split, places in (("train", bad), ("validation", validation)):
+                values = inputs.copy()
+                for number, (example, value) in enumerate(places):
+                    values[example, number % 8] = value
+                file[f"{split}/inputs"], file[f"{split}/targets"] = values, classes
+        return name
+
+    def decked(self, file, **sections):
+        self.deck(run={"epochs": 3, "output_dir": "run", "log_every": 4, "seed": 7, "overwrite": True, "resume": "never"}, **{
+            "data": {"file": file}, "model": NETWORK, "optimizer": {"learning_rate": 0.1, "momentum": 0.9}, "batch": {"global": 32},
+            "checkpoint": {"every_steps": 1, "keep": 2}, **sections})
+
+    def failed(self, *overrides, ranks=1):
+        result = self.lockstep("train", "deck.yaml", *overrides, ranks=ranks, status=70)
+        self.assertEqual(len(result.errors()), 1, result)
+        self.assertNotIn("fault of Lockstep", result.err)
+        report = summary(self.folder / "run")
+        self.assertEqual(report["status"], "failed")
+        self.assertIn(report["failure"], result.errors()[0])
+        return result.errors()[0]
+
+    def expect_finite_checkpoints(self, last):
+        steps = []
+        for path in sorted((self.folder / "run/checkpoints").glob("step-*.h5")):
+            steps.append(int(path.name[5:-3]))
+            with h5py.File(path) as file:
+                file.visititems(lambda name, item: self.assertTrue(
+                    not isinstance(item, h5py.Dataset) or item.dtype.kind != "f" or numpy.isfinite(item[()]).all(), f"{path}: {name}"))
+        self.assertEqual(steps, [last - 1, last] if last > 1 else [last])
+
+    def step_of(self, example):
+        """In which the first epoch has it, by a run on clean data whose loss of that step is another one."""
+        rows = []
+        for value in (1, 2):
+            self.decked(self.dataset("probe.h5", [(example, value)]))
+            self.lockstep("train", "deck.yaml", "run.epochs=1", "run.log_every=1")
+            rows.append([row["loss"] for row in metrics(self.folder / "run") if row["split"] == "train"])
+        return 1 + next(i for i, (a, b) in enumerate(zip(*rows)) if a != b)
+
+    def test_an_input_that_is_no_number(self):
+        example, step = next((example, step) for example in range(256) if (step := self.step_of(example)) > 2)
+        for ranks in (1, 2, 3):
+            # A library's ReLU may turn what is not a number into zero: then the parameters tell, and else the loss.
+            for first, values in (("relu", [math.nan]), ("tanh", [math.nan]), ("tanh", [math.inf, -math.inf])):
+                with self.subTest(ranks=ranks, activation=first, values=values):
+                    self.decked(self.dataset("bad.h5", [(example, value) for value in values]))
+                    error = self.failed(f"model.layers.1={first}", ranks=ranks)
+                    self.assertRegex(error, rf"step {step}: ")
+                    self.assertIn("layer 'body' (", error)
+                    self.assertIn(f"of its batch, the inputs of example {example} of bad.h5:/train are not finite", error)
+                    self.expect_finite_checkpoints(step - 1)
+
+    def test_the_same_step_again(self):
+        """What is started again ends where it did."""
+        self.decked(self.dataset("bad.h5", [(37, math.nan), (38, math.nan)]))
+        errors = [self.failed(), self.failed("run.resume=auto", "run.overwrite=false")]
+        self.assertEqual(errors[0], errors[1])
+        self.assertRegex(errors[0], r"of its batch, the inputs of example")
+
+    def test_a_rate_that_is_too_large(self):
+        self.decked(self.dataset("good.h5"))
+        for steps in ("run.steps=20", "run.steps=1"):
+            for rate, step in (("1e30", 2), ("1e39", 1)):
+                if steps == "run.steps=1" and step == 2:
+                    continue  # it ends before
+                error = self.failed(f"optimizer.learning_rate={rate}", steps)
+                self.assertRegex(error, rf"step {step}: .*(gradient|parameters) of layer 'body' .*the inputs of its batch are all finite")
+                if step == 2:
+                    self.expect_finite_checkpoints(1)
+                else:
+                    self.assertEqual(list((self.folder / "run/checkpoints").glob("step-*")), [])
+
+    def test_two_losses_in_a_row(self):
+        """Squares that overflow, of gradients that do not."""
+        with h5py.File(self.folder / "large.h5", "w") as file:
+            file["model/linear_1/weight"] = numpy.full((1, 32), 1e200)
+            file["model/linear_1/bias"] = numpy.zeros(1)
+        self.decked("", data={"synthetic": {"kind": "linear", "train": 256, "validation": 0}}, loss={"type": "mse"}, optimizer={"learning_rate": 0},
+                    model={"layers": [{"linear": {"features": 1}}], "weights": "large.h5"}, precision={"compute": "fp64"})
+        result = self.lockstep("train", "deck.yaml", status=70)
+        self.assertIn("warning: step 1: the loss is inf; the inputs of its batch are all finite; the run ends if the next loss is not finite", result.err)
+        self.assertRegex(result.errors()[0], "step 2: the loss is inf, as in the step before")
+        self.expect_finite_checkpoints(1)
+
+    def test_validation(self):
+        self.decked(self.dataset("bad.h5", validation=[(3, math.inf), (3, -math.inf)]), model={"layers": [{"linear": {"features": 2}}]})
+        result = self.lockstep("train", "deck.yaml")
+        self.assertEqual(result.err.count("the validation loss is nan"), 3, result)
+        watch = ["checkpoint.keep=3", "loss_watch.on_anomaly="]
+        error = self.failed(watch[0], watch[1] + "stop")
+        self.assertIn("step 8: the validation loss is nan", error)
+        self.assertEqual([row["split"] for row in metrics(self.folder / "run")], ["train", "train"])
+        self.assertIn("step 8: the validation loss is nan", self.failed("run.resume=auto", watch[0], watch[1] + "stop"), "it is found again")
+        result = self.lockstep("train", "deck.yaml", watch[0], watch[1] + "skip", "loss_watch.at_most=5")
+        self.assertEqual(result.err.count("the validation loss is nan"), 3, result)
+        result = self.lockstep("train", "deck.yaml", watch[0], watch[1] + "rollback", "loss_watch.at_most=2", status=70)
+        self.assertEqual(result.out.count("and on with other examples"), 2, result)
+
+    def test_going_back(self):
+        """Parameters that are spoilt are replaced by those of the checkpoint."""
+        self.decked(self.dataset("bad.h5", [(37, math.nan)]), loss_watch={"on_anomaly": "rollback", "at_most": 2})
+        result = self.lockstep("train", "deck.yaml", status=70)
+        self.assertEqual(result.out.count("and on with other examples"), 2, result)
+        self.assertIn("example 37 of bad.h5", result.errors()[0])
+
+
+if __name__ == "__main__":
+    program.main()

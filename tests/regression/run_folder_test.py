@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The folder of a run: one run at a time writes there, nothing of anybody else's is replaced, and a deck that is not that of the
+checkpoint is spoken of."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import program
+from program import LockstepTest, metrics, snapshot, summary
+
+ENDLESS = {"steps": 10000000, "output_dir": "run", "log_every": 1, "seed": 7}
+STALE_AFTER = 60
+
+
+class Folder(LockstepTest):
+    def start(self, *overrides):
+        child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml", *overrides], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: child.poll() is None and child.kill())
+        return child
+
+    def wait_for_steps(self, steps=3):
+        path, limit = self.folder / "run/metrics.csv", time.monotonic() + 60
+        while not path.exists() or len(path.read_text().splitlines()) <= steps:
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.01)
+
+
+class OneAtATime(Folder):
+    def test_a_sweep_with_one_name(self):
+        """Eight runs at once: one has the folder, and the others say who has it."""
+        self.deck(run={**ENDLESS, "wall_time": "4 s"}, checkpoint={"every_steps": 50, "keep": 2})
+        children = [self.start(f"optimizer.learning_rate={0.01 * number}") for number in range(1, 9)]
+        ends = [(child, *child.communicate(timeout=60)) for child in children]
+        self.assertEqual(sorted(child.returncode for child in children), [73] * 7 + [75], ends)
+        holder = next(child for child in children if child.returncode == 75)
+        for child, _, err in ends:
+            if child is not holder:
+                self.assertRegex(err, rf"error: run: another run writes here: process {holder.pid} on \S+, since \d{{4}}-")
+        text = (self.folder / "run/deck.yaml").read_text()
+        self.assertIn(f"learning_rate: {0.01 * (children.index(holder) + 1):g}", text)
+        rows = [int(row["step"]) for row in metrics(self.folder / "run") if row["split"] == "train"]
+        self.assertEqual(rows, sorted(set(rows)), "two runs have mixed")
+        self.assertFalse((self.folder / "run/lock").exists())
+
+    def test_a_killed_run_leaves_the_way_free(self):
+        self.deck(run=ENDLESS, checkpoint={"every_steps": 5})
+        child = self.start()
+        self.wait_for_steps(20)
+        child.kill()
+        child.communicate()
+        self.assertTrue((self.folder / "run/lock").exists())
+        result = self.lockstep("train", "deck.yaml", "run.wall_time=2 s", status=75)
+        self.assertIn("goes on from", result.out)
+        self.assertLess(result.seconds, 10, "the holder is known to be dead")
+
+    def foreign_lock(self, age):
+        """As a process of another machine leaves it."""
+        (self.folder / "run").mkdir(exist_ok=True)
+        lock = self.folder / "run/lock"
+        lock.write_text(json.dumps({"lockstep": "lock", "host": "elsewhere", "process": 4711, "job": "Slurm job 17", "since": "2026-01-01T00:00:00Z",
+                                    "boot": "another", "namespace": 1, "birth": "2"}) + "\n")
+        os.utime(lock, (time.time() - age,) * 2)
+        return lock
+
+    def test_a_lock_of_another_machine(self):
+        self.deck()
+        self.foreign_lock(STALE_AFTER + 1)
+        self.assertLess(self.lockstep("train", "deck.yaml").seconds, 10, "it is stale already")
+
+        self.foreign_lock(STALE_AFTER - 4)
+        result = self.lockstep("train", "deck.yaml", "run.output_dir=run", "run.overwrite=true", "run.resume=never")
+        self.assertGreater(result.seconds, 3)
+        self.assertIn("process 4711 on elsewhere (Slurm job 17), since 2026-01-01T00:00:00Z may write here", result.out)
+
+        lock = self.foreign_lock(5)
+        before = snapshot(self.folder / "run")
+        alive = threading.Timer(2, lambda: os.utime(lock))
+        alive.start()
+        result = self.refused(73, ["another run writes here: process 4711 on elsewhere (Slurm job 17)"], "train", "deck.yaml")
+        alive.join()
+        self.assertLess(result.seconds, 10)
+        self.assertEqual({name: content for name, (_, content) in before.items()},
+                         {name: content for name, (_, content) in snapshot(self.folder / "run").items()})
+
+    def test_a_run_whose_folder_was_taken_over_ends(self):
+        """All of its ranks: the others wait for rank 0 in a sum of gradients."""
+        for parallel in ("{overlap: thread}", "{overlap: poll, all_reduce: ring}"):
+            self.deck(run=ENDLESS, checkpoint={"every_steps": 50})
+            child = subprocess.Popen([*program.MPIEXEC, "2", program.PROGRAM, "train", "deck.yaml", f"parallel={parallel}"], cwd=self.folder,
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(lambda child=child: child.poll() is None and child.kill())
+            self.wait_for_steps()
+            newest = lambda: sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*.h5"))
+            self.foreign_lock(0)
+            time.sleep(0.5)  # what was being written
+            before = newest()
+            _, err = child.communicate(timeout=30)
+            self.assertEqual(child.returncode, 73, err)
+            self.assertRegex(err, r"error: run/lock: process 4711 on elsewhere \(Slurm job 17\), since \S+ has taken this run's folder over")
+            self.assertEqual(newest(), before, "checkpoints were written after that")
+            shutil.rmtree(self.folder / "run")
+
+    def test_a_suspended_run_that_nobody_replaced_goes_on(self):
+        self.deck(run=ENDLESS)
+        child = self.start()
+        self.wait_for_steps()
+        os.kill(child.pid, signal.SIGSTOP)
+        self.refused(73, [f"process {child.pid} on"], "train", "deck.yaml")
+        os.utime(self.folder / "run/lock", (time.time() - STALE_AFTER + 0.5,) * 2)  # for so long
+        os.kill(child.pid, signal.SIGCONT)
+        os.kill(child.pid, signal.SIGTERM)
+        child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 75)
+
+
+class NothingOfOthers(Folder):
+    def test_files_of_others_stay(self):
+        self.deck()
+        for name, text in (("deck.yaml", "my: deck\n"), ("metrics.csv", "a,b\n1,2\n"), ("summary.json", "{}"), ("lock", "mine"), ("stop", "#!/bin/sh\n")):
+            with self.subTest(name):
+                folder = f"with_{name}"
+                self.write(f"{folder}/{name}", text)
+                before = snapshot(self.folder / folder)
+                for overwrite in ("false", "true"):
+                    self.refused(73, [f"{folder}/{name}: ", "another run.output_dir"], "train", "deck.yaml", f"run.output_dir={folder}",
+                                 f"run.overwrite={overwrite}")
+                    self.assertEqual(snapshot(self.folder / folder), before)
+
+    def test_only_own_files_are_removed(self):
+        self.deck()
+        for name in ("waiting/notes", "waiting/7", "checkpoints/notes.h5", "notes.csv.tmp-vm-1", "metrics.csv.tmp-vm-1"):
+            self.write(f"run/{name}", "" if name == "waiting/7" else "mine")
+        self.lockstep("train", "deck.yaml")
+        self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never")
+        left = {str(path.relative_to(self.folder / "run")) for path in (self.folder / "run").rglob("*") if path.is_file()}
+        self.assertEqual(left, {"waiting/notes", "checkpoints/notes.h5", "notes.csv.tmp-vm-1", "metrics.csv", "summary.json", "deck.yaml",
+                                "checkpoints/latest", "checkpoints/step-00000004.h5"})
+
+    def test_the_deck_of_the_command_line_stays(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        before = (self.folder / "run/deck.yaml").read_text()
+        self.refused(73, ["run/deck.yaml: is the deck that this run is started with"], "train", "run/deck.yaml", "run.steps=6")
+        self.assertEqual((self.folder / "run/deck.yaml").read_text(), before)
+        self.assertIn("nothing is left to do", self.lockstep("train", "run/deck.yaml").out)
+
+    def test_results_without_checkpoints_stay(self):
+        """As where somebody has made room."""
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        for path in (self.folder / "run/checkpoints").iterdir():
+            path.unlink()
+        before = snapshot(self.folder / "run")
+        self.refused(73, ["run: holds a run that has ended (done), whose checkpoints are gone"], "train", "deck.yaml")
+        self.assertEqual(snapshot(self.folder / "run"), before)
+        self.lockstep("train", "deck.yaml", "run.overwrite=true")
+        # One that never came to a checkpoint is begun anew.
+        (self.folder / "run/summary.json").unlink()
+        for path in (self.folder / "run/checkpoints").iterdir():
+            path.unlink()
+        self.lockstep("train", "deck.yaml")
+
+    def test_a_folder_that_was_made_for_nothing_goes(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml", "run.output_dir=other")
+        self.refused(65, ["the network of the deck needs"], "train", "deck.yaml", "run.output_dir=new", "model.layers.1.linear.features=17",
+                     f"run.resume={self.folder}/other/checkpoints/step-00000004.h5")
+        self.assertFalse((self.folder / "new").exists())
+
+
+class ChangedDeck(Folder):
+    def test_what_takes_effect_is_said(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        result = self.lockstep("train", "deck.yaml", "run.steps=8", "optimizer.learning_rate=0.05", "model.layers.1.linear.initial_std=0.3",
+                               "data.normalize={mean: [0.1], std: [0.3]}")
+        for line in ("run.steps was 4 and is 8 from here on", "optimizer.learning_rate was 0.1 and is 0.05 from here on",
+                     "data.normalize.mean was nothing and is [0.1] from here on",
+                     "the learning rate of step 5 is 0.05, and would have been 0.1 with the deck of before"):
+            self.assertIn(line, result.out.splitlines())
+        self.assertRegex(result.err, r"warning: model.layers.1.linear.initial_std was 0(\.0)? and is 0.3: of no effect on a run that goes on")
+        self.assertNotIn("was", self.lockstep("train", "deck.yaml", "run.steps=8", "optimizer.learning_rate=0.05",
+                                              "model.layers.1.linear.initial_std=0.3", "data.normalize={mean: [0.1], std: [0.3]}").out)
+
+    def test_a_run_that_has_ended_takes_up_nothing(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        before = snapshot(self.folder / "run")
+        for change, words in (("optimizer.learning_rate=0.01", ["optimizer.learning_rate: was 0.1 in the run of run", "and is 0.01 in this deck"]),
+                              ("schedule.warmup_steps=2", ["schedule.warmup_steps: was 0"]), ("model.layers.2=tanh", ["model.layers.2.tanh"])):
+            self.refused(78, [*words, "nothing is left to do"], "train", "deck.yaml", change)
+        for change in ("run.log_every=3", "checkpoint.keep=7", "run.wall_time=3 h"):
+            self.assertIn("nothing is left to do", self.lockstep("train", "deck.yaml", change).out)
+        self.assertEqual(snapshot(self.folder / "run"), before)
+
+    def test_the_rate_that_jumps(self):
+        """More epochs stretch a cosine, of which the run has done a part."""
+        self.deck(schedule={"type": "cosine"})
+        self.lockstep("train", "deck.yaml")
+        result = self.lockstep("train", "deck.yaml", "run.steps=8")
+        found = re.search(r"the learning rate of step 5 is (\S+), and would have been (\S+) with the deck of before", result.out)
+        self.assertEqual((float(found[1]), float(found[2])), (0.05, 0))
+        self.assertEqual(float([row for row in metrics(self.folder / "run") if row["step"] == "5"][0]["learning_rate"]), 0.05)
+
+    def test_a_checkpoint_of_another_order(self):
+        """Written when each epoch was shuffled as a whole, in the middle of one."""
+        self.deck(run={"steps": 5, "output_dir": "run", "log_every": 1, "seed": 7}, data={"synthetic": {"kind": "random", "shape": [6], "classes": 3, "train": 64, "validation": 8}},
+                  model={"layers": [{"linear": {"features": 5}}, "relu", {"linear": {"features": 3}}]})
+        old = program.SOURCE / "tests/golden/checkpoints/example_order_1.h5"
+        said = "was written in the middle of an epoch by a version that shuffles in another way"
+        self.assertIn(said, self.lockstep("train", "deck.yaml", f"run.resume={old}").err)
+        self.assertEqual(summary(self.folder / "run")["steps"], 5)
+        self.assertNotIn(said, self.lockstep("train", "deck.yaml", "run.steps=6").err)
+
+
+if __name__ == "__main__":
+    program.main()
