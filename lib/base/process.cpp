@@ -8,8 +8,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace lockstep {
 namespace {
@@ -39,6 +41,17 @@ std::string process_field(std::int64_t process, int number) {
   for (int i = 3; i <= number; ++i)
     if (!(fields >> field)) return "";
   return field;
+}
+
+int pending_signal(std::int64_t process, std::span<const int> wanted) {
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  std::uint64_t pending = 0;
+  for (std::string line; std::getline(file, line);)
+    for (const std::string_view name : {"SigPnd:", "ShdPnd:"})
+      if (line.starts_with(name)) pending |= std::strtoull(line.c_str() + name.size(), nullptr, 16);
+  for (const int signal : wanted)
+    if ((pending >> (signal - 1) & 1) != 0) return signal;
+  return 0;
 }
 
 bool process_has_ended(std::int64_t process) {

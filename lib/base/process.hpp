@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace lockstep {
@@ -18,6 +19,8 @@ std::uint64_t process_namespace();
 
 /// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be seen.
 std::string process_field(std::int64_t process, int number);
+/// Of the signals in `wanted`, one that waits at a process because it blocks it; 0: none.
+int pending_signal(std::int64_t process, std::span<const int> wanted);
 /// Whether there is no such process (any more), or only its exit status, which nobody has asked for.
 bool process_has_ended(std::int64_t process);
 

@@ -20,8 +20,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::pair<int, const char*>, 4> signals{
-    {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}}};
+constexpr std::array<std::pair<int, const char*>, 5> signals{
+    {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGHUP, "SIGHUP"}}};
 
 // Written by the handler.
 std::atomic<int> first_signal = 0;
@@ -63,7 +63,12 @@ void StopRequest::take_signals() {
   struct sigaction action{};
   action.sa_handler = take;
   action.sa_flags = SA_RESTART;
-  for (const auto& [signal, name] : signals) ::sigaction(signal, &action, nullptr);
+  for (const auto& [signal, name] : signals) {
+    struct sigaction before{};
+    ::sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup
+    ::sigaction(signal, &action, nullptr);
+  }
 }
 
 StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
@@ -75,12 +80,15 @@ std::string StopRequest::reason(double seconds) {
     return "its time is up";
   constexpr auto between_looks = std::chrono::seconds(1);  // shared file systems do not like to be asked often
   const auto now = std::chrono::steady_clock::now();
-  if (file_ && now - looked_ >= between_looks) {
+  if (file_ && now - looked_ >= between_looks && found_.empty()) {
     looked_ = now;
     std::error_code ignored;
-    file_found_ = std::filesystem::exists(*file_, ignored);
+    static constexpr int at_launcher[] = {SIGTERM, SIGINT, SIGHUP};
+    if (const int signal = pending_signal(::getppid(), at_launcher))
+      found_ = fmt::format("{} at the launcher", name_of(signal));
+    else if (std::filesystem::exists(*file_, ignored)) found_ = fmt::format("the file {}", file_->string());
   }
-  return file_found_ ? fmt::format("the file {}", file_->string()) : "";
+  return found_;
 }
 
 void StopRequest::done() {

@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// Wishes that a run ends before its time, at a checkpoint: signals to this rank (SIGTERM, SIGINT, SIGUSR1, SIGUSR2),
-/// the end of the job's time, and a file that somebody makes.
+/// Wishes that a run ends before its time, at a checkpoint: signals to this rank (SIGTERM, SIGINT, SIGUSR1, SIGUSR2, and SIGHUP unless it is ignored),
+/// the end of the job's time, a file that somebody makes, and a signal that waits at the launcher (this process's parent)
+/// because it was started with SIGTERM, SIGINT or SIGHUP blocked.
 class StopRequest {
  public:
   using Time = std::chrono::steady_clock::time_point;  // whatever becomes of the date
@@ -19,7 +20,7 @@ class StopRequest {
   /// its node (by their Watchdog): that harms no checkpoint.
   static void take_signals();
 
-  /// `end`: of the time that the run has; `file`: asks for a stop. Without them nobody looks.
+  /// `end`: of the time that the run has; `file`: asks for a stop. Without a file nobody looks for it, nor at the launcher.
   StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file);
 
   /// Why the next step has to be the last one: "SIGUSR1", "the time is up", …; empty: it does not. `seconds`: that this
@@ -31,8 +32,8 @@ class StopRequest {
  private:
   std::optional<Time> end_;
   std::optional<std::filesystem::path> file_;
-  std::chrono::steady_clock::time_point looked_{};  ///< for the file
-  bool file_found_ = false;
+  std::chrono::steady_clock::time_point looked_{};  ///< for the file, and at the launcher
+  std::string found_;
 };
 
 /// When the time ends that this process has: `wall_time` seconds after its start, or what the scheduler has told the

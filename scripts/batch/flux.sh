@@ -10,9 +10,11 @@
 
 # A signal that is trapped ends `wait` early: then it waits again. Flux sends its warning to the ranks itself. SIGTERM means
 # that it ends the job (flux cancel, time limit).
-waiting=yes terminated=no
+waiting=yes terminated=no training=
+stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
 trap 'waiting=yes' USR1
-trap 'waiting=yes terminated=yes' TERM
+trap 'waiting=yes; stop_training' INT
+trap 'waiting=yes terminated=yes; stop_training' TERM
 
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 
@@ -29,11 +31,20 @@ while [ $waiting = yes ]; do
     status=$?
 done
 
-if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
+# 75: stopped at a checkpoint, to be run again. 76, or a status that is not Lockstep's but its launcher's: a rank or a node has
+# died, to be run again once; a second time in a row somebody should look at it.
+again=no
+case $status in
+    75) again=yes FAILED='' ;;
+    0 | 64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
+    *) [ -n "${FAILED:-}" ] || again=yes FAILED=$status ;;
+esac
+if [ $again = yes ] && [ $terminated = no ]; then
     if [ "$restarts" -lt "$max_restarts" ]; then
-        # --parent: where this job came from, not the Flux inside it. $0 is the copy of this script that Flux has made.
+        # --parent: where this job came from, not the Flux inside it. $0 is the copy of this script that Flux has made; the job
+        # has the environment of this one.
         for pause in 1 10 60 0; do # it may be busy
-            RESTARTS=$((restarts + 1)) flux --parent batch "$0" "$@" && exit "$status"
+            RESTARTS=$((restarts + 1)) FAILED=$FAILED flux --parent batch "$0" "$@" && exit "$status"
             sleep $pause
         done
         echo "error: Flux does not take the next job; submit the same again, and it goes on" >&2

@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# qsub -v DECK=deck.yaml pbs.sh: trains DECK, in as many jobs as it takes. Copy it and edit it: the #PBS lines (options
-# given on the command line are not those of the next job), how the program gets into PATH, the launcher, changes to the
-# deck behind "$DECK", and this file's name where it submits itself. docs/user/batch_jobs.md says why it is as it is.
+# DECK=deck.yaml OVERRIDES='key.path=value …' qsub -v DECK,OVERRIDES pbs.sh: trains DECK, in as many jobs as it takes. Copy it and
+# edit it: the #PBS lines (options given on the command line are not those of the next job), how the program gets into PATH, the
+# launcher, and this file's name where it submits itself. docs/user/batch_jobs.md says why it is as it is.
 #PBS -N lockstep
 #PBS -l select=4:ncpus=128:mpiprocs=8:ompthreads=16
 #PBS -l walltime=12:00:00
 #PBS -r y
 #PBS -j oe
 
-# A signal that is trapped ends `wait` early: then it waits again. SIGTERM means that PBS ends the job (qdel, walltime); the
-# ranks have it too.
-waiting=yes terminated=no
-trap 'waiting=yes terminated=yes' TERM
+# A signal that is trapped ends `wait` early: then it waits again. SIGTERM means that PBS ends the job (qdel, walltime).
+waiting=yes terminated=no training=
+stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
+trap 'waiting=yes; stop_training' USR1 INT
+trap 'waiting=yes terminated=yes; stop_training' TERM
 
 started=$(date +%s)
 cd "$PBS_O_WORKDIR" || exit
@@ -21,25 +22,41 @@ cd "$PBS_O_WORKDIR" || exit
 script=pbs.sh                   # this file, where it was submitted
 max_restarts=${MAX_RESTARTS:-100} # then it stops, to be looked at
 restarts=${RESTARTS:-0}
+threads=16
 
-export OMP_NUM_THREADS OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
-launcher=${LAUNCHER:-mpirun --map-by ppr:8:node:PE=16 --bind-to core
-  -x OMP_NUM_THREADS -x OMP_PROC_BIND -x OMP_PLACES -x LOCKSTEP_JOB_END_TIME}
+export OMP_NUM_THREADS=$threads OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
+ranks=$(wc -l <"${PBS_NODEFILE:-/dev/null}")
+launcher=${LAUNCHER:-}
+[ -n "$launcher" ] || case $({ mpirun --version || mpiexec --version; } 2>&1) in
+    *"Open MPI"* | *PRRTE*) # which would end its ranks half a second after SIGTERM, and hands them no variables by itself
+        launcher="env --block-signal=TERM,INT mpirun --map-by ppr:8:node:PE=$threads --bind-to core
+          -x OMP_NUM_THREADS -x OMP_PROC_BIND -x OMP_PLACES -x LOCKSTEP_JOB_END_TIME" ;;
+    *Intel*) launcher="mpirun -n $ranks -ppn 8 -genv I_MPI_PIN_DOMAIN omp" ;;
+    *) launcher="mpiexec -n $ranks --ppn 8 --depth $threads --cpu-bind depth" ;; # Cray PALS
+esac
 
-# PBS gives no warning before the end of the walltime and names it in no variable: the program is told when that is.
+# PBS gives no warning before the end of the walltime, and some versions name it in no variable: the program is told when that
+# is. Where compute nodes may not ask the server, this file's own line is believed.
+in_seconds() { awk -F: '{ print NF == 3 ? 3600 * $1 + 60 * $2 + $3 : $1 }'; }
+walltime=${PBS_WALLTIME:-}
 for pause in 1 10 60 0; do # the server may be busy
-    walltime=$(qstat -f "$PBS_JOBID" | awk '$1 == "Resource_List.walltime" { split($3, t, ":"); print 3600 * t[1] + 60 * t[2] + t[3] }')
     [ -z "$walltime" ] || break
-    sleep $pause
+    walltime=$(timeout 30 qstat -f "$PBS_JOBID" 2>/dev/null | awk '$1 == "Resource_List.walltime" { print $3 }' | in_seconds)
+    [ -n "$walltime" ] || sleep $pause
 done
 if [ -z "$walltime" ]; then
-    echo "error: qstat does not say how long this job may run; its last steps would be lost" >&2
+    walltime=$(sed -n 's/^#PBS -l .*walltime=\([0-9:]*\).*/\1/p' "$0" | head -n 1 | in_seconds)
+    echo "warning: qstat does not say how long this job may run; taken to be ${walltime:-nothing} s, by this script's #PBS line" >&2
+fi
+if [ -z "$walltime" ]; then
+    echo "error: nothing says how long this job may run, and its last steps would be lost; set PBS_WALLTIME, in seconds" >&2
     exit 1
 fi
 # Less what the end of the run and the submission of the next job may take.
 export LOCKSTEP_JOB_END_TIME=$((started + walltime - (walltime > 1200 ? 120 : walltime / 10)))
 
-$launcher lockstep train "$DECK" & # in the background, or bash would take signals only after it
+# shellcheck disable=SC2086 # several words each
+$launcher lockstep train "$DECK" ${OVERRIDES:-} & # in the background, or bash would take signals only after it
 training=$!
 while [ $waiting = yes ]; do
     waiting=no
@@ -47,10 +64,20 @@ while [ $waiting = yes ]; do
     status=$?
 done
 
-if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
+# 75: stopped at a checkpoint, to be run again. 76, or a status that is not Lockstep's but its launcher's: a rank or a node has
+# died, to be run again once; a second time in a row somebody should look at it.
+again=no
+case $status in
+    75) again=yes FAILED='' ;;
+    0 | 64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
+    *) [ -n "${FAILED:-}" ] || again=yes FAILED=$status ;;
+esac
+if [ $again = yes ] && [ $terminated = no ]; then
     if [ "$restarts" -lt "$max_restarts" ]; then
+        # Names alone: their values, which may hold commas, come from the environment.
+        export DECK OVERRIDES LAUNCHER FAILED RESTARTS=$((restarts + 1)) MAX_RESTARTS=$max_restarts
         for pause in 1 10 60 0; do # the server may be busy; not qrerun, which is for operators only
-            qsub -v "DECK=$DECK,RESTARTS=$((restarts + 1)),MAX_RESTARTS=$max_restarts" "$script" && exit "$status"
+            qsub -v DECK,OVERRIDES,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
             sleep $pause
         done
         echo "error: PBS does not take the next job; submit the same again, and it goes on" >&2

@@ -10,16 +10,18 @@
 #SBATCH --open-mode=append      # all runs of the job write to one slurm-JOBID.out
 
 # A signal that is trapped ends `wait` early: then it waits again. SIGTERM means that Slurm ends the job (scancel, time
-# limit, preemption); Slurm sends it to the ranks too.
+# limit, preemption). Whichever of the job's processes have a signal, launchers hand SIGUSR1 to all ranks.
 waiting=yes terminated=no training=
-trap 'waiting=yes; [ -z "$training" ] || kill -USR1 "$training"' USR1
-trap 'waiting=yes terminated=yes' TERM
+stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
+trap 'waiting=yes; stop_training' USR1 INT
+trap 'waiting=yes terminated=yes; stop_training' TERM
 
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 
 max_restarts=${MAX_RESTARTS:-100} # of one job, whatever caused them; then it stops, to be looked at
 launcher=${LAUNCHER:-srun --cpus-per-task=$SLURM_CPUS_PER_TASK --cpu-bind=cores}
-# launcher="mpirun --map-by slot:PE=$SLURM_CPUS_PER_TASK --bind-to core"
+# Of Open MPI's mpirun, which would end its ranks half a second after SIGTERM:
+# launcher="env --block-signal=TERM,INT mpirun --map-by slot:PE=$SLURM_CPUS_PER_TASK --bind-to core"
 
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
 $launcher lockstep train "$@" & # in the background, or bash would take signals only after it
@@ -30,9 +32,17 @@ while [ $waiting = yes ]; do
     status=$?
 done
 
-if [ "$status" -eq 75 ] && [ $terminated = no ]; then # stopped at a checkpoint: to be run again
+# 75: stopped at a checkpoint, to be run again. 76, or a status that is not Lockstep's but its launcher's: a rank or a node has
+# died, to be run again once; a second time in a row somebody should look at it.
+failed=slurm-$SLURM_JOB_ID.failed again=no
+case $status in
+    75) again=yes; rm -f "$failed" ;;
+    0 | 64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
+    *) [ -e "$failed" ] || { again=yes; echo "$status" >"$failed"; } ;;
+esac
+if [ $again = yes ] && [ $terminated = no ]; then
     if [ "${SLURM_RESTART_COUNT:-0}" -lt "$max_restarts" ]; then
-        echo "stopped at a checkpoint; to be requeued"
+        echo "ended with status $status; to be requeued"
         for pause in 1 10 60 0; do # the controller may be busy
             scontrol requeue "$SLURM_JOB_ID" && exit "$status"
             sleep $pause

@@ -22,11 +22,14 @@ def busy(name):
 
 # Each writes what it was called with.
 STAND_INS = {
-    "lockstep": 'echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; sleep "${TRAINS:-0}"; exit "$STATUS"',
+    "lockstep": 'trap "echo USR1 >> $CALLS; exit 75" USR1; echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; '
+                'sleep "${TRAINS:-0}" >/dev/null 2>&1 & wait; exit "$STATUS"',
     "scontrol": busy("scontrol") + 'echo "scontrol $*" >> "$CALLS"',
-    "qsub": busy("qsub") + 'echo "qsub $*" >> "$CALLS"',
+    "qsub": busy("qsub") + 'echo "qsub $* DECK=$DECK OVERRIDES=$OVERRIDES LAUNCHER=$LAUNCHER RESTARTS=$RESTARTS FAILED=$FAILED" >> "$CALLS"',
     "qstat": busy("qstat") + 'echo "Job Id: 7"; echo "    Resource_List.walltime = ${WALLTIME:-01:30:05}"',
-    "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS" >> "$CALLS"',
+    "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS FAILED=$FAILED" >> "$CALLS"',
+    "mpirun": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpirun $*" >> "$CALLS"; fi',
+    "mpiexec": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpiexec $*" >> "$CALLS"; fi',
 }
 
 
@@ -41,7 +44,7 @@ class Batch(LockstepTest):
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CALLS": str(self.calls), "LAUNCHER": "env",
                        "PBS_O_WORKDIR": str(self.folder), "PBS_JOBID": "7", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1",
-                       "DECK": "deck.yaml", **{key: str(value) for key, value in variables.items()}}
+                       "DECK": "deck.yaml", "OVERRIDES": "run.seed=3 optimizer.betas=[0.9,0.99]", **{key: str(value) for key, value in variables.items()}}
         return subprocess.Popen(["bash", BATCH / script, *arguments], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -50,12 +53,14 @@ class Batch(LockstepTest):
         self.assertEqual(child.returncode, status, out + err)
         return err, self.calls.read_text().splitlines()
 
-    def submitted(self, script, restarts):
-        return {"pbs.sh": f"qsub -v DECK=deck.yaml,RESTARTS={restarts},MAX_RESTARTS=5 pbs.sh",
-                "flux.sh": f"flux --parent batch {BATCH / script} deck.yaml run.seed=3 RESTARTS={restarts}"}[script]
+    def submitted(self, script, restarts, failed=""):
+        return {"pbs.sh": "qsub -v DECK,OVERRIDES,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS pbs.sh DECK=deck.yaml "
+                          f"OVERRIDES=run.seed=3 optimizer.betas=[0.9,0.99] LAUNCHER=env RESTARTS={restarts} FAILED={failed}",
+                "flux.sh": f"flux --parent batch {BATCH / script} deck.yaml run.seed=3 RESTARTS={restarts} FAILED={failed}",
+                "slurm.sh": "scontrol requeue 7"}[script]
 
     def each(self):
-        for script, arguments in (("pbs.sh", []), ("flux.sh", ["deck.yaml", "run.seed=3"])):
+        for script, arguments in (("pbs.sh", []), ("flux.sh", ["deck.yaml", "run.seed=3"]), ("slurm.sh", ["deck.yaml", "run.seed=3"])):
             with self.subTest(script=script):
                 yield script, arguments
 
@@ -63,28 +68,47 @@ class Batch(LockstepTest):
         for script, arguments in self.each():
             err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=3, MAX_RESTARTS=5), 75)
             self.assertEqual(calls[1:], [self.submitted(script, 4)], err)
-            self.assertTrue(calls[0].startswith("lockstep train deck.yaml"), calls)
+            self.assertTrue(calls[0].startswith("lockstep train deck.yaml run.seed=3"), calls)
 
-    def test_never_after_anything_else(self):
+    def test_never_after_what_would_end_the_same_way(self):
         for script, arguments in self.each():
-            for status in (0, 70, 74, 76, 78, 137):
+            for status in (0, 64, 65, 66, 70, 73, 74, 78, 127):
                 err, calls = self.finish(self.start(script, *arguments, STATUS=status), status)
                 self.assertEqual(len(calls), 1, (calls, err))
 
+    def test_once_after_a_rank_has_died(self):
+        """76, or what a launcher says of a rank or a node that is gone."""
+        for script, arguments in self.each():
+            for status in (76, 1, 14, 137):
+                (self.folder / "slurm-7.failed").unlink(missing_ok=True)
+                err, calls = self.finish(self.start(script, *arguments, STATUS=status, MAX_RESTARTS=5), status)
+                self.assertEqual(calls[1:], [self.submitted(script, 1, failed=status)], err)
+                # Once more, in the job that was then submitted: a second time in a row.
+                err, calls = self.finish(self.start(script, *arguments, STATUS=status, RESTARTS=1, FAILED=status), status)
+                self.assertEqual(len(calls), 1, (calls, err))
+                # It has come to a checkpoint: the next failure is the first one again.
+                err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=1, FAILED=status), 75)
+                self.assertEqual(calls[1:], [self.submitted(script, 2)], err)
+
     def test_not_for_ever(self):
         for script, arguments in self.each():
-            err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=5, MAX_RESTARTS=5), 75)
+            err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=5, SLURM_RESTART_COUNT=5, MAX_RESTARTS=5), 75)
             self.assertEqual(len(calls), 1, calls)
-            self.assertIn("error: not submitted again after 5 restarts", err)
+            self.assertRegex(err, "error: not (submitted|requeued) again after 5 restarts")
 
     def test_not_when_the_job_is_ended(self):
+        """But the ranks are asked to stop, whoever else has that signal."""
         for script, arguments in self.each():
-            child = self.start(script, *arguments, STATUS=75, TRAINS=1)
-            while child.poll() is None and not self.calls.read_text():
-                time.sleep(0.02)
-            child.send_signal(signal.SIGTERM)
-            err, calls = self.finish(child, 75)
-            self.assertEqual(len(calls), 1, (calls, err))
+            for number, submitted in ((signal.SIGTERM, False), (signal.SIGINT, True)):
+                (self.folder / "slurm-7.failed").unlink(missing_ok=True)
+                start = time.monotonic()
+                child = self.start(script, *arguments, STATUS=0, TRAINS=20)
+                while child.poll() is None and not self.calls.read_text():
+                    time.sleep(0.02)
+                child.send_signal(number)
+                err, calls = self.finish(child, 75)
+                self.assertLess(time.monotonic() - start, 10)
+                self.assertEqual(calls[1:], ["USR1"] + ([self.submitted(script, 1)] if submitted else []), err)
 
     def test_flux_warns_the_script_too(self):
         child = self.start("flux.sh", "deck.yaml", "run.seed=3", STATUS=75, TRAINS=1)
@@ -116,9 +140,23 @@ class Batch(LockstepTest):
             now = time.time()
             err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=2, WALLTIME=walltime), 0)
             self.assertAlmostEqual(int(calls[0].split("end=")[1]), now + end, delta=10)
-        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=100), 1)
-        self.assertEqual(calls, [])
-        self.assertIn("error: qstat does not say how long this job may run", err)
+        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=100, PBS_WALLTIME=3600), 0)
+        self.assertAlmostEqual(int(calls[0].split("end=")[1]), time.time() + 3600 - 120, delta=10)
+
+    def test_pbs_where_nodes_may_not_ask_the_server(self):
+        self.no_pauses()
+        err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=100), 0)
+        self.assertAlmostEqual(int(calls[0].split("end=")[1]), time.time() + 12 * 3600 - 120, delta=10)
+        self.assertIn("warning: qstat does not say how long this job may run; taken to be 43200 s", err)
+
+    def test_pbs_knows_the_launchers(self):
+        (self.folder / "nodes").write_text("a\n" * 8 + "b\n" * 8)
+        for version, call in (("mpirun (Open MPI) 5.0.7", "mpirun --map-by ppr:8:node:PE=16 --bind-to core -x OMP_NUM_THREADS"),
+                              ("Intel(R) MPI Library for Linux* OS, Version 2021.14", "mpirun -n 16 -ppn 8 -genv I_MPI_PIN_DOMAIN omp"),
+                              ("mpiexec version 1.3.2", "mpiexec -n 16 --ppn 8 --depth 16 --cpu-bind depth")):
+            err, calls = self.finish(self.start("pbs.sh", LAUNCHER="", MPI=version, PBS_NODEFILE=self.folder / "nodes"), 0)
+            self.assertTrue(calls[0].startswith(call), (calls, err))
+            self.assertTrue(calls[0].endswith(" lockstep train deck.yaml run.seed=3 optimizer.betas=[0.9,0.99]"), calls)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,16 @@ class Scripts(LockstepTest):
             self.assertEqual([line for line in done.stderr.splitlines() if line.startswith("error:")],
                              ["error: nothing.yaml: no such file; check the path (relative paths start at the working directory)"])
 
+    def test_a_limit_of_time(self):
+        """What `timeout` ends goes on later."""
+        self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1000})
+        for ranks in ("1", "2"):
+            done = subprocess.run(["timeout", "--preserve-status", "5", SOURCE / "scripts/lockstep", "-n", ranks, "--preset", PRESET, "train", "deck.yaml"],
+                                  cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 75, done.stdout + done.stderr)
+            self.assertIn("stopped at step", done.stdout)
+            self.assertEqual(summary(self.folder / "run")["status"], "stopped")
+
     def test_bad_usage(self):
         for arguments in (["-n", "0"], ["-n", "two"], ["-n"], ["--preset", "fast"]):
             self.assertEqual(self.script(*arguments).returncode, 64, arguments)
