@@ -109,15 +109,18 @@ void declare_check(CLI::App& app, Command& chosen) {
 }
 
 void declare_evaluate(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("evaluate", "Loss and metrics of a checkpoint on the validation examples");
+  CLI::App* command = app.add_subcommand("evaluate", "Loss and metrics of a checkpoint on examples that it has not seen");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   const auto file = std::make_shared<std::string>();
   command->add_option("--checkpoint", *file, "checkpoint, or other file with parameters")->required();
-  command->callback([&chosen, deck, file] {
-    chosen = [deck, file](const Communicator& comm) {
+  const auto what = std::make_shared<EvaluationData>();
+  command->add_option("--data", what->place, "FILE with examples, or FILE:/GROUP, in the place of the deck's data");
+  command->add_option("--split", what->split, "of these data: train, validation, test, or another group of FILE")->capture_default_str();
+  command->callback([&chosen, deck, file, what] {
+    chosen = [deck, file, what](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-      const Metrics metrics = evaluate_file(deck->read(comm), *file, comm);
+      const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);
       print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
                               metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));
       return ExitStatus::done;

@@ -15,7 +15,7 @@ MAY_USE = {
     "comm": {"base", "core"},
     "io": {"base", "core"},
     "nn": {"base", "core", "ops"},
-    "data": {"base", "core", "ops", "io"},
+    "data": {"base", "core", "ops", "comm", "io"},
     "optim": {"base", "core", "ops", "nn"},
     "train": {"base", "core", "ops", "comm", "io", "nn", "optim", "data"},
     "app": {"base", "core", "ops", "comm", "io", "nn", "optim", "data", "train", "bench"},

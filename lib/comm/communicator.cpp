@@ -146,6 +146,14 @@ void Communicator::broadcast(std::span<double> values) const {
   MPI_Bcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm);
 }
 
+void Communicator::broadcast(std::span<std::byte> bytes) const {
+  const WaitsForRanks waits;
+  for (std::size_t done = 0, count = 0; done < bytes.size(); done += count) {
+    count = std::min<std::size_t>(bytes.size() - done, max_mpi_count);
+    MPI_Bcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, 0, mpi_->comm);
+  }
+}
+
 void Communicator::sum(std::span<double> values) const {
   const WaitsForRanks waits;
   // No MPI_Allreduce: it may leave other bits on each rank.

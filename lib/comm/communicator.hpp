@@ -55,6 +55,7 @@ class Communicator {
   /// From rank 0 to all.
   void broadcast(const ExecSpace& space, const Tensor& tensor) const;
   void broadcast(std::span<double> values) const;
+  void broadcast(std::span<std::byte> bytes) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void sum(std::span<double> values) const;
   /// The same by MPI_Allreduce, which need not leave the same bits everywhere.

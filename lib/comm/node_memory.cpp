@@ -61,46 +61,63 @@ class SharedFile {
   int file_;
 };
 
+/// Memory that is the same for all ranks of a node, released by each for itself.
+struct Mapping {
+  std::size_t bytes;
+  void* base = MAP_FAILED;
+
+  explicit Mapping(std::size_t all_bytes) : bytes(all_bytes) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (base != MAP_FAILED) ::munmap(base, bytes);
+  }
+};
+
+/// Of which this rank takes `own` bytes from `first` on; null on all ranks where that fails on any. Collective.
+std::shared_ptr<Mapping> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first, std::size_t own) {
+  auto made = std::make_shared<Mapping>(bytes);
+  const auto all = [&](bool well) { return ranks.max(well ? 0 : 1) == 0; };
+  std::string name = ranks.is_root() ? SharedFile::create(bytes) : "";
+  ranks.broadcast(name);
+  const SharedFile file(name);
+  const bool opened = all(file.is_open());
+  // All have it, or nobody ever will: nothing is left behind, however this process ends.
+  if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
+  const bool taken = all(opened && (own == 0 || file.reserve(first, own)));
+  if (taken) made->base = file.map(bytes);
+  return all(taken && made->base != MAP_FAILED) ? made : nullptr;
+}
+
 }  // namespace
 
 struct NodeMemory::Window {
   Communicator ranks;
   std::size_t stride;  // from part to part: of its flags, and then its memory
-  void* base = MAP_FAILED;
+  std::shared_ptr<Mapping> mapping;
 
   Window(const Communicator& node, std::size_t bytes)
-      : ranks(node.duplicate()), stride((header_bytes + bytes + page_bytes - 1) / page_bytes * page_bytes) {}
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
-  ~Window() {
-    if (base != MAP_FAILED) ::munmap(base, all_bytes());
+      : ranks(node.duplicate()), stride((header_bytes + bytes + page_bytes - 1) / page_bytes * page_bytes) {
+    const auto size = static_cast<std::size_t>(ranks.size()), rank = static_cast<std::size_t>(ranks.rank());
+    mapping = map_together(ranks, stride * size, stride * rank, stride);
   }
 
-  std::size_t all_bytes() const { return stride * static_cast<std::size_t>(ranks.size()); }
-  std::byte* part(int rank) const { return static_cast<std::byte*>(base) + stride * static_cast<std::size_t>(rank); }
+  std::byte* part(int rank) const {
+    return static_cast<std::byte*>(mapping->base) + stride * static_cast<std::size_t>(rank);
+  }
 };
 
 std::optional<NodeMemory> NodeMemory::make(const Communicator& node, std::size_t bytes) {
   const auto made = std::make_shared<Window>(node, bytes);
-  const Communicator& ranks = made->ranks;
-  const auto all = [&](bool well) { return ranks.max(well ? 0 : 1) == 0; };
-
-  std::string name = ranks.is_root() ? SharedFile::create(made->all_bytes()) : "";
-  ranks.broadcast(name);
-  bool well = false;
-  {
-    const SharedFile file(name);
-    const bool opened = all(file.is_open());
-    // All have it, or nobody ever will: nothing is left behind, however this process ends.
-    if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
-    well = all(opened && file.reserve(made->stride * static_cast<std::size_t>(ranks.rank()), made->stride));
-    if (well) made->base = file.map(made->all_bytes());
-    well = all(well && made->base != MAP_FAILED);
-  }
-  if (!well) return std::nullopt;
-  new (made->part(ranks.rank())) Flags{};
-  ranks.barrier();
+  if (!made->mapping) return std::nullopt;
+  new (made->part(made->ranks.rank())) Flags{};
+  made->ranks.barrier();
   return NodeMemory(made);
+}
+
+std::shared_ptr<std::byte[]> node_block(const Communicator& node, std::size_t bytes) {
+  const std::shared_ptr<Mapping> mapping = map_together(node, bytes, 0, node.is_root() ? bytes : 0);
+  return mapping ? std::shared_ptr<std::byte[]>(mapping, static_cast<std::byte*>(mapping->base)) : nullptr;
 }
 
 const Communicator& NodeMemory::ranks() const { return window_->ranks; }

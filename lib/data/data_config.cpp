@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/data_config.hpp"
 
+#include <algorithm>
+#include <tuple>
+
 #include "base/error.hpp"
 #include "data/hdf5_dataset.hpp"
+#include "data/held_out.hpp"
 #include "data/synthetic.hpp"
 #include "data/token_dataset.hpp"
 
@@ -15,37 +19,117 @@ std::string format_text(const ExampleFormat& format) {
                      format.has_classes() ? "classes" : to_string(format.target_shape), name_of(format.target_dtype));
 }
 
-Datasets open_tokens(const std::shared_ptr<const Hdf5File>& file, std::optional<std::int64_t> sequence_length) {
-  validate_key(sequence_length.has_value(), "data.sequence_length",
-               "is missing ({}:/train/tokens is one long row of tokens); give the number of tokens of an example",
-               file->name());
-  validate(!file->has("/validation/inputs"), ExitStatus::bad_data,
-           "{}: /validation differs from /train (inputs and targets; tokens); store both alike", file->name());
-  return {open_token_dataset(file, "train", *sequence_length),
-          open_token_dataset(file, "validation", *sequence_length)};
+/// Groups that hold examples: "/train", "/validation"; "" for the file itself.
+std::vector<std::string> groups_of(const Hdf5File& file) {
+  std::vector<std::string> groups;
+  for (const std::string& name : file.datasets())
+    for (const char* of_examples : {"/inputs", "/tokens"})
+      if (name.ends_with(of_examples)) groups.push_back(name.substr(0, name.rfind('/')));
+  return groups;
 }
 
-Datasets open_file(const std::string& path, std::optional<std::int64_t> sequence_length) {
-  const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(path));
-  if (file->has("/train/tokens")) return open_tokens(file, sequence_length);
-  validate_key(!sequence_length, "data.sequence_length",
-               "is given, but {} has no /train/tokens; remove it, or give a file of tokens", path);
-  Datasets datasets{open_hdf5_dataset(file, "train"), nullptr};
-  if (!datasets.train)
-    throw Error(
-        ExitStatus::bad_data,
-        fmt::format(
-            "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); make one with "
-            "`lockstep import`",
-            path, file->has("/model") ? ", but the parameters of a model" : ""));
-  validate(!file->has("/validation/tokens"), ExitStatus::bad_data,
-           "{}: /validation differs from /train (tokens; inputs and targets); store both alike", path);
-  datasets.validation = open_hdf5_dataset(file, "validation");
-  if (datasets.validation)
-    validate(datasets.train->format() == datasets.validation->format(), ExitStatus::bad_data,
-             "{}: /validation differs from /train ({}; {}); store both alike", path,
-             format_text(datasets.validation->format()), format_text(datasets.train->format()));
+std::string listed(const std::vector<std::string>& groups) {
+  std::string text;
+  for (const std::string& group : groups)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", group.empty() ? "/" : group);
+  return text;
+}
+
+/// The group of `place`, or else `preferred`, or else the only one that there is.
+std::string group_in(const Hdf5File& file, const DataPlace& place, const std::string& preferred) {
+  const std::vector<std::string> groups = groups_of(file);
+  validate(!groups.empty(), ExitStatus::bad_data,
+           "{}: is no dataset (nowhere in it there are inputs, or tokens{}); make one with `lockstep import`", file.name(),
+           file.has("/model") ? ", but the parameters of a model" : "");
+  const auto is_there = [&](const std::string& group) { return std::ranges::count(groups, group) > 0; };
+  if (!place.group.empty()) {
+    validate(is_there(place.group), ExitStatus::bad_data, "{}: has no examples in {} (but in {}); name one of these", file.name(),
+             place.group, listed(groups));
+    return place.group;
+  }
+  if (is_there(preferred)) return preferred;
+  validate(groups.size() == 1, ExitStatus::bad_data, "{}: has examples in {}, and none in {}; say which, as {}:{}", file.name(),
+           listed(groups), preferred, file.name(), groups.front());
+  return groups.front();
+}
+
+/// Of a file that is there for all ranks.
+std::shared_ptr<const Hdf5File> open_file(const std::string& path, const SharedReading& reading) {
+  std::shared_ptr<const Hdf5File> file;
+  reading.together([&] { file = std::make_shared<const Hdf5File>(Hdf5File::open(path)); });
+  return file;
+}
+
+/// Null where the file has nothing there.
+std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file, const std::string& group,
+                                    std::optional<std::int64_t> sequence_length, const SharedReading& reading) {
+  bool of_tokens = false;
+  reading.together([&] {
+    of_tokens = file->has(group + "/tokens");
+    validate_key(!of_tokens || sequence_length, "data.sequence_length",
+                 "is missing ({}:{}/tokens is one long row of tokens); give the number of tokens of an example", file->name(),
+                 group);
+    validate_key(of_tokens || !sequence_length || !file->has(group + "/inputs"), "data.sequence_length",
+                 "is given, but {} has no {}/tokens; remove it, or give a file of tokens", file->name(), group);
+  });
+  reading.agree(file->name() + ":" + group, of_tokens ? "tokens" : "no tokens");
+  return of_tokens ? open_token_dataset(file, group, *sequence_length, reading)
+                   : open_hdf5_dataset(file, group, reading);
+}
+
+void check_like_train(const Dataset& train, const Dataset* other) {
+  if (other)
+    validate(train.format() == other->format(), ExitStatus::bad_data, "{} differs from /train ({}; {}); store both alike",
+             other->description(), format_text(other->format()), format_text(train.format()));
+}
+
+Datasets open_files(const DataConfig& config, const SharedReading& reading) {
+  const DataPlace place = DataPlace::of(config.file);
+  const std::shared_ptr<const Hdf5File> file = open_file(place.file, reading);
+  reading.together([&] {
+    validate(place.group.empty(), ExitStatus::bad_deck, "{}: names a group, but data.file is a file that has /train", config.file);
+    validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"), ExitStatus::bad_data,
+             "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); make one with "
+             "`lockstep import`",
+             file->name(), file->has("/model") ? ", but the parameters of a model" : "");
+    validate_key(config.validation == 0 || !(file->has("/validation/inputs") || file->has("/validation/tokens")),
+                 "data.validation", "is given, but {} has a /validation already; remove it, or that", file->name());
+  });
+  Datasets datasets;
+  datasets.train = open_group(file, "/train", config.sequence_length, reading);
+  for (const auto& [split, name, named] : {std::tuple(&datasets.validation, "/validation", &config.validation_file),
+                                           std::tuple(&datasets.test, "/test", &config.test_file)}) {
+    if (!named->empty()) {
+      *split = open_examples(*named, name, config.sequence_length, reading);
+      continue;
+    }
+    reading.together([&] {
+      const bool of_tokens = file->has("/train/tokens");
+      validate(!file->has(std::string(name) + (of_tokens ? "/inputs" : "/tokens")), ExitStatus::bad_data,
+               "{}: {} differs from /train ({}); store both alike", file->name(), name,
+               of_tokens ? "inputs and targets; tokens" : "tokens; inputs and targets");
+    });
+    *split = open_group(file, name, config.sequence_length, reading);
+  }
+  reading.together([&] {
+    check_like_train(*datasets.train, datasets.validation.get());
+    check_like_train(*datasets.train, datasets.test.get());
+  });
   return datasets;
+}
+
+/// A part of the training examples, chosen by chance, becomes the validation split.
+void hold_out(const DataConfig& config, Datasets& datasets) {
+  const std::shared_ptr<const Dataset> all = std::move(datasets.train);
+  const std::int64_t size = all->size();
+  const auto held_out = static_cast<std::int64_t>(config.validation * static_cast<double>(size) + 0.5);
+  validate_key(held_out > 0 && held_out < size, "data.validation",
+               "{} of {} examples leaves {} to {}; give another fraction", config.validation, size,
+               held_out > 0 ? "nothing" : "none", held_out > 0 ? "train on" : "validate on");
+  const Permutation order(size, {static_cast<std::uint64_t>(config.validation_seed), RandomPurpose::shuffle,
+                                 ~std::uint64_t{0} >> 8});  // no epoch's
+  datasets.train = std::make_unique<ChosenExamples>(all, order, held_out, size - held_out, "all but those held out");
+  datasets.validation = std::make_unique<ChosenExamples>(all, order, 0, held_out, "those held out");
 }
 
 }  // namespace
@@ -61,6 +145,13 @@ void NormalizeConfig::describe(Fields& fields) {
 void DataConfig::describe(Fields& fields) {
   bool has_synthetic = synthetic != nullptr;
   fields.text("file", file, "HDF5 file with the examples (this or synthetic)");
+  fields.text("validation_file", validation_file,
+              "another file with those to validate on: its /validation, or the only examples in it, or FILE:/GROUP");
+  fields.text("test_file", test_file, "likewise with those that the run is tested on at its end: its /test");
+  fields.number("validation", validation, fraction_below_one,
+                "fraction of the training examples that is held out to validate on, chosen by chance (0: none)");
+  fields.integer("validation_seed", validation_seed, {0, 9007199254740992.0},
+                 "of that choice: other runs, of other run.seed, hold out the same examples");
   fields.optional_section(
       "synthetic", has_synthetic,
       [this](Fields& section) {
@@ -72,6 +163,14 @@ void DataConfig::describe(Fields& fields) {
   fields.check(file.empty() || !has_synthetic, "synthetic", "stands beside file (only one can be); remove one of them");
   fields.check(!file.empty() || has_synthetic, "file",
                "is missing, and so is synthetic (one of them must be); give one");
+  const std::pair<std::string_view, bool> of_files[] = {
+      {"validation_file", !validation_file.empty()}, {"test_file", !test_file.empty()}, {"validation", validation > 0}};
+  for (const auto& [key, is_given] : of_files)
+    fields.check(!is_given || !has_synthetic, key, "stands beside synthetic (which has a number of validation examples); remove it");
+  fields.check(validation == 0 || validation_file.empty(), "validation",
+               "stands beside validation_file (the examples to validate on come from one of them); remove one of them");
+  fields.check(validation == 0 || shuffle, "validation",
+               "stands beside shuffle: false (a choice by chance has no file order); use shuffle: true, or a file with /validation");
   fields.optional_section(
       "normalize", has_normalize, [this](Fields& section) { normalize.describe(section); },
       "subtracts a mean from the inputs and divides them by a standard deviation");
@@ -85,10 +184,24 @@ void DataConfig::describe(Fields& fields) {
   fields.boolean("drop_last", drop_last, "leaves out an epoch's last batch when it is not full");
 }
 
-Datasets open_datasets(const DataConfig& config, std::uint64_t seed) {
-  if (!config.file.empty()) return open_file(config.file, config.sequence_length);
-  const auto& synthetic = dynamic_cast<const SyntheticConfig&>(*config.synthetic);
-  return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed)};
+Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading) {
+  if (config.file.empty()) {
+    const auto& synthetic = dynamic_cast<const SyntheticConfig&>(*config.synthetic);
+    return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed), nullptr};
+  }
+  Datasets datasets = open_files(config, reading);
+  if (config.validation > 0) reading.together([&] { hold_out(config, datasets); });
+  return datasets;
+}
+
+std::unique_ptr<Dataset> open_examples(const std::string& place, const std::string& preferred,
+                                       std::optional<std::int64_t> sequence_length, const SharedReading& reading) {
+  const DataPlace parsed = DataPlace::of(place);
+  const std::shared_ptr<const Hdf5File> file = open_file(parsed.file, reading);
+  std::string group;
+  reading.together([&] { group = group_in(*file, parsed, preferred); });
+  reading.agree(file->name(), "examples in " + group);
+  return open_group(file, group, sequence_length, reading);
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "base/fields.hpp"
 #include "data/augment.hpp"
 #include "data/dataset.hpp"
+#include "data/shared_reading.hpp"
 
 namespace lockstep {
 
@@ -24,7 +25,10 @@ struct NormalizeConfig : Config {
 
 /// data: what is learned from.
 struct DataConfig : Config {
-  std::string file;                             ///< empty: synthetic
+  std::string file;  ///< empty: synthetic
+  std::string validation_file, test_file;
+  double validation = 0;  ///< fraction held out
+  std::int64_t validation_seed = 1;
   std::optional<std::int64_t> sequence_length;  ///< of files with tokens
   std::string synthetic_kind;
   std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file
@@ -40,9 +44,15 @@ struct DataConfig : Config {
 struct Datasets {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  ///< null: there is none
+  std::unique_ptr<Dataset> test;        ///< likewise
 };
 
-/// Throws missing_file, bad_data, or KeyError where the deck does not fit the file.
-Datasets open_datasets(const DataConfig& config, std::uint64_t seed);
+/// Throws missing_file, bad_data, or KeyError where the deck does not fit the file. Collective (SharedReading).
+Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading = {});
+
+/// Examples of FILE, or of FILE:/GROUP: without a group those of `preferred` ("/validation"), or the only ones in the file. Throws
+/// likewise. Collective.
+std::unique_ptr<Dataset> open_examples(const std::string& place, const std::string& preferred,
+                                       std::optional<std::int64_t> sequence_length, const SharedReading& reading = {});
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ namespace lockstep {
 
 /// What the examples of a dataset look like. Inputs: images [H, W, C] u8 or f32, vectors [F] f32, or
 /// T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token (shape {T}:
-/// the token that follows), or K values (f32, shape {K}).
+/// the token that follows), or K values (f32, shape {K}; {0}: there are none).
 struct ExampleFormat {
   Shape input_shape;
   DType input_dtype = DType::f32;
@@ -38,6 +38,12 @@ class Dataset {
   virtual std::string description() const = 0;
   /// Gathers examples in the given order into packed arrays (host memory).
   virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
+  /// What the file calls this example, for messages.
+  virtual std::int64_t number_in_file(std::int64_t example) const { return example; }
+  /// Whether examples are computed, by the same formula on every rank.
+  virtual bool is_computed() const { return false; }
+  /// The characters that tokens stand for, in their order (UTF-8), where the file says; else empty.
+  virtual std::string vocabulary() const { return ""; }
   /// Throws Error(bad_data) naming the first class target outside [0, classes).
   virtual void check_classes(std::int64_t classes) const = 0;
   /// Throws Error(bad_data) naming the first token outside [0, vocabulary). Other inputs are not looked at.

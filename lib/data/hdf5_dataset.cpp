@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/hdf5_dataset.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 #include "data/memory_dataset.hpp"
+#include "data/stored_integers.hpp"
 #include "io/checksum.hpp"
 
 namespace lockstep {
@@ -17,7 +19,7 @@ namespace {
 class FileDataset final : public DatasetWithTargets {
  public:
   FileDataset(std::string description, std::int64_t size, const ExampleFormat& format, Hdf5Rows rows,
-              std::vector<std::byte> targets, std::shared_ptr<const Hdf5File> file)
+              Targets targets, std::shared_ptr<const Hdf5File> file)
       : DatasetWithTargets(std::move(description), size, format, std::move(targets)),
         file_(std::move(file)),
         rows_(std::move(rows)) {}
@@ -73,60 +75,104 @@ void check_targets(const StoredArray& targets, const std::string& where, std::in
           targets.extents[0], inputs, examples);
 }
 
-std::vector<std::byte> read_verified(const Hdf5File& file, const std::string& name, const StoredArray& array) {
-  std::vector<std::byte> bytes(array.bytes());
-  file.read(name, array.type, bytes.data());
-  verify_checksum(file, name, bytes.data(), bytes.size(), Checksum::if_present);
-  return bytes;
+/// As they are stored.
+SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const StoredArray& array,
+                          const SharedReading& reading) {
+  return reading.load(array.bytes(), [&](std::byte* to) {
+    read_in_pieces(file, name, array, [&](std::int64_t, std::int64_t rows, const std::byte* values) {
+      const std::size_t bytes = array.bytes() / static_cast<std::size_t>(array.extents[0]) * static_cast<std::size_t>(rows);
+      std::memcpy(to, values, bytes);
+      to += bytes;
+    });
+  });
 }
 
-/// Integers of any width become i32.
-std::vector<std::byte> read_classes(const Hdf5File& file, const std::string& name, const StoredArray& array) {
-  read_verified(file, name, array);
+/// Integers of any width become i32; behind them stands the largest.
+Targets load_classes(const Hdf5File& file, const std::string& name, const StoredArray& array,
+                     const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());
-  std::vector<std::int64_t> wide(count);
-  file.read(name, StoredType::of(DType::i64), wide.data());
-  std::vector<std::byte> bytes(count * sizeof(std::int32_t));
-  for (std::size_t i = 0; i < count; ++i) {
-    require(wide[i] >= 0 && wide[i] <= std::numeric_limits<std::int32_t>::max(), file.name() + ":" + name,
-            "example {} is of class {} (classes count from 0 and fit into 32 bits); correct it", i, wide[i]);
-    const auto narrow = static_cast<std::int32_t>(wide[i]);
-    std::memcpy(bytes.data() + i * sizeof narrow, &narrow, sizeof narrow);
+  Targets targets;
+  targets.values = reading.load(count * sizeof(std::int32_t) + sizeof(std::int64_t), [&](std::byte* to) {
+    std::int64_t largest = 0;
+    read_in_pieces(file, name, array, [&](std::int64_t first, std::int64_t rows, const std::byte* values) {
+      for_each_integer(array.type, rows, values, [&](std::int64_t i, std::int64_t value) {
+        require(value >= 0 && value <= std::numeric_limits<std::int32_t>::max(), file.name() + ":" + name,
+                "example {} is of class {} (classes count from 0 and fit into 32 bits); correct it", first + i, value);
+        const auto narrow = static_cast<std::int32_t>(value);
+        std::memcpy(to + static_cast<std::size_t>(first + i) * sizeof narrow, &narrow, sizeof narrow);
+        largest = std::max(largest, value);
+      });
+    });
+    std::memcpy(to + count * sizeof(std::int32_t), &largest, sizeof largest);
+  });
+  std::memcpy(&targets.largest_class, targets.values.get() + count * sizeof(std::int32_t), sizeof(std::int64_t));
+  return targets;
+}
+
+/// What is in a file, before any of it is read.
+struct Found {
+  StoredArray inputs, targets;
+  ExampleFormat format;
+
+  void set_inputs(const Hdf5File& file, const std::string& name) {
+    inputs = file.info(name);
+    check_inputs(inputs, file.name() + ":" + name);
+    format.input_shape = Shape(std::span(inputs.extents).subspan(1));
+    format.input_dtype = *inputs.type.dtype();
   }
-  return bytes;
+  std::int64_t size() const { return inputs.extents[0]; }
+};
+
+std::unique_ptr<Dataset> with_inputs(std::shared_ptr<const Hdf5File> file, std::string description, const std::string& name,
+                                     const Found& found, Targets targets, const SharedReading& reading,
+                                     std::size_t memory_limit) {
+  if (found.inputs.bytes() <= memory_limit)
+    return std::make_unique<MemoryDataset>(std::move(description), found.size(), found.format,
+                                           load(*file, name, found.inputs, reading), std::move(targets));
+  Hdf5Rows rows = file->rows(name, found.inputs.type);
+  return std::make_unique<FileDataset>(std::move(description), found.size(), found.format, std::move(rows),
+                                       std::move(targets), std::move(file));
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const std::string& split,
-                                           std::size_t memory_limit) {
-  const std::string group = "/" + split, inputs_name = group + "/inputs", targets_name = group + "/targets";
-  const std::string description = file->name() + ":" + group;
-  const bool has_inputs = file->has(inputs_name), has_targets = file->has(targets_name);
-  if (!has_inputs && !has_targets) return nullptr;
-  require(has_inputs && has_targets, file->name(), "has {} but no {}; give both",
-          has_inputs ? inputs_name : targets_name, has_inputs ? targets_name : inputs_name);
+std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
+                                           const SharedReading& reading, std::size_t memory_limit) {
+  const std::string inputs = group + "/inputs", targets = group + "/targets";
+  std::optional<Found> found;
+  reading.together([&] {
+    const bool has_inputs = file->has(inputs), has_targets = file->has(targets);
+    if (!has_inputs && !has_targets) return;
+    require(has_inputs && has_targets, file->name(), "has {} but no {}; give both", has_inputs ? inputs : targets,
+            has_targets ? inputs : targets);
+    found.emplace();
+    found->set_inputs(*file, inputs);
+    found->targets = file->info(targets);
+    check_targets(found->targets, file->name() + ":" + targets, found->size(), inputs);
+    found->format.target_shape = Shape(std::span(found->targets.extents).subspan(1));
+    found->format.target_dtype = found->targets.type.kind == StoredType::Kind::integer ? DType::i32 : DType::f32;
+  });
+  reading.agree(file->name() + ":" + group,
+                found ? fmt::format("inputs {} {}, targets {} {}", extents_text(found->inputs.extents),
+                                    to_string(found->inputs.type), extents_text(found->targets.extents),
+                                    to_string(found->targets.type))
+                      : "no examples");
+  if (!found) return nullptr;
+  Targets values;
+  if (found->format.has_classes()) values = load_classes(*file, targets, found->targets, reading);
+  else values.values = load(*file, targets, found->targets, reading);
+  std::string description = file->name() + ":" + (group.empty() ? "/" : group);
+  return with_inputs(std::move(file), std::move(description), inputs, *found, std::move(values), reading, memory_limit);
+}
 
-  const StoredArray inputs = file->info(inputs_name), targets = file->info(targets_name);
-  check_inputs(inputs, description + "/inputs");
-  const std::int64_t size = inputs.extents[0];
-  check_targets(targets, description + "/targets", size, inputs_name);
-
-  ExampleFormat format;
-  format.input_shape = Shape(std::span(inputs.extents).subspan(1));
-  format.input_dtype = *inputs.type.dtype();
-  format.target_shape = Shape(std::span(targets.extents).subspan(1));
-  format.target_dtype = targets.type.kind == StoredType::Kind::integer ? DType::i32 : DType::f32;
-
-  auto target_bytes = format.has_classes() ? read_classes(*file, targets_name, targets)
-                                           : read_verified(*file, targets_name, targets);
-  if (inputs.bytes() > memory_limit) {
-    Hdf5Rows rows = file->rows(inputs_name, inputs.type);
-    return std::make_unique<FileDataset>(description, size, format, std::move(rows), std::move(target_bytes),
-                                         std::move(file));
-  }
-  return std::make_unique<MemoryDataset>(description, size, format, read_verified(*file, inputs_name, inputs),
-                                         std::move(target_bytes));
+std::unique_ptr<Dataset> open_hdf5_inputs(std::shared_ptr<const Hdf5File> file, const std::string& dataset,
+                                          const SharedReading& reading, std::size_t memory_limit) {
+  Found found;
+  reading.together([&] { found.set_inputs(*file, dataset); });
+  found.format.target_shape = {0};
+  found.format.target_dtype = DType::f32;
+  std::string description = file->name() + ":" + dataset;
+  return with_inputs(std::move(file), std::move(description), dataset, found, {}, reading, memory_limit);
 }
 
 }  // namespace lockstep

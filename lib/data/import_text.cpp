@@ -2,79 +2,125 @@
 #include "data/import_text.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "base/deck.hpp"
 #include "base/error.hpp"
+#include "base/utf8.hpp"
 #include "data/import_output.hpp"
 #include "io/checksum.hpp"
+#include "io/raw_file.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Bytes of the character that begins with `lead`; 0: no character begins so.
-std::size_t length_from(std::uint8_t lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0) return 2;
-  if (lead >= 0xE0 && lead < 0xF0) return 3;
-  if (lead >= 0xF0 && lead < 0xF5) return 4;
-  return 0;
+/// Of the file, or of its tokens, that is in memory at a time.
+constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+constexpr std::uint32_t code_points = 0x110000;
+
+/// Calls use(code point) for each character of a file, in their order.
+template <class Use>
+void for_each_character(const RawFile& file, Use use) {
+  std::vector<char> piece(piece_bytes);
+  std::size_t kept = 0;  // bytes of a character that the piece before has cut off
+  const std::uint64_t size = file.size();
+  for (std::uint64_t done = 0; done < size;) {
+    const std::size_t count = std::min<std::uint64_t>(piece.size() - kept, size - done);
+    file.read(done, piece.data() + kept, count);
+    done += count;
+    std::string_view text(piece.data(), kept + count);
+    while (!text.empty()) {
+      const Utf8Character character = first_character(text);
+      if (character.cut_off && done < size) break;
+      const std::uint64_t at = done - text.size();
+      validate(character.bytes > 0, ExitStatus::bad_data, "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8",
+               file.name(), at, static_cast<std::uint8_t>(text[0]));
+      validate(character.code_point != 0, ExitStatus::bad_data, "{}: byte {} is 0 (no text has that); give a text file",
+               file.name(), at);
+      use(character.code_point);
+      text.remove_prefix(character.bytes);
+    }
+    kept = text.size();
+    std::memmove(piece.data(), text.data(), kept);
+  }
 }
+
+/// The characters of a file, by how many there are and by which.
+struct Contents {
+  std::uint64_t characters = 0;
+  std::vector<std::uint32_t> vocabulary;  ///< rising
+
+  explicit Contents(const RawFile& file) {
+    std::vector<bool> found(code_points);
+    for_each_character(file, [&](std::uint32_t point) {
+      found[point] = true;
+      ++characters;
+    });
+    for (std::uint32_t point = 0; point < code_points; ++point)
+      if (found[point]) vocabulary.push_back(point);
+  }
+};
+
+/// One long row of numbers in a file, written as they come.
+template <class T>
+class TokenRow {
+ public:
+  TokenRow(Hdf5File& file, std::string name, const StoredType& type, std::uint64_t count)
+      : file_(file), name_(std::move(name)), rows_(file.create_rows(name_, type, {static_cast<std::int64_t>(count)})) {}
+
+  void add(std::uint32_t token) {
+    waiting_.push_back(static_cast<T>(token));
+    if (waiting_.size() * sizeof(T) >= piece_bytes) write();
+  }
+  void finish() {
+    write();
+    file_.write_attribute(name_, checksum_attribute, checksum_text(hash_.value()));
+  }
+
+ private:
+  void write() {
+    const auto count = static_cast<std::int64_t>(waiting_.size());
+    if (count > 0) rows_.write(written_, count, waiting_.data());
+    hash_.add(waiting_.data(), waiting_.size() * sizeof(T));
+    written_ += count;
+    waiting_.clear();
+  }
+
+  Hdf5File& file_;
+  std::string name_;
+  Hdf5Rows rows_;
+  RunningHash hash_;
+  std::vector<T> waiting_;
+  std::int64_t written_ = 0;
+};
 
 template <class T>
-void write_tokens_as(Hdf5File& file, const std::string& name, const StoredType& type,
-                     const std::vector<std::uint32_t>& tokens, std::size_t first, std::size_t count) {
-  const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(first);
-  std::vector<T> narrow(count);
-  std::transform(begin, begin + static_cast<std::ptrdiff_t>(count), narrow.begin(),
-                 [](std::uint32_t token) { return static_cast<T>(token); });
-  write_checked(file, name, type, {static_cast<std::int64_t>(count)}, narrow.data());
-}
-
-void write_tokens(Hdf5File& file, const std::string& name, std::size_t vocabulary,
-                  const std::vector<std::uint32_t>& tokens, std::size_t first, std::size_t count) {
-  if (vocabulary <= 256) write_tokens_as<std::uint8_t>(file, name, StoredType::of(DType::u8), tokens, first, count);
-  else if (vocabulary <= 65536) write_tokens_as<std::uint16_t>(file, name, StoredType::u16(), tokens, first, count);
-  else write_tokens_as<std::int32_t>(file, name, StoredType::of(DType::i32), tokens, first, count);
+void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, const Contents& contents, std::uint64_t train) {
+  std::vector<std::uint32_t> token_of(code_points);
+  for (std::size_t token = 0; token < contents.vocabulary.size(); ++token)
+    token_of[contents.vocabulary[token]] = static_cast<std::uint32_t>(token);
+  const std::uint64_t rest = contents.characters - train;
+  TokenRow<T> row(to, "/train/tokens", type, train);
+  std::optional<TokenRow<T>> validation;
+  if (rest > 0) validation.emplace(to, "/validation/tokens", type, rest);
+  std::uint64_t number = 0;
+  for_each_character(from, [&](std::uint32_t point) {
+    validate(number < contents.characters && contents.vocabulary[token_of[point]] == point, ExitStatus::bad_data,
+             "{}: it has changed while it was read; import it again", from.name());
+    (number++ < train ? row : *validation).add(token_of[point]);
+  });
+  validate(number == contents.characters, ExitStatus::bad_data, "{}: it has changed while it was read; import it again",
+           from.name());
+  row.finish();
+  if (validation) validation->finish();
 }
 
 }  // namespace
-
-std::vector<std::uint32_t> decode_utf8(std::string_view text, const std::string& name) {
-  std::vector<std::uint32_t> points;
-  points.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t k) { return static_cast<std::uint8_t>(text[k]); };
-    const std::size_t length = length_from(byte(i));
-    bool ok = length > 0 && i + length <= text.size();
-    std::uint32_t point = length == 1 ? byte(i) : byte(i) & (0x7Fu >> length);
-    for (std::size_t k = i + 1; ok && k < i + length; ++k) {
-      ok = (byte(k) & 0xC0u) == 0x80u;
-      point = (point << 6) | (byte(k) & 0x3Fu);
-    }
-    // Forms that are longer than needed, halves of pairs, and what is beyond Unicode.
-    ok = ok && !(length == 3 && point < 0x800) && !(length == 4 && (point < 0x10000 || point > 0x10FFFF)) &&
-         !(point >= 0xD800 && point < 0xE000);
-    validate(ok, ExitStatus::bad_data, "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8", name, i,
-             byte(i));
-    validate(point != 0, ExitStatus::bad_data, "{}: byte {} is 0 (no text has that); give a text file", name, i);
-    points.push_back(point);
-    i += length;
-  }
-  return points;
-}
-
-std::string encode_utf8(const std::vector<std::uint32_t>& code_points) {
-  std::string text;
-  const auto put = [&](std::uint32_t byte) { text.push_back(static_cast<char>(static_cast<std::uint8_t>(byte))); };
-  for (const std::uint32_t point : code_points) {
-    const int continuations = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-    constexpr std::uint32_t leads[] = {0x00, 0xC0, 0xE0, 0xF0};
-    put(leads[continuations] | (point >> (6 * continuations)));
-    for (int k = continuations - 1; k >= 0; --k) put(0x80u | ((point >> (6 * k)) & 0x3Fu));
-  }
-  return text;
-}
 
 std::string import_text(const ImportTextOptions& options) {
   check_output(options.output, options.overwrite);
@@ -84,29 +130,28 @@ std::string import_text(const ImportTextOptions& options) {
   std::error_code code;
   validate(!std::filesystem::is_directory(options.file, code), ExitStatus::bad_data,
            "{}: is a folder; name the file in it", options.file);
-  validate(std::filesystem::file_size(options.file, code) > 0, ExitStatus::bad_data, "{}: is empty; give a text",
-           options.file);
-  std::vector<std::uint32_t> tokens = decode_utf8(read_text_file(options.file), options.file);
+  validate(std::filesystem::exists(options.file, code), ExitStatus::missing_file,
+           "{}: no such file; check the path (relative paths start at the working directory)", options.file);
+  validate(std::filesystem::is_regular_file(options.file, code), ExitStatus::bad_data,
+           "{}: is no file that can be read twice; copy it into one", options.file);
+  const RawFile file(options.file, RawFile::Access::read);
+  validate(file.size() > 0, ExitStatus::bad_data, "{}: is empty; give a text", options.file);
 
-  std::vector<std::uint32_t> vocabulary = tokens;
-  std::sort(vocabulary.begin(), vocabulary.end());
-  vocabulary.erase(std::unique(vocabulary.begin(), vocabulary.end()), vocabulary.end());
-  for (auto& token : tokens)
-    token = static_cast<std::uint32_t>(std::lower_bound(vocabulary.begin(), vocabulary.end(), token) -
-                                       vocabulary.begin());
-
+  const Contents contents(file);
   // The remainder is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
-  const auto train = static_cast<std::size_t>((1 - options.validation) * static_cast<double>(tokens.size()) + 1e-6);
+  const auto train = static_cast<std::uint64_t>(
+      (1 - options.validation) * static_cast<double>(contents.characters) + 1e-6);
   validate(train > 0, ExitStatus::bad_usage, "--validation {}: leaves nothing to train on (there are {} characters)",
-           options.validation, tokens.size());
-  const std::size_t rest = tokens.size() - train;
-  write_output(options.output, [&](Hdf5File& file) {
-    write_tokens(file, "/train/tokens", vocabulary.size(), tokens, 0, train);
-    if (rest > 0) write_tokens(file, "/validation/tokens", vocabulary.size(), tokens, train, rest);
-    write_text_checked(file, "/vocabulary", encode_utf8(vocabulary));
+           options.validation, contents.characters);
+  write_output(options.output, [&](Hdf5File& to) {
+    const std::size_t words = contents.vocabulary.size();
+    if (words <= 256) write_tokens<std::uint8_t>(to, StoredType::of(DType::u8), file, contents, train);
+    else if (words <= 65536) write_tokens<std::uint16_t>(to, StoredType::u16(), file, contents, train);
+    else write_tokens<std::int32_t>(to, StoredType::of(DType::i32), file, contents, train);
+    write_text_checked(to, "/vocabulary", encode_utf8(contents.vocabulary));
   });
-  return fmt::format("{}: {} characters to train on, {} to validate on, {} distinct", options.output, train, rest,
-                     vocabulary.size());
+  return fmt::format("{}: {} characters to train on, {} to validate on, {} distinct", options.output, train,
+                     contents.characters - train, contents.vocabulary.size());
 }
 
 }  // namespace lockstep

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace lockstep {
 
@@ -17,12 +14,8 @@ struct ImportTextOptions {
 };
 
 /// Writes /train/tokens, /validation/tokens and /vocabulary, a text: token t is its character t,
-/// in order of code points. Returns a line that says what was written.
+/// in order of code points. Reads the file twice, piece by piece: a large one takes no more memory than a small one. Returns a
+/// line that says what was written.
 std::string import_text(const ImportTextOptions& options);
-
-/// The code points of UTF-8 text (RFC 3629). Throws bad_data at the first byte that is none;
-/// `name` is for the message.
-std::vector<std::uint32_t> decode_utf8(std::string_view text, const std::string& name);
-std::string encode_utf8(const std::vector<std::uint32_t>& code_points);
 
 }  // namespace lockstep

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/shared_reading.hpp"
 
 namespace lockstep {
+
+/// The targets of a dataset, in memory.
+struct Targets {
+  SharedReading::Bytes values;     ///< of the format's target type; null: there are none
+  std::int64_t largest_class = 0;  ///< of classes
+};
 
 /// Targets are small: every dataset keeps them in memory. What differs is where inputs come from.
 class DatasetWithTargets : public Dataset {
@@ -19,8 +27,7 @@ class DatasetWithTargets : public Dataset {
   void check_classes(std::int64_t classes) const override;
 
  protected:
-  DatasetWithTargets(std::string description, std::int64_t size, const ExampleFormat& format,
-                     std::vector<std::byte> targets)
+  DatasetWithTargets(std::string description, std::int64_t size, const ExampleFormat& format, Targets targets)
       : description_(std::move(description)), size_(size), format_(format), targets_(std::move(targets)) {}
 
   virtual void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const = 0;
@@ -29,20 +36,20 @@ class DatasetWithTargets : public Dataset {
   std::string description_;
   std::int64_t size_;
   ExampleFormat format_;
-  std::vector<std::byte> targets_;
+  Targets targets_;
 };
 
 /// Everything in memory.
 class MemoryDataset final : public DatasetWithTargets {
  public:
-  MemoryDataset(std::string description, std::int64_t size, const ExampleFormat& format, std::vector<std::byte> inputs,
-                std::vector<std::byte> targets)
+  MemoryDataset(std::string description, std::int64_t size, const ExampleFormat& format, SharedReading::Bytes inputs,
+                Targets targets)
       : DatasetWithTargets(std::move(description), size, format, std::move(targets)), inputs_(std::move(inputs)) {}
 
  private:
   void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const override;
 
-  std::vector<std::byte> inputs_;
+  SharedReading::Bytes inputs_;
 };
 
 }  // namespace lockstep

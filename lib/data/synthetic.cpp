@@ -32,6 +32,7 @@ class ComputedDataset : public Dataset {
   std::int64_t size() const override { return size_; }
   const ExampleFormat& format() const override { return format_; }
   std::string description() const override { return description_; }
+  bool is_computed() const override { return true; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override {
     auto* input = static_cast<std::byte*>(inputs);
     auto* target = static_cast<std::byte*>(targets);
@@ -195,17 +196,17 @@ class RandomTokens final : public TokenDataset {
  public:
   RandomTokens(Split split, std::uint64_t seed, std::int64_t examples, std::int64_t sequence_length,
                std::int64_t vocabulary)
-      : TokenDataset(describe_split("random", split), examples * sequence_length + 1, sequence_length),
+      : TokenDataset(describe_split("random", split), examples * sequence_length + 1, sequence_length, vocabulary - 1),
         random_(stream_of(seed, split, Part::inputs, 0)),
         vocabulary_(vocabulary) {}
 
  private:
-  void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const override {
+  bool is_computed() const override { return true; }
+  void read_tokens(std::int64_t first, std::int64_t count, std::int32_t* tokens) const override {
     for (std::int64_t i = 0; i < count; ++i)
-      tokens[i] = static_cast<std::int64_t>(
+      tokens[i] = static_cast<std::int32_t>(
           random_.below(static_cast<std::uint64_t>(vocabulary_), static_cast<std::uint64_t>(first + i)));
   }
-  bool all_below(std::int64_t limit) const override { return limit >= vocabulary_; }
 
   RandomStream random_;
   std::int64_t vocabulary_;

@@ -2,11 +2,14 @@
 #include "data/token_dataset.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
+#include "data/stored_integers.hpp"
 #include "io/checksum.hpp"
 
 namespace lockstep {
@@ -15,141 +18,171 @@ namespace {
 /// Tokens looked at together by what goes through all of them.
 constexpr std::int64_t chunk = std::int64_t{1} << 20;
 
-/// Calls f(first, tokens) for one chunk after the other.
-template <class Read, class F>
-void for_each_chunk(std::int64_t count, Read&& read, F&& f) {
-  std::vector<std::int64_t> tokens;
-  for (std::int64_t first = 0; first < count; first += chunk) {
-    tokens.resize(static_cast<std::size_t>(std::min(chunk, count - first)));
-    read(first, static_cast<std::int64_t>(tokens.size()), tokens.data());
-    f(first, std::as_const(tokens));
-    heartbeat().beat();  // large files take their time
-  }
-}
+/// What a file says of a row of tokens.
+struct About {
+  std::string description;
+  std::int64_t count = 0, sequence_length = 0;
+  std::string vocabulary;
+};
 
 class TokensInMemory final : public TokenDataset {
  public:
-  TokensInMemory(std::string description, std::int64_t sequence_length, std::vector<std::int32_t> tokens)
-      : TokenDataset(std::move(description), static_cast<std::int64_t>(tokens.size()), sequence_length),
+  TokensInMemory(const About& about, std::int64_t largest, SharedReading::Bytes tokens)
+      : TokenDataset(about.description, about.count, about.sequence_length, largest, about.vocabulary),
         tokens_(std::move(tokens)) {}
 
  private:
-  void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const override {
-    std::copy_n(tokens_.begin() + first, count, tokens);
+  void read_tokens(std::int64_t first, std::int64_t count, std::int32_t* tokens) const override {
+    std::memcpy(tokens, tokens_.get() + static_cast<std::size_t>(first) * sizeof *tokens,
+                static_cast<std::size_t>(count) * sizeof *tokens);
   }
 
-  std::vector<std::int32_t> tokens_;
+  SharedReading::Bytes tokens_;  ///< i32
 };
 
 class TokensInFile final : public TokenDataset {
  public:
-  TokensInFile(std::string description, std::int64_t count, std::int64_t sequence_length, Hdf5Rows rows,
-               std::shared_ptr<const Hdf5File> file)
-      : TokenDataset(std::move(description), count, sequence_length), file_(std::move(file)), rows_(std::move(rows)) {}
+  TokensInFile(const About& about, std::int64_t largest, Hdf5Rows rows, std::shared_ptr<const Hdf5File> file)
+      : TokenDataset(about.description, about.count, about.sequence_length, largest, about.vocabulary),
+        file_(std::move(file)),
+        rows_(std::move(rows)) {}
 
  private:
-  void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const override {
+  void read_tokens(std::int64_t first, std::int64_t count, std::int32_t* tokens) const override {
     rows_.read(first, count, tokens);
   }
 
   std::shared_ptr<const Hdf5File> file_;
-  Hdf5Rows rows_;  // of i64
+  Hdf5Rows rows_;  // of i32: all tokens are known to fit
 };
 
-/// Integers of any width become i32.
-std::vector<std::int32_t> read_all(const Hdf5File& file, const std::string& name, const StoredArray& array) {
-  std::vector<std::int32_t> narrow(static_cast<std::size_t>(array.count()));
-  {
-    std::vector<std::byte> bytes(array.bytes());
-    file.read(name, array.type, bytes.data());
-    verify_checksum(file, name, bytes.data(), bytes.size(), Checksum::if_present);
-  }
-  const Hdf5Rows rows = file.rows(name, StoredType::of(DType::i64));
-  const auto read = [&](std::int64_t first, std::int64_t count, std::int64_t* to) { rows.read(first, count, to); };
-  for_each_chunk(array.count(), read, [&](std::int64_t first, const std::vector<std::int64_t>& tokens) {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const std::int64_t position = first + static_cast<std::int64_t>(i);
-      validate(
-          tokens[i] >= 0 && tokens[i] < std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
-          "{}:{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it",
-          file.name(), name, tokens[i], position);
-      narrow[static_cast<std::size_t>(position)] = static_cast<std::int32_t>(tokens[i]);
+void require_token(const std::string& where, std::int64_t position, std::int64_t token) {
+  validate(token >= 0 && token < std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
+           "{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it", where,
+           token, position);
+}
+
+/// Integers of any width become i32; behind them stands the largest.
+SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, const StoredArray& array,
+                                 const SharedReading& reading) {
+  const auto count = static_cast<std::size_t>(array.count());
+  return reading.load(count * sizeof(std::int32_t) + sizeof(std::int64_t), [&](std::byte* to) {
+    std::int64_t largest = 0;
+    read_in_pieces(file, name, array, [&](std::int64_t first, std::int64_t rows, const std::byte* values) {
+      for_each_integer(array.type, rows, values, [&](std::int64_t i, std::int64_t token) {
+        require_token(file.name() + ":" + name, first + i, token);
+        const auto narrow = static_cast<std::int32_t>(token);
+        std::memcpy(to + static_cast<std::size_t>(first + i) * sizeof narrow, &narrow, sizeof narrow);
+        largest = std::max(largest, token);
+      });
+    });
+    std::memcpy(to + count * sizeof(std::int32_t), &largest, sizeof largest);
+  });
+}
+
+/// Of tokens that stay in the file: each rank looks through its part of them.
+std::int64_t largest_token(const Hdf5File& file, const std::string& name, const StoredArray& array,
+                           const SharedReading& reading) {
+  std::int64_t largest = 0;
+  reading.together([&] {
+    const Hdf5Rows rows = file.rows(name, array.type);
+    const SharedReading::Part part = reading.part_of(array.count());
+    std::vector<std::byte> values(static_cast<std::size_t>(chunk) * array.type.bytes);
+    for (std::int64_t first = part.first; first < part.end; first += chunk) {
+      const std::int64_t count = std::min(chunk, part.end - first);
+      rows.read(first, count, values.data());
+      for_each_integer(array.type, count, values.data(), [&](std::int64_t i, std::int64_t token) {
+        require_token(file.name() + ":" + name, first + i, token);
+        largest = std::max(largest, token);
+      });
+      heartbeat().beat();  // large files take their time
     }
   });
-  return narrow;
+  return reading.max(largest);
 }
 
 }  // namespace
 
 void TokenDataset::read(std::span<const std::int64_t> examples, void* inputs, void* targets) const {
-  std::vector<std::int64_t> window(static_cast<std::size_t>(sequence_length_) + 1);
   auto* input = static_cast<std::int32_t*>(inputs);
   auto* target = static_cast<std::int32_t*>(targets);
-  const auto narrow = [](std::int64_t token) { return static_cast<std::int32_t>(token); };
+  std::vector<std::int32_t> window(static_cast<std::size_t>(sequence_length_) + 1);
   for (const std::int64_t example : examples) {
     read_tokens(example * sequence_length_, sequence_length_ + 1, window.data());
-    input = std::transform(window.begin(), window.end() - 1, input, narrow);
-    target = std::transform(window.begin() + 1, window.end(), target, narrow);
+    input = std::copy(window.begin(), window.end() - 1, input);
+    target = std::copy(window.begin() + 1, window.end(), target);
   }
 }
 
-std::optional<TokenDataset::Found> TokenDataset::first_outside(std::int64_t limit) const {
-  if (all_below(limit)) return std::nullopt;
-  std::optional<Found> found;
-  const auto read = [&](std::int64_t first, std::int64_t count, std::int64_t* to) { read_tokens(first, count, to); };
-  for_each_chunk(count_, read, [&](std::int64_t first, const std::vector<std::int64_t>& tokens) {
-    if (found) return;
-    const auto outside = std::find_if(tokens.begin(), tokens.end(),
-                                      [&](std::int64_t token) { return token < 0 || token >= limit; });
-    if (outside != tokens.end()) found = {first + (outside - tokens.begin()), *outside};
-  });
-  return found;
+/// Where the first one is, of some that are known to be there.
+TokenDataset::Found TokenDataset::first_not_below(std::int64_t limit) const {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t first = 0; first < count_; first += chunk) {
+    tokens.resize(static_cast<std::size_t>(std::min(chunk, count_ - first)));
+    read_tokens(first, static_cast<std::int64_t>(tokens.size()), tokens.data());
+    const auto found = std::ranges::find_if(tokens, [&](std::int32_t token) { return token >= limit; });
+    if (found != tokens.end()) return {first + (found - tokens.begin()), *found};
+    heartbeat().beat();  // large files take their time
+  }
+  return {0, largest_};
 }
 
 void TokenDataset::check_classes(std::int64_t classes) const {
-  if (const auto found = first_outside(classes))
-    throw Error(
-        ExitStatus::bad_data,
-        fmt::format(
-            "{}: token {} at position {} is outside the model's {} outputs (0 to {}); correct the tokens, or give "
-            "the model's last layer more features",
-            description_, found->token, found->position, classes, classes - 1));
+  if (largest_ < classes) return;
+  const Found found = first_not_below(classes);
+  throw Error(ExitStatus::bad_data,
+              fmt::format("{}: token {} at position {} is outside the model's {} outputs (0 to {}); correct the tokens, or "
+                          "give the model's last layer more features",
+                          description_, found.token, found.position, classes, classes - 1));
 }
 
 void TokenDataset::check_tokens(std::int64_t vocabulary) const {
-  if (const auto found = first_outside(vocabulary))
-    throw Error(
-        ExitStatus::bad_data,
-        fmt::format(
-            "{}: token {} at position {} is outside the model's vocabulary of {} words (0 to {}); correct the tokens, "
-            "or give the model a larger vocabulary",
-            description_, found->token, found->position, vocabulary, vocabulary - 1));
+  if (largest_ < vocabulary) return;
+  const Found found = first_not_below(vocabulary);
+  throw Error(ExitStatus::bad_data,
+              fmt::format("{}: token {} at position {} is outside the model's vocabulary of {} words (0 to {}); correct the "
+                          "tokens, or give the model a larger vocabulary",
+                          description_, found.token, found.position, vocabulary, vocabulary - 1));
 }
 
-std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& split,
-                                            std::int64_t sequence_length, std::size_t memory_limit) {
-  const std::string name = "/" + split + "/tokens", description = file->name() + ":" + name;
-  if (!file->has(name)) return nullptr;
-  for (const char* other : {"/inputs", "/targets"})
-    validate(!file->has("/" + split + other), ExitStatus::bad_data,
-             "{}: stands beside /{}{} (a dataset is either of tokens or of these); remove one of them", description,
-             split, other);
-  const StoredArray array = file->info(name);
-  validate(array.type.kind == StoredType::Kind::integer, ExitStatus::bad_data,
-           "{}: holds {} (tokens are integers); store it as one of these types", description, to_string(array.type));
-  validate(array.extents.size() == 1, ExitStatus::bad_data,
-           "{}: has the shape {} (tokens have one dimension); store them as one long row", description,
-           extents_text(array.extents));
-  validate(array.count() > sequence_length, ExitStatus::bad_data,
-           "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at "
-           "least {}, or a smaller data.sequence_length",
-           description, array.count(), sequence_length, sequence_length + 1);
-  if (static_cast<std::size_t>(array.count()) > memory_limit / sizeof(std::int32_t)) {
-    Hdf5Rows rows = file->rows(name, StoredType::of(DType::i64));
-    return std::make_unique<TokensInFile>(description, array.count(), sequence_length, std::move(rows),
-                                          std::move(file));
+std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
+                                            std::int64_t sequence_length, const SharedReading& reading,
+                                            std::size_t memory_limit) {
+  const std::string name = group + "/tokens", description = file->name() + ":" + name;
+  About about{.description = description, .sequence_length = sequence_length, .vocabulary = {}};
+  std::optional<StoredArray> found;
+  reading.together([&] {
+    if (!file->has(name)) return;
+    for (const char* other : {"/inputs", "/targets"})
+      validate(!file->has(group + other), ExitStatus::bad_data,
+               "{}: stands beside {}{} (a dataset is either of tokens or of these); remove one of them", description, group,
+               other);
+    const StoredArray array = file->info(name);
+    validate(array.type.kind == StoredType::Kind::integer, ExitStatus::bad_data,
+             "{}: holds {} (tokens are integers); store it as one of these types", description, to_string(array.type));
+    validate(array.extents.size() == 1, ExitStatus::bad_data,
+             "{}: has the shape {} (tokens have one dimension); store them as one long row", description,
+             extents_text(array.extents));
+    validate(array.count() > sequence_length, ExitStatus::bad_data,
+             "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at "
+             "least {}, or a smaller data.sequence_length",
+             description, array.count(), sequence_length, sequence_length + 1);
+    found = array;
+    if (file->has("/vocabulary") && file->info("/vocabulary").type.kind == StoredType::Kind::text)
+      about.vocabulary = file->read_text("/vocabulary");
+  });
+  reading.agree(description, found ? fmt::format("{} tokens {}", found->count(), to_string(found->type)) : "no examples");
+  if (!found) return nullptr;
+  const std::int64_t count = about.count = found->count();
+  if (static_cast<std::size_t>(count) > memory_limit / sizeof(std::int32_t)) {
+    const std::int64_t largest = largest_token(*file, name, *found, reading);
+    Hdf5Rows rows = file->rows(name, StoredType::of(DType::i32));
+    return std::make_unique<TokensInFile>(about, largest, std::move(rows), std::move(file));
   }
-  return std::make_unique<TokensInMemory>(description, sequence_length, read_all(*file, name, array));
+  SharedReading::Bytes tokens = load_tokens(*file, name, *found, reading);
+  std::int64_t largest = 0;
+  std::memcpy(&largest, tokens.get() + static_cast<std::size_t>(count) * sizeof(std::int32_t), sizeof largest);
+  return std::make_unique<TokensInMemory>(about, largest, std::move(tokens));
 }
 
 }  // namespace lockstep

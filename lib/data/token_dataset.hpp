@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,41 +17,43 @@ class TokenDataset : public Dataset {
   std::int64_t size() const override { return (count_ - 1) / sequence_length_; }
   const ExampleFormat& format() const override { return format_; }
   std::string description() const override { return description_; }
+  std::string vocabulary() const override { return vocabulary_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
-  /// Both look at all tokens, those of the rest too.
+  /// Both of all tokens, those of the rest too.
   void check_classes(std::int64_t classes) const override;
   void check_tokens(std::int64_t vocabulary) const override;
 
  protected:
-  /// `count` tokens, at least one window of them.
-  TokenDataset(std::string description, std::int64_t count, std::int64_t sequence_length)
+  /// `count` tokens, at least one window of them, from 0 to `largest`.
+  TokenDataset(std::string description, std::int64_t count, std::int64_t sequence_length, std::int64_t largest,
+               std::string vocabulary = "")
       : description_(std::move(description)),
         count_(count),
         sequence_length_(sequence_length),
-        format_{{sequence_length}, DType::i32, {sequence_length}, DType::i32} {}
-
-  std::int64_t count() const { return count_; }
+        largest_(largest),
+        format_{{sequence_length}, DType::i32, {sequence_length}, DType::i32},
+        vocabulary_(std::move(vocabulary)) {}
 
  private:
   struct Found {
     std::int64_t position, token;
   };
 
-  virtual void read_tokens(std::int64_t first, std::int64_t count, std::int64_t* tokens) const = 0;
-  /// All tokens are known to be in [0, limit).
-  virtual bool all_below(std::int64_t /*limit*/) const { return false; }
-  std::optional<Found> first_outside(std::int64_t limit) const;
+  virtual void read_tokens(std::int64_t first, std::int64_t count, std::int32_t* tokens) const = 0;
+  Found first_not_below(std::int64_t limit) const;
 
   std::string description_;
   std::int64_t count_;
   std::int64_t sequence_length_;
+  std::int64_t largest_;
   ExampleFormat format_;
+  std::string vocabulary_;
 };
 
-/// /train/tokens or /validation/tokens; null when the file has none. Tokens that take more than
-/// `memory_limit` stay in the file. Throws bad_data.
-std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& split,
-                                            std::int64_t sequence_length,
+/// A group's dataset of tokens: "/train/tokens". Null when there is none. Tokens that take more than `memory_limit` stay in the
+/// file. Throws bad_data. Collective (SharedReading).
+std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
+                                            std::int64_t sequence_length, const SharedReading& reading = {},
                                             std::size_t memory_limit = default_memory_limit);
 
 }  // namespace lockstep

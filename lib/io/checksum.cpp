@@ -7,30 +7,36 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/heartbeat.hpp"
 
 namespace lockstep {
 namespace {
 
-std::string checksum_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array) {
+/// Of all of it, given to `take` in pieces of some megabytes.
+std::uint64_t hash_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,
+                             const std::function<void(std::int64_t, std::int64_t, const std::byte*)>& take) {
   RunningHash hash;
   if (array.extents.empty()) {
     std::vector<std::byte> value(array.type.bytes);
     file.read(dataset, array.type, value.data());
     hash.add(value.data(), value.size());
+    take(0, 1, value.data());
   } else if (array.count() > 0) {
     const std::int64_t rows = array.extents[0];
     const std::size_t row_bytes = array.bytes() / static_cast<std::size_t>(rows);
     const std::int64_t piece = std::max<std::int64_t>(1,
-                                                      (std::int64_t{64} << 20) / static_cast<std::int64_t>(row_bytes));
+                                                      (std::int64_t{16} << 20) / static_cast<std::int64_t>(row_bytes));
     const Hdf5Rows reader = file.rows(dataset, array.type);
     std::vector<std::byte> values(static_cast<std::size_t>(std::min(piece, rows)) * row_bytes);
     for (std::int64_t first = 0; first < rows; first += piece) {
       const std::int64_t count = std::min(piece, rows - first);
       reader.read(first, count, values.data());
       hash.add(values.data(), static_cast<std::size_t>(count) * row_bytes);
+      take(first, count, values.data());
+      heartbeat().beat();  // large files take their time
     }
   }
-  return checksum_text(hash.value());
+  return hash.value();
 }
 
 }  // namespace
@@ -64,12 +70,21 @@ void write_text_checked(Hdf5File& file, const std::string& dataset, const std::s
 
 void verify_checksum(const Hdf5File& file, const std::string& dataset, const void* data, std::size_t bytes,
                      Checksum presence) {
+  verify_checksum(file, dataset, hash_of(data, bytes), presence);
+}
+
+void verify_checksum(const Hdf5File& file, const std::string& dataset, std::uint64_t hash, Checksum presence) {
   const auto expected = file.attribute(dataset, checksum_attribute);
   validate(expected || presence == Checksum::if_present, ExitStatus::bad_data,
            "{}:{}: has no checksum (attribute {}); the file was not written by lockstep, or is damaged", file.name(),
            dataset, checksum_attribute);
-  validate(!expected || *expected == checksum_text(data, bytes), ExitStatus::bad_data,
+  validate(!expected || *expected == checksum_text(hash), ExitStatus::bad_data,
            "{}:{}: the checksum does not hold (the file is damaged); make or copy it again", file.name(), dataset);
+}
+
+void read_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,
+                    const std::function<void(std::int64_t, std::int64_t, const std::byte*)>& take) {
+  verify_checksum(file, dataset, hash_in_pieces(file, dataset, array, take), Checksum::if_present);
 }
 
 ChecksumState check_dataset(const Hdf5File& file, const std::string& dataset) {
@@ -81,7 +96,7 @@ ChecksumState check_dataset(const Hdf5File& file, const std::string& dataset) {
     const std::string text = file.read_text(dataset);
     found = checksum_text(text.data(), text.size());
   } else if (array.type.kind != StoredType::Kind::other) {
-    found = checksum_in_pieces(file, dataset, array);
+    found = checksum_text(hash_in_pieces(file, dataset, array, [](std::int64_t, std::int64_t, const std::byte*) {}));
   }
   return found == *expected ? ChecksumState::holds : ChecksumState::broken;
 }

@@ -422,6 +422,14 @@ std::optional<std::uint64_t> Hdf5File::reserve(const std::string& dataset, const
   return empty ? std::nullopt : std::optional<std::uint64_t>(place);
 }
 
+Hdf5Rows Hdf5File::create_rows(const std::string& dataset, const StoredType& type,
+                               const std::vector<std::int64_t>& extents) {
+  const LibraryLock lock;
+  const hid_t id = make_dataset(dataset, type, extents, false);
+  if (id < 0) write_failed(name_);
+  return {name_, id, type, extents};
+}
+
 void Hdf5File::write_text(const std::string& dataset, const std::string& text) {
   const LibraryLock lock;
   make_groups(dataset);
@@ -464,16 +472,32 @@ Hdf5Rows::~Hdf5Rows() {
   H5Dclose(id_);
 }
 
-void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
-  const LibraryLock lock;
+/// Gives the library two descriptions of these rows, packed in memory and as they lie in the file.
+template <class Transfer>
+bool Hdf5Rows::transfer(std::int64_t first, std::int64_t count, Transfer transfer) const {
   std::vector<hsize_t> start(extents_.size(), 0), size(extents_.begin(), extents_.end());
   start[0] = static_cast<hsize_t>(first);
   size[0] = static_cast<hsize_t>(count);
-  const Handle from(H5Dget_space(id_), H5Sclose);
+  const Handle in_file(H5Dget_space(id_), H5Sclose);
   const Handle packed(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
-  if (H5Sselect_hyperslab(from, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr) < 0 ||
-      H5Dread(id_, native_type(type_), packed, from, H5P_DEFAULT, to) < 0)
-    damaged(where_);
+  return H5Sselect_hyperslab(in_file, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr) >= 0 &&
+         transfer(packed, in_file) >= 0;
+}
+
+void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
+  const LibraryLock lock;
+  const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
+    return H5Dread(id_, native_type(type_), packed, in_file, H5P_DEFAULT, to);
+  });
+  if (!done) damaged(where_);
+}
+
+void Hdf5Rows::write(std::int64_t first, std::int64_t count, const void* from) {
+  const LibraryLock lock;
+  const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
+    return H5Dwrite(id_, native_type(type_), packed, in_file, H5P_DEFAULT, from);
+  });
+  if (!done) write_failed(where_);
 }
 
 std::string hdf5_version() {

@@ -78,6 +78,8 @@ class Hdf5File {
   /// None for a dataset without numbers.
   std::optional<std::uint64_t> reserve(const std::string& dataset, const StoredType& type,
                                        const std::vector<std::int64_t>& extents);
+  /// Makes a dataset whose rows are then written one after the other.
+  Hdf5Rows create_rows(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents);
   void write_text(const std::string& dataset, const std::string& text);
   void write_attribute(const std::string& dataset, const std::string& key, const std::string& text);
   /// Flushes and closes; the destructor would keep silent about a full disk.
@@ -106,9 +108,12 @@ class Hdf5Rows {
 
   /// Rows first … first+count-1, packed.
   void read(std::int64_t first, std::int64_t count, void* to) const;
+  void write(std::int64_t first, std::int64_t count, const void* from);
 
  private:
   friend class Hdf5File;
+  template <class Transfer>
+  bool transfer(std::int64_t first, std::int64_t count, Transfer transfer) const;
   Hdf5Rows(std::string where, std::int64_t id, StoredType type, std::vector<std::int64_t> extents);
 
   std::string where_;

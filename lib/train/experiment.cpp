@@ -60,36 +60,65 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   }
 }
 
-Experiment open(const RunConfig& config) {
-  Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed));
-  const Shape input = config.model.input.empty() ? data.train->format().input_shape
-                                                 : Shape(std::span(config.model.input));
-  Graph graph(config.model.resolved_layers(), input);
-  std::unique_ptr<Loss> loss = config.loss.make();
-  for (const Dataset* split : {data.train.get(), data.validation.get()})
-    if (split) {
-      check_inputs(*split, input);
-      check_tokens(*split, graph);
-      check_targets(*split, *loss, graph.output_shape());
-    }
+/// The data and the network that a deck asks for must suit each other.
+void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
+  for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
+    if (split) check_examples(*split, graph, loss);
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
   validate_key(!config.run.has_target || data.validation, "run.target",
                "there are no validation examples to reach it on; remove it, or give some");
-  validate_key(!config.run.has_target || loss->wants_classes() ||
+  validate_key(!config.run.has_target || loss.wants_classes() ||
                    config.run.target_metric == RunOptions::Metric::validation_loss,
                "run.target.metric", "loss mse has no accuracy; use validation_loss");
   validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
                "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
                config.batch.global, data.train->size());
-  return {std::move(data), std::move(graph), std::move(loss)};
 }
 
 }  // namespace
 
-Experiment open_experiment(const RunConfig& config) {
-  return with_positions(config.source, [&] { return open(config); });
+void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
+  check_inputs(data, graph.input_shape());
+  check_tokens(data, graph);
+  check_targets(data, loss, graph.output_shape());
+}
+
+/// A split of the deck's data, or of another file.
+std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
+  if (!what.place.empty())
+    return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
+  Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+  auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
+  reading.together([&] {
+    validate(what.split == "train" || what.split == "validation" || what.split == "test", ExitStatus::bad_usage,
+             "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
+             what.split);
+    validate(split != nullptr, ExitStatus::bad_data,
+             "{}: there are no {} examples; import them with --validation N, or name others with --data FILE",
+             data.train->description(), what.split);
+  });
+  return std::move(split);
+}
+
+Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
+  return with_positions(config.source, [&] {
+    Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+    std::optional<Graph> graph;
+    std::unique_ptr<Loss> loss;
+    reading.together([&] {
+      graph.emplace(make_graph(config, data.train->format()));
+      loss = config.loss.make();
+      check(config, data, *graph, *loss);
+    });
+    return Experiment{std::move(data), std::move(*graph), std::move(loss)};
+  });
+}
+
+Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
+  return {config.model.resolved_layers(),
+          config.model.input.empty() ? format.input_shape : Shape(std::span(config.model.input))};
 }
 
 Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
@@ -121,28 +150,29 @@ Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, P
   });
 }
 
-Metrics evaluate_file(const RunConfig& config, const std::string& file, const Communicator& comm) {
+Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
+                      const Communicator& comm) {
+  const SharedReading reading(comm, config.source);
+  std::unique_ptr<Dataset> data = with_positions(config.source, [&] { return open_split(config, what, reading); });
   const ExecSpace space;
-  Datasets data;
   std::unique_ptr<Loss> loss;
   std::optional<Model> model;
   std::optional<BatchUploader> uploader;
   std::optional<MetricSums> sums;
   std::int64_t batch = 0;
-  comm.together([&] {
-    Experiment experiment = open_experiment(config);
-    data = std::move(experiment.data);
-    loss = std::move(experiment.loss);
-    validate(data.validation != nullptr, ExitStatus::bad_data,
-             "{}: there are no validation examples; import them with --validation N", data.train->description());
-    batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data.validation->size());
+  reading.together([&] {
+    Graph graph = make_graph(config, data->format());
+    loss = config.loss.make();
+    check_examples(*data, graph, *loss);
+    check_normalize(data->format(), config.data.normalize);
+    batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
-    model.emplace(make_model(config, std::move(experiment.graph), batch, Purpose::inference));
+    model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
     restore_parameters(space, read_parameters(file), file, model->parameters());
-    uploader.emplace(data.validation->format(), config.data.normalize, config.dtype(), batch);
+    uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
     sums.emplace(batch * positions_in(model->graph().output_shape()));
   });
-  return evaluate(space, comm, *model, *loss, *data.validation, *uploader, *sums, batch).value();
+  return evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
 }
 
 }  // namespace lockstep

@@ -19,8 +19,14 @@ struct Experiment {
   std::unique_ptr<Loss> loss;
 };
 
-/// Throws for everything that is wrong with the deck or its files: see docs/user/errors.md.
-Experiment open_experiment(const RunConfig& config);
+/// Throws for everything that is wrong with the deck or its files: see docs/user/errors.md. Collective (SharedReading).
+Experiment open_experiment(const RunConfig& config, const SharedReading& reading = {});
+
+/// The deck's network for such examples, whose shape it has unless the deck says another.
+Graph make_graph(const RunConfig& config, const ExampleFormat& format);
+
+/// Throws unless the network and the loss can read these examples.
+void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
 
 /// How the deck's batches are cut on so many ranks. Throws for shards that cannot be dealt out to them, by key.
 Cut cut_of(const RunConfig& config, const Graph& graph, int ranks);
@@ -29,7 +35,14 @@ Cut cut_of(const RunConfig& config, const Graph& graph, int ranks);
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
                  const Buffer& gradient_memory = {});
 
-/// What `lockstep evaluate` does: metrics of the parameters in `file` on the validation examples. Collective.
-Metrics evaluate_file(const RunConfig& config, const std::string& file, const Communicator& comm);
+/// What `lockstep evaluate` looks at.
+struct EvaluationData {
+  std::string place;                 ///< FILE or FILE:/GROUP; empty: the deck's own data
+  std::string split = "validation";  ///< of them
+};
+
+/// What `lockstep evaluate` does: metrics of the parameters in `file`. Collective.
+Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
+                      const Communicator& comm);
 
 }  // namespace lockstep

@@ -70,7 +70,7 @@ std::string NonfiniteReport::inputs(Batch batch) const {
   for (const std::int64_t example : examples) {
     data_.read({&example, 1}, input.data(), target.data());
     if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) == 0) continue;
-    if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", example);
+    if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", data_.number_in_file(example));
   }
   std::string all;
   for (const std::string& text : comm_.gather(named)) all += text;

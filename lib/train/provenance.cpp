@@ -12,7 +12,7 @@ namespace lockstep {
 
 using Json = nlohmann::ordered_json;
 
-std::string provenance(const Communicator& comm, const Datasets& data) {
+std::string provenance(const Communicator& comm, const Datasets& data, const SharedReading& reading) {
   Json json = Json::parse(build_info_json());
   json["ranks"] = comm.size();
   json["threads"] = ExecSpace().concurrency();
@@ -20,8 +20,8 @@ std::string provenance(const Communicator& comm, const Datasets& data) {
   for (const std::string& host : comm.gather(host_name())) ++ranks_of[host];
   json["hosts"] = ranks_of;
   json["data"] = Json::object();
-  for (const auto& [name, split] : {std::pair("train", data.train.get()), {"validation", data.validation.get()}}) {
-    const std::string fingerprint = agreed_data(comm, split);
+  for (const auto& [name, split] : {std::pair("train", data.train.get()), {"validation", data.validation.get()}, {"test", data.test.get()}}) {
+    const std::string fingerprint = agreed_data(comm, split, reading);
     if (split) json["data"][name] = {{"from", split->description()}, {"fingerprint", fingerprint}};
   }
   return json.dump();

@@ -11,7 +11,7 @@ namespace lockstep {
 /// What a run is made of beside its deck, for checkpoints and summaries: the program (build_info.hpp), the ranks and
 /// their hosts, and the data, by their fingerprints. JSON; whole on rank 0. Throws SharedError for ranks with different
 /// data. Collective.
-std::string provenance(const Communicator& comm, const Datasets& data);
+std::string provenance(const Communicator& comm, const Datasets& data, const SharedReading& reading);
 
 /// Whether two provenances have the same data, wherever they lay.
 bool same_data(const std::string& one, const std::string& other);

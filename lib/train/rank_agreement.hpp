@@ -5,6 +5,7 @@
 
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
+#include "data/shared_reading.hpp"
 
 namespace lockstep {
 
@@ -17,7 +18,7 @@ namespace lockstep {
 std::string agreed_deck(const Communicator& comm, const std::string& deck);
 
 /// What the dataset holds, as text: size, format, and a hash of the examples (of as many as 64 MB hold, at even
-/// distances), which all ranks have alike. `dataset`: null for none.
-std::string agreed_data(const Communicator& comm, const Dataset* dataset);
+/// distances; read by one rank of each node), which all ranks have alike. `dataset`: null for none.
+std::string agreed_data(const Communicator& comm, const Dataset* dataset, const SharedReading& reading);
 
 }  // namespace lockstep

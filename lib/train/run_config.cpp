@@ -36,7 +36,7 @@ void RunOptions::describe(Fields& fields) {
       "hang_timeout", hang_timeout, not_negative,
       "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
       "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
-      "ranks that die are reported (the larger of 30 and 10 median steps, when not given)");
+      "ranks that die are reported (the larger of 30, or 300 while data are waited for, and 10 median steps, when not given)");
   fields.check(
       wall_time.empty() || duration_of(wall_time), "wall_time",
       fmt::format("'{}' is no duration; write \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days), "

@@ -24,16 +24,12 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
       progress_(comm.size()),
       stop_request_(comm.is_root() ? end_of_job(duration_of(config_.run.wall_time)) : std::nullopt,
                     comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
-  std::optional<Graph> graph;
-  comm_.together([&] {
-    Experiment experiment = open_experiment(config_);
-    heartbeat().beat();
-    data_ = std::move(experiment.data);
-    loss_ = std::move(experiment.loss);
-    graph.emplace(std::move(experiment.graph));
-  });
-  provenance_ = provenance(comm_, data_);
-  start(std::move(*graph));
+  const SharedReading reading(comm_, config_.source);
+  Experiment experiment = open_experiment(config_, reading);
+  data_ = std::move(experiment.data);
+  loss_ = std::move(experiment.loss);
+  provenance_ = provenance(comm_, data_, reading);
+  start(std::move(experiment.graph));
 }
 
 /// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first

@@ -35,6 +35,8 @@ constexpr double stopped_after = 2;
 /// How long a rank that is to blame has to report itself, which it can do better than others.
 constexpr double own_report = 3;
 constexpr double least_timeout = 30, median_steps = 10;
+/// File systems may stand still for minutes while one of their servers takes over from another.
+constexpr double least_data_timeout = 300;
 /// Set-up reads files, and checkpoints write them; the first step makes what all others find there.
 constexpr double patience = 10;
 /// Ranks that wait for somebody elsewhere leave it to those who can name him, and give him time: he may show signs of
@@ -188,7 +190,8 @@ bool Watchdog::takes_long(const Mate& mate) const {
 }
 
 double Watchdog::plain_limit(const Mate& mate) const {
-  return timeout_.value_or(std::max(least_timeout, median_steps * mate.post->median));
+  const double least = mate.post->phase() == StepPhase::data ? least_data_timeout : least_timeout;
+  return timeout_.value_or(std::max(least, median_steps * mate.post->median));
 }
 
 double Watchdog::limit(const Mate& mate) const { return plain_limit(mate) * (takes_long(mate) ? patience : 1); }

@@ -26,7 +26,7 @@ namespace lockstep {
 /// counted in turns of the watching thread, so that a job which is suspended and goes on later is not ended.
 class Watchdog {
  public:
-  /// `timeout`: seconds; none: the larger of 30 s and 10 median steps; 0: only deaths are looked for. Ten times that in
+  /// `timeout`: seconds; none: the larger of 30 s (300 s while it waits for data) and 10 median steps; 0: only deaths are looked for. Ten times that in
   /// set-up, in the first step, and around checkpoints. Collective.
   Watchdog(const Communicator& ranks, std::optional<double> timeout);
   Watchdog(const Watchdog&) = delete;

@@ -10,6 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import nodes
 import program
 from program import LockstepTest
 
@@ -105,29 +106,12 @@ class Hang(HangTest):
         self.assertEqual(result.status, 75, result)
 
 
-# What Open MPI starts its daemons with, by the name of ssh: on "nodes" of this machine, which differ in their names.
-AGENT = """#!/bin/bash
-while [[ $1 == -* ]]; do shift; done
-host=$1; shift
-exec unshare --uts sh -c "hostname $host; $*"
-"""
-
-
 class Nodes(HangTest):
     """Ranks that do not see each other: those of the other node end too."""
 
     def setUp(self):
         super().setUp()
-        self.write("agent", AGENT).chmod(0o755)
-        self.take_nodes("nodea:2,nodeb:2")
-        # Not quicker: Open MPI 5 waits for ever for daemons whose ranks end as soon as they are started.
-        found = subprocess.run([*self.launcher, "4", "sh", "-c", "sleep 0.5; hostname"], capture_output=True, text=True, timeout=60)
-        if sorted(found.stdout.split()) != ["nodea", "nodea", "nodeb", "nodeb"]:
-            self.skipTest("Open MPI 5 and root's rights are needed to make two nodes of this machine")
-
-    def take_nodes(self, nodes):
-        self.launcher = [program.MPIEXEC[0], "--prtemca", "plm_ssh_agent", str(self.folder / "agent"), "--prtemca", "plm_ssh_no_tree_spawn", "1",
-                         "--mca", "btl", "self,sm,tcp", "--mca", "btl_tcp_if_include", "lo", "--host", nodes, "--map-by", "slot", "-n"]
+        self.launcher = nodes.launcher(self, "nodea:2,nodeb:2")
 
     def test_a_rank_of_one_of_them(self):
         for way, words, limit in (("kill", "has died, in", 10), ("spin", "has been in", TIMEOUT + 5), ("stop", "it is stopped", TIMEOUT + 5)):
@@ -141,7 +125,7 @@ class Nodes(HangTest):
 
     def test_a_node_that_stands_still(self):
         """Nobody is there to see its only rank: the others' nodes tell each other that they wait, and by that whom they miss."""
-        self.take_nodes("nodea:2,nodeb:1,nodec:1")
+        self.launcher = nodes.launcher(self, "nodea:2,nodeb:1,nodec:1")
         result, statuses, errors, seconds = self.hang(3, 62, "forward", "stop")
         self.assertNotIn(result.status, (0, 75), result)
         self.assertEqual(len(errors), 1, result)

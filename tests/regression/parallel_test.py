@@ -2,11 +2,15 @@
 """Ranks that must not make a difference, and those that do."""
 import json
 import re
+import pathlib
 import subprocess
+import sys
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
+import nodes
 import program
-from program import LockstepTest, Result, metrics, summary
+from program import LockstepTest, Result, metrics, summary, without_times
 
 try:
     import h5py
@@ -159,14 +163,28 @@ class Parallel(LockstepTest):
         result = self.on_each_rank(f'x=$0; [ $rank != 1 ] || x={other}; exec "$x" train deck.yaml', 2)
         self.expect_refusal(result, 64, ["the program of rank 1 on ", git.decode(), git[::-1].decode(), "same lockstep"])
 
-    def test_other_data(self):
+    def other_data(self):
         for rank in (0, 1):
             (self.folder / str(rank)).mkdir()
             images, labels = program.idx_images(self.folder / "images", 40), program.idx_labels(self.folder / "labels", 40, 10 - rank)
             self.lockstep("import", "idx", "--images", images, "--labels", labels, "--output", f"{rank}/data.h5")
         self.deck(data={"file": "data.h5"})
+
+    def test_one_rank_of_a_node_reads(self):
+        """The others have what it has read, whatever they would have found."""
+        self.other_data()
         result = self.on_each_rank(f'cd $rank; exec "$0" train ../deck.yaml run.output_dir={self.folder}/run', 2)
-        self.expect_refusal(result, 65, ["the data of rank 1 on ", "data.h5:/train: 40 examples", "same files"])
+        self.assertEqual(result.status, 0, result)
+        self.lockstep("train", "../deck.yaml", f"run.output_dir={self.folder}/same", ranks=2, cwd=self.folder / "0")
+        self.assertEqual(without_times(metrics(self.folder / "run")), without_times(metrics(self.folder / "same")))
+
+    def test_other_data_on_another_node(self):
+        launcher = nodes.launcher(self, "nodea:2,nodeb:1")
+        self.other_data()
+        done = subprocess.run(["timeout", "60", *launcher, "3", "bash", "-c", f'cd $((OMPI_COMM_WORLD_RANK / 2)); "$0" train ../deck.yaml run.output_dir={self.folder}/run; status=$?; sleep 1; exit $status',
+                               program.PROGRAM], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        result = Result(done.returncode, done.stdout, done.stderr, 0)
+        self.expect_refusal(result, 65, ["the data of rank 2 on nodeb is another than that of rank 0 on nodea", "data.h5:/train: 40 examples", "same files"])
         self.assertFalse((self.folder / "run").exists())
 
     def test_no_shared_memory(self):

@@ -35,8 +35,8 @@ void read(Bytes bytes) {
     if (from_file) {
       const auto opened = std::make_shared<const Hdf5File>(Hdf5File::open(path));
       constexpr std::size_t nothing_in_memory = 0;
-      read_some(of_tokens ? open_token_dataset(opened, "train", sequence_length, nothing_in_memory).get()
-                          : open_hdf5_dataset(opened, "train", nothing_in_memory).get());
+      read_some(of_tokens ? open_token_dataset(opened, "/train", sequence_length, {}, nothing_in_memory).get()
+                          : open_hdf5_dataset(opened, "/train", {}, nothing_in_memory).get());
     } else {
       DataConfig config;
       config.file = path;

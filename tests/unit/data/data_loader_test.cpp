@@ -15,10 +15,11 @@ using Bytes = std::vector<std::byte>;
 
 MemoryDataset numbered(std::int64_t size) {
   constexpr std::int64_t pixels = 12;
-  Bytes inputs(static_cast<std::size_t>(size * pixels)), targets(static_cast<std::size_t>(size) * 4);
-  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<std::byte>(i * 7 % 251);
-  for (std::int32_t i = 0; i < size; ++i) std::memcpy(targets.data() + 4 * i, &i, 4);
-  return {"numbered", size, {{2, 3, 2}, DType::u8, {}, DType::i32}, inputs, targets};
+  const auto count = static_cast<std::size_t>(size * pixels);
+  const std::shared_ptr<std::byte[]> inputs(new std::byte[count]), targets(new std::byte[static_cast<std::size_t>(size) * 4]);
+  for (std::size_t i = 0; i < count; ++i) inputs[i] = static_cast<std::byte>(i * 7 % 251);
+  for (std::int32_t i = 0; i < size; ++i) std::memcpy(targets.get() + 4 * i, &i, 4);
+  return {"numbered", size, {{2, 3, 2}, DType::u8, {}, DType::i32}, inputs, {targets, size - 1}};
 }
 
 /// Reads only up to a limit, and can be slow.

@@ -101,10 +101,10 @@ TEST(Hdf5Dataset, ReadsInAnyOrderFromMemoryAndFile) {
   }
   const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(folder / "d.h5"));
   const std::vector<std::int64_t> examples{7, 3, 4, 5, 49, 0, 0, 1, 48, 49};
-  for (const char* split : {"train", "validation"})
+  for (const char* split : {"/train", "/validation"})
     for (const std::size_t limit : {default_memory_limit, std::size_t{0}}) {
-      const auto dataset = open_hdf5_dataset(file, split, limit);
-      EXPECT_EQ(dataset->description(), file->name() + ":/" + split);
+      const auto dataset = open_hdf5_dataset(file, split, {}, limit);
+      EXPECT_EQ(dataset->description(), file->name() + ":" + split);
       std::vector<std::uint8_t> inputs(examples.size() * pixels);
       std::vector<std::int32_t> targets(examples.size());
       dataset->read(examples, inputs.data(), targets.data());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/import_text.hpp"
 
+#include "base/utf8.hpp"
 #include "io/hdf5.hpp"
+#include "io/inspect.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {
@@ -50,16 +52,14 @@ TEST(ImportText, LargeVocabulariesGetWiderTokens) {
   EXPECT_EQ(tokens_of(options.output, "/train/tokens").back(), 511);
 }
 
-TEST(ImportText, Utf8ThereAndBack) {
-  const std::vector<std::uint32_t> points{1, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF};
-  EXPECT_EQ(decode_utf8(encode_utf8(points), "x"), points);
-}
-
 TEST(ImportText, RefusesWhatIsNoText) {
-  for (const std::string bad : {"ab\xff", "ab\x80", "ab\xc3", "ab\xc0\x80", "ab\xe2\x82", "ab\xed\xa0\x80",
-                                "ab\xf4\x90\x80\x80", "ab\xe0\x80\x80", "ab\xf0\x80\x80\x80", "ab\xc3z"})
-    expect_error(ExitStatus::bad_data, "x.txt: byte 2 is no UTF-8", [&] { decode_utf8(bad, "x.txt"); });
-  expect_error(ExitStatus::bad_data, "byte 1 is 0", [&] { decode_utf8(std::string("a\0b", 3), "x.txt"); });
+  const auto import = [](const std::string& text) {
+    const ScratchFolder scratch;
+    import_text(options_in(scratch, text, 0));
+  };
+  for (const std::string bad : {"ab\xff", "ab\xe2\x82", "ab\xc3z"})
+    expect_error(ExitStatus::bad_data, "t.txt: byte 2 is no UTF-8", [&] { import(bad); });
+  expect_error(ExitStatus::bad_data, "byte 1 is 0", [&] { import(std::string("a\0b", 3)); });
   const ScratchFolder folder;
   expect_error(ExitStatus::bad_data, "is empty", [&] { import_text(options_in(folder, "", 0)); });
   auto options = options_in(folder, "abc", 1.0);
@@ -69,6 +69,25 @@ TEST(ImportText, RefusesWhatIsNoText) {
   options.file = folder / "none.txt";
   expect_error(ExitStatus::missing_file, "none.txt", [&] { import_text(options); });
   EXPECT_EQ(folder.names(), std::vector<std::string>{"t.txt"});
+}
+
+/// Of pieces that end anywhere in a character.
+TEST(ImportText, ReadsLargeFilesInPieces) {
+  const ScratchFolder folder;
+  std::string text = "x";
+  const std::string line = "aα€😀";
+  while (text.size() < (std::size_t{9} << 20)) text += line;
+  const auto options = options_in(folder, text, 0.5);
+  import_text(options);
+  const auto count = 1 + (text.size() - 1) / line.size() * 4;
+  std::vector<std::int32_t> tokens = tokens_of(options.output, "/train/tokens");
+  const std::vector<std::int32_t> rest = tokens_of(options.output, "/validation/tokens");
+  EXPECT_EQ(tokens.size(), count / 2);
+  tokens.insert(tokens.end(), rest.begin(), rest.end());
+  ASSERT_EQ(tokens.size(), count);
+  constexpr std::int32_t expected[] = {0, 2, 3, 4};  // x has 1
+  for (std::size_t i = 1; i < count; ++i) ASSERT_EQ(tokens[i], expected[(i - 1) % 4]) << i;
+  EXPECT_EQ(inspect_file(options.output).problem, "") << "its checksums hold";
 }
 
 TEST(ImportText, KeepsExistingFiles) {

@@ -49,7 +49,7 @@ TEST(TokenDataset, WindowsPredictWhatFollows) {
     const std::string name = file_of(folder, type, 24, 9);
     const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(name));
     for (const std::size_t limit : {default_memory_limit, std::size_t{8}}) {
-      const auto dataset = open_token_dataset(file, "train", 4, limit);
+      const auto dataset = open_token_dataset(file, "/train", 4, {}, limit);
       EXPECT_EQ(dataset->size(), 5);  // 21 tokens; three are too few
       EXPECT_EQ(dataset->format(), (ExampleFormat{{4}, DType::i32, {4}, DType::i32}));
       EXPECT_TRUE(dataset->format().has_tokens() && dataset->format().has_classes());
@@ -71,7 +71,7 @@ TEST(TokenDataset, NamesTheFirstTokenThatIsTooLarge) {
   const std::string name = file_of(folder, StoredType::u16(), 600);
   const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(name));
   for (const std::size_t limit : {default_memory_limit, std::size_t{8}}) {
-    const auto dataset = open_token_dataset(file, "train", 4, limit);
+    const auto dataset = open_token_dataset(file, "/train", 4, {}, limit);
     dataset->check_tokens(600);
     dataset->check_classes(600);
     expect_error(

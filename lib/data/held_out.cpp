@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/held_out.hpp"
+
+#include <filesystem>
+#include <vector>
+
+namespace lockstep {
+
+DataPlace DataPlace::of(const std::string& text) {
+  const std::size_t colon = text.rfind(":/");
+  std::error_code ignored;
+  if (colon == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
+  std::string group = text.substr(colon + 1);
+  while (!group.empty() && group.back() == '/') group.pop_back();
+  return {text.substr(0, colon), group};
+}
+
+void ChosenExamples::read(std::span<const std::int64_t> examples, void* inputs, void* targets) const {
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(examples.size());
+  for (const std::int64_t example : examples) numbers.push_back(number_in_file(example));
+  all_->read(numbers, inputs, targets);
+}
+
+}  // namespace lockstep
