@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "commands.hpp"
 
-#include <csignal>
 #include <fmt/format.h>
 #include <Kokkos_Core.hpp>
+#include <csignal>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,9 +17,11 @@
 #include "data/import_text.hpp"
 #include "io/inspect.hpp"
 #include "train/build_info.hpp"
+#include "train/data_scan.hpp"
 #include "train/plan_report.hpp"
 #include "train/scaling_report.hpp"
 #include "train/stop_request.hpp"
+#include "train/time_report.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -93,30 +95,54 @@ void declare_check(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("check", "Validate a deck and its files, and print what a step of it needs");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
-  const auto ranks = std::make_shared<int>(0);
-  command->add_option("--ranks", *ranks, "ranks to plan for (default: those it runs on)")
+  struct Options {
+    int ranks = 0;
+    bool deck_alone = false, data = false, time = false;
+  };
+  const auto options = std::make_shared<Options>();
+  command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on)")
       ->check(CLI::Range(1, 10000000));
-  command->callback([&chosen, deck, ranks] {
-    chosen = [deck, ranks](const Communicator& comm) {
+  CLI::Option* alone = command->add_flag("--deck", options->deck_alone, "print the resolved deck, and nothing else");
+  command
+      ->add_flag("--data", options->data,
+                 "read all examples, and look for numbers that are not finite and classes out of range")
+      ->excludes(alone);
+  command
+      ->add_flag("--time", options->time,
+                 "run three steps, on the ranks that it is started with, and estimate the run's time")
+      ->excludes(alone);
+  command->callback([&chosen, deck, options] {
+    chosen = [deck, options](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       RunConfig config = deck->read(comm);
-      return on_root(comm, [&] {
-        const std::string report = plan_report(config, *ranks > 0 ? *ranks : comm.size());
-        print(comm, fmt::format("{}\n{}", write_config(config), report));
+      on_root(comm, [&] {
+        print(comm, write_config(config));
+        if (options->deck_alone) return;
+        if (options->data) {
+          const DataScan found = scan_data(config);
+          print(comm, "\n" + found.text);
+          validate(!found.is_bad, ExitStatus::bad_data,
+                   "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
+        }
+        print(comm, "\n" + plan_report(config, options->ranks > 0 ? options->ranks : comm.size()));
       });
+      if (options->time) print(comm, time_report(config, comm));
+      return ExitStatus::done;
     };
   });
 }
 
 void declare_evaluate(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("evaluate", "Loss and metrics of a checkpoint on examples that it has not seen");
+  CLI::App* command = app.add_subcommand("evaluate",
+                                         "Loss and metrics of a checkpoint on examples that it has not seen");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   const auto file = std::make_shared<std::string>();
   command->add_option("--checkpoint", *file, "checkpoint, or other file with parameters")->required();
   const auto what = std::make_shared<EvaluationData>();
   command->add_option("--data", what->place, "FILE with examples, or FILE:/GROUP, in the place of the deck's data");
-  command->add_option("--split", what->split, "of these data: train, validation, test, or another group of FILE")->capture_default_str();
+  command->add_option("--split", what->split, "of these data: train, validation, test, or another group of FILE")
+      ->capture_default_str();
   command->callback([&chosen, deck, file, what] {
     chosen = [deck, file, what](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
@@ -281,6 +307,27 @@ void declare_printers(CLI::App& app, Command& chosen) {
 }
 
 }  // namespace
+
+std::string unknown_command(const CLI::App& app, std::span<char* const> arguments) {
+  const CLI::App* command = &app;
+  for (const std::string_view word : arguments) {
+    if (word.starts_with('-')) continue;
+    std::vector<std::string> known;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(sub->get_name());
+      if (sub->get_name() == word) next = sub;
+    }
+    if (known.empty()) break;
+    if (!next) {
+      const std::string near = nearest(word, known);
+      return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
+                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+    }
+    command = next;
+  }
+  return "";
+}
 
 void declare_commands(CLI::App& app, Command& chosen) {
   declare_train(app, chosen);

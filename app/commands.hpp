@@ -15,4 +15,7 @@ using Command = std::function<ExitStatus(const Communicator&)>;
 /// Declares the subcommands; the one that is parsed stores its work in `chosen`.
 void declare_commands(CLI::App& app, Command& chosen);
 
+/// What is wrong with the words that should be commands; empty: each is one.
+std::string unknown_command(const CLI::App& app, std::span<char* const> arguments);
+
 }  // namespace lockstep

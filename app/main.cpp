@@ -2,6 +2,7 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 
 #include "base/log.hpp"
@@ -60,7 +61,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& done) {
     return comm.is_root() ? app.exit(done) : exit_code(ExitStatus::done);
   } catch (const CLI::ParseError& error) {
-    if (comm.is_root()) error_line(fmt::format("command line: {}; see lockstep --help", error.what()));
+    const std::string unknown = unknown_command(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
+    if (comm.is_root())
+      error_line(fmt::format("command line: {}; see lockstep --help", unknown.empty() ? error.what() : unknown));
     return exit_code(ExitStatus::bad_usage);
   }
   return run_command(command, comm);

@@ -71,7 +71,8 @@ DeckError::DeckError(const DeckPosition& where, std::string_view path, std::stri
     : Error(ExitStatus::bad_deck,
             fmt::format("{}{}{}{}",
                         where.file.empty() ? "" : fmt::format("{}:{}:{}: ", where.file, where.line, where.column),
-                        for_message(path, max_path), path.empty() ? "" : ": ", for_message(problem, max_problem))) {}
+                        for_message(path, max_path), path.empty() ? "" : ": ", for_message(problem, max_problem))),
+      where_(where) {}
 
 DeckError located(const DeckNode& deck, const KeyError& error) {
   const DeckNode* node = &deck;

@@ -44,6 +44,11 @@ struct DeckNode::Entry {
 class DeckError : public Error {
  public:
   DeckError(const DeckPosition& where, std::string_view path, std::string_view problem);
+
+  const DeckPosition& where() const { return where_; }
+
+ private:
+  DeckPosition where_;
 };
 
 /// A complaint about a key by code that does not know the deck: a rule between the deck and the data, say. Status 78.

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/deck.hpp"
@@ -25,6 +26,10 @@ class Fields;
 struct Config {
   virtual ~Config() = default;
   virtual void describe(Fields& fields) = 0;
+
+  /// The key that a value stands for where a list entry gives nothing else: `rate` in `- dropout: 0.1`. Empty: there is
+  /// none.
+  virtual std::string_view short_form() const { return {}; }
 
   DeckPosition position;  ///< where the deck chose it (of alternatives and list entries)
   std::string path;
@@ -51,6 +56,15 @@ struct ListItem {
 };
 
 enum class Presence { optional, required };
+
+/// How some text must look.
+struct TextForm {
+  std::string_view pattern;  ///< regular expression (ECMAScript) for all of it; empty: any text
+  std::string_view words;    ///< the same for people
+};
+
+/// How many of some keys must be given.
+enum class Needs { at_least_one, exactly_one };
 
 /// Limits of a number, ends included unless `above_min`.
 struct Range {
@@ -86,15 +100,20 @@ class Fields {
   virtual void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
                         std::string_view help) = 0;
   virtual void text(std::string_view key, std::string& value, std::string_view help,
-                    Presence presence = Presence::optional) = 0;
+                    Presence presence = Presence::optional, const TextForm& form = {}) = 0;
+  virtual void texts(std::string_view key, std::vector<std::string>& values, std::string_view help) = 0;
+  /// A mapping of names that the deck chooses to text, in the deck's order.
+  virtual void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
+                          std::string_view help) = 0;
   /// One of several words; `index` counts in `names`. See the enum overload below.
   virtual void choice(std::string_view key, int& index, std::span<const std::string_view> names,
                       std::string_view help) = 0;
   virtual void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view help,
                        Presence presence = Presence::optional) = 0;
-  /// A section whose absence means something; `present` is false on entry.
+  /// A section whose absence means something; `present` is false on entry. `short_form`: the key that a value in the
+  /// place of the section stands for; empty: there must be a section.
   virtual void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
-                                std::string_view help) = 0;
+                                std::string_view help, std::string_view short_form = {}) = 0;
   /// `key` names one of `alternatives`, whose own keys stand beside it. `name` holds the default
   /// (empty: none is chosen unless the deck does), `config` receives what was chosen.
   virtual void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
@@ -102,7 +121,9 @@ class Fields {
   virtual void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
                        std::string_view help) = 0;
 
-  /// A rule between keys. Only reading enforces it: throws a DeckError at `key` of this mapping.
+  /// A rule of presence between keys of this mapping that are described before. `why`: what is wrong without them.
+  virtual void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) = 0;
+  /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
   template <class Enum>
@@ -114,8 +135,8 @@ class Fields {
   }
 };
 
-/// Fills `config` from a deck. Throws DeckError for unknown keys (with the nearest known one),
-/// wrong types, values out of range and broken rules.
+/// Fills `config` from a deck. Throws for unknown keys (with the nearest known one), wrong types, values out of range
+/// and broken rules: a DeckError, or an Error that has a line for each, where there are several (the first ten).
 void read_config(const DeckNode& deck, Config& config);
 
 /// The resolved deck: every key with its value, as YAML that reads back to the same config.
@@ -127,7 +148,8 @@ std::string json_schema(Config& config, std::string_view title);
 /// The reference page: Markdown tables of keys, types, defaults, limits and meanings.
 std::string reference_page(Config& config);
 
-/// The candidate with the smallest edit distance, or empty when none is near.
+/// The candidate with the smallest edit distance (a letter more, less or changed for its neighbour: 1, another letter:
+/// 2), or empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace lockstep

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <regex>
 #include <set>
+#include <utility>
 
 #include "base/fields.hpp"
 #include "base/fields_text.hpp"
@@ -35,141 +37,179 @@ bool parse_number(const std::string& text, T& value) {
   return code == std::errc{} && end == text.data() + text.size() && begin != end;
 }
 
+/// What is wrong with a deck, as far as it has been read.
+using Complaints = std::vector<DeckError>;
+
 class Reader final : public Fields {
  public:
-  explicit Reader(const DeckNode& node) : node_(node) {
-    if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
-      wrong_type(node, "a mapping (key: value)");
-  }
+  Reader(const DeckNode& node, Complaints& complaints)
+      : node_(node), complaints_(complaints), complaints_before_(complaints.size()) {}
 
   void boolean(std::string_view key, bool& value, std::string_view) override {
-    if (const DeckNode* node = take(key)) {
-      if (node->kind != DeckNode::Kind::scalar || node->quoted || (node->text != "true" && node->text != "false"))
-        wrong_type(*node, "true or false");
-      value = node->text == "true";
-    }
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::scalar || node.quoted || (node.text != "true" && node.text != "false"))
+        wrong_type(node, "true or false");
+      value = node.text == "true";
+    });
   }
 
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view, Presence presence) override {
-    if (const DeckNode* node = take(key, presence)) value = to_integer(*node, range);
+    with(key, presence, [&](const DeckNode& node) { value = to_integer(node, range); });
   }
 
   void integer(std::string_view key, std::optional<std::int64_t>& value, Range range, std::string_view) override {
-    if (const DeckNode* node = take(key)) value = to_integer(*node, range);
+    with(key, Presence::optional, [&](const DeckNode& node) { value = to_integer(node, range); });
   }
 
   void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
                   std::string_view) override {
-    const DeckNode* node = take(key);
-    if (!node) return;
-    if (node->kind == DeckNode::Kind::scalar && node->text == word) {
-      value.reset();
-      return;
-    }
-    std::int64_t number = 0;
-    if (node->kind != DeckNode::Kind::scalar || node->quoted || !parse_number(node->text, number))
-      wrong_type(*node, fmt::format("a whole number or '{}'", word));
-    require_range(*node, number, range);
-    value = number;
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind == DeckNode::Kind::scalar && node.text == word) return value.reset();
+      std::int64_t number = 0;
+      if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, number))
+        wrong_type(node, fmt::format("a whole number or '{}'", word));
+      require_range(node, number, range);
+      value = number;
+    });
   }
 
   void number(std::string_view key, double& value, Range range, std::string_view, Presence presence) override {
-    if (const DeckNode* node = take(key, presence)) value = to_number(*node, range);
+    with(key, presence, [&](const DeckNode& node) { value = to_number(node, range); });
   }
 
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view) override {
-    if (const DeckNode* node = take(key)) {
-      if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list of numbers, as [0.5, 0.5]");
-      values.clear();
-      for (const auto& item : node->items) values.push_back(to_number(item, range));
-    }
+    list(key, values, "a list of numbers, as [0.5, 0.5]", [&](const DeckNode& item) { return to_number(item, range); });
   }
 
   void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view) override {
-    if (const DeckNode* node = take(key)) {
-      if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list of whole numbers, as [28, 28, 1]");
-      values.clear();
-      for (const auto& item : node->items) values.push_back(to_integer(item, range));
-    }
+    list(key, values, "a list of whole numbers, as [28, 28, 1]",
+         [&](const DeckNode& item) { return to_integer(item, range); });
   }
 
-  void text(std::string_view key, std::string& value, std::string_view, Presence presence) override {
-    if (const DeckNode* node = take(key, presence)) {
-      if (node->kind != DeckNode::Kind::scalar || node->text.empty()) wrong_type(*node, "text");
-      value = node->text;
-    }
+  void text(std::string_view key, std::string& value, std::string_view, Presence presence,
+            const TextForm& form) override {
+    with(key, presence, [&](const DeckNode& node) {
+      const std::string given = to_text(node);
+      if (!form.pattern.empty() && !std::regex_match(given, std::regex(std::string(form.pattern))))
+        wrong_type(node, form.words);
+      value = given;
+    });
+  }
+
+  void texts(std::string_view key, std::vector<std::string>& values, std::string_view) override {
+    list(key, values, "a list of text, as [a, b]", to_text);
+  }
+
+  void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
+                  std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping, as {a: b}");
+      values.clear();
+      for (const auto& entry : node.entries) values.emplace_back(entry.key, to_text(entry.value));
+    });
   }
 
   void choice(std::string_view key, int& index, std::span<const std::string_view> names, std::string_view) override {
-    const DeckNode* node = take(key);
-    if (!node) return;
-    if (node->kind != DeckNode::Kind::scalar) wrong_type(*node, one_of_words(names));
-    const auto found = std::find(names.begin(), names.end(), node->text);
-    if (found == names.end()) refuse_word(*node, {names.begin(), names.end()});
-    index = static_cast<int>(found - names.begin());
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::scalar) wrong_type(node, one_of_words(names));
+      const auto found = std::find(names.begin(), names.end(), node.text);
+      if (found == names.end()) refuse_word(node, {names.begin(), names.end()});
+      index = static_cast<int>(found - names.begin());
+    });
   }
 
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
                Presence presence) override {
     const DeckNode* node = take(key, presence);
     if (!node && presence == Presence::required) return;
-    DeckNode empty{.position = node_.position, .path = child(key)};
-    read(node ? *node : empty, describe);
+    const DeckNode empty{.position = node_.position, .path = child(key)};
+    read(node ? *node : empty, complaints_, describe);
   }
 
   void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
-                        std::string_view) override {
+                        std::string_view, std::string_view short_form) override {
     const DeckNode* node = take(key);
     present = node != nullptr;
-    if (node) read(*node, describe);
+    if (node) read(*node, complaints_, describe, short_form);
   }
 
   void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
               std::span<const Alternative> alternatives, std::string_view) override {
-    const DeckNode* node = take(key);
-    if (node) {
-      if (node->kind != DeckNode::Kind::scalar) wrong_type(*node, "a name");
-      if (!find(alternatives, node->text)) refuse_word(*node, names_of(alternatives));
-      name = node->text;
-    }
+    const DeckNode* chosen = nullptr;
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      knows_its_keys_ = false;
+      if (node.kind != DeckNode::Kind::scalar) wrong_type(node, "a name");
+      if (!find(alternatives, node.text)) refuse_word(node, names_of(alternatives));
+      knows_its_keys_ = true;
+      name = node.text;
+      chosen = &node;
+    });
     config.reset();
     if (name.empty()) return;
     config = find(alternatives, name)->make();
-    config->position = node ? node->position : node_.position;
+    config->position = chosen ? chosen->position : node_.position;
     config->path = child(key);
-    config->describe(*this);
+    if (knows_its_keys_) config->describe(*this);
   }
 
   void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
                std::string_view) override {
-    const DeckNode* node = take(key);
-    if (!node) return;
-    if (node->kind != DeckNode::Kind::sequence) wrong_type(*node, "a list (- entry)");
-    if (node->items.empty()) throw DeckError(node->position, node->path, "the list is empty; give at least one entry");
-    items.clear();
-    for (const auto& item : node->items) items.push_back(read_item(item, alternatives));
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, "a list (- entry)");
+      if (node.items.empty()) throw DeckError(node.position, node.path, "the list is empty; give at least one entry");
+      items.clear();
+      for (const auto& item : node.items) attempt([&] { items.push_back(read_item(item, alternatives)); });
+    });
+  }
+
+  void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) override {
+    std::vector<std::string> all, given;
+    for (const std::string_view key : keys) {
+      all.push_back(child(key));
+      if (node_.find(key)) given.emplace_back(key);
+    }
+    if (given.empty())
+      broken_.emplace_back(
+          node_.position, all[0],
+          all.size() == 1 ? fmt::format("is missing ({}); give it", why)
+                          : fmt::format("neither {} is given ({}); give one of them", fmt::join(all, " nor "), why));
+    else if (needs == Needs::exactly_one)
+      check(given.size() == 1, given.back(),
+            fmt::format("stands beside {} (only one of them can be); remove one of them", given.front()));
   }
 
   void check(bool ok, std::string_view key, std::string_view problem) override {
     if (ok) return;
     for (const auto& entry : node_.entries)
-      if (entry.key == key) return defer(DeckError(entry.value.position, entry.value.path, problem));
-    defer(DeckError(node_.position, child(key), problem));
+      if (entry.key == key)
+        return static_cast<void>(broken_.emplace_back(entry.value.position, entry.value.path, problem));
+    broken_.emplace_back(node_.position, child(key), problem);
   }
 
-  /// Every key of the mapping must have been asked for. An unknown one is the likelier mistake where a key is missing
-  /// or a rule between keys is broken: that is said first.
+  /// Every key of the mapping must have been asked for. What is wrong with single keys is the likelier mistake where
+  /// others are missing, and that where a rule between keys is broken: it alone is said then.
   void finish() const {
-    for (const auto& entry : node_.entries) {
-      if (known_.count(entry.key)) continue;
-      throw DeckError(entry.position, entry.value.path,
-                      fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
-    }
-    if (deferred_) throw DeckError(*deferred_);
+    if (knows_its_keys_)
+      for (const auto& entry : node_.entries)
+        if (!known_.count(entry.key))
+          complaints_.emplace_back(
+              entry.position, entry.value.path,
+              fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
+    for (const Complaints* next : {&missing_, &broken_})
+      if (complaints_.size() == complaints_before_) complaints_.insert(complaints_.end(), next->begin(), next->end());
   }
 
-  static void read(const DeckNode& node, const std::function<void(Fields&)>& describe) {
-    Reader reader(node);
+  static void read(const DeckNode& node, Complaints& complaints, const std::function<void(Fields&)>& describe,
+                   std::string_view short_form = {}) {
+    if (node.kind == DeckNode::Kind::scalar && !short_form.empty())
+      return read(spelled_out(node, short_form), complaints, describe);
+    try {
+      if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
+        wrong_type(node, "a mapping (key: value)");
+    } catch (const DeckError& error) {
+      return complaints.push_back(error);
+    }
+    Reader reader(node, complaints);
     describe(reader);
     reader.finish();
   }
@@ -179,18 +219,54 @@ class Reader final : public Fields {
     return node_.path.empty() ? std::string(key) : fmt::format("{}.{}", node_.path, key);
   }
 
+  /// The mapping {key: node}.
+  static DeckNode spelled_out(const DeckNode& node, std::string_view key) {
+    DeckNode value = node;
+    value.path = fmt::format("{}.{}", node.path, key);
+    return {.kind = DeckNode::Kind::mapping,
+            .entries = {{std::string(key), node.position, std::move(value)}},
+            .position = node.position,
+            .path = node.path};
+  }
+
+  template <class Work>
+  void attempt(Work work) {
+    try {
+      work();
+    } catch (const DeckError& error) {
+      complaints_.push_back(error);
+    }
+  }
+
   const DeckNode* take(std::string_view key, Presence presence = Presence::optional) {
     known_.insert(std::string(key));
     const DeckNode* node = node_.find(key);
     if (node && node->kind != DeckNode::Kind::null) return node;
-    if (node) throw DeckError(node->position, node->path, "has no value; give one, or remove the key for its default");
-    if (presence == Presence::required)
-      defer(DeckError(node_.position, child(key), "is missing (it has no default); give it"));
+    if (node)
+      complaints_.emplace_back(node->position, node->path, "has no value; give one, or remove the key for its default");
+    else if (presence == Presence::required)
+      missing_.emplace_back(node_.position, child(key), "is missing (it has no default); give it");
     return nullptr;
   }
 
-  void defer(const DeckError& error) {
-    if (!deferred_) deferred_ = error;
+  /// `read` of the key's value, where there is one.
+  template <class Read>
+  void with(std::string_view key, Presence presence, Read read) {
+    if (const DeckNode* node = take(key, presence)) attempt([&] { read(*node); });
+  }
+
+  template <class T, class Read>
+  void list(std::string_view key, std::vector<T>& values, std::string_view wanted, Read read) {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, wanted);
+      values.clear();
+      for (const auto& item : node.items) values.push_back(read(item));
+    });
+  }
+
+  static std::string to_text(const DeckNode& node) {
+    if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
+    return node.text;
   }
 
   static std::int64_t to_integer(const DeckNode& node, Range range) {
@@ -256,7 +332,7 @@ class Reader final : public Fields {
     return nullptr;
   }
 
-  static ListItem read_item(const DeckNode& node, std::span<const Alternative> alternatives) {
+  ListItem read_item(const DeckNode& node, std::span<const Alternative> alternatives) {
     ListItem item;
     const DeckNode* options = nullptr;
     if (node.kind == DeckNode::Kind::scalar) {
@@ -291,7 +367,9 @@ class Reader final : public Fields {
     item.config->position = node.position;
     item.config->path = node.path;
     const DeckNode empty{.position = node.position, .path = node.path + "." + item.type};
-    read(options ? *options : empty, [&](Fields& fields) { item.config->describe(fields); });
+    read(
+        options ? *options : empty, complaints_, [&](Fields& fields) { item.config->describe(fields); },
+        item.config->short_form());
     return item;
   }
 
@@ -307,14 +385,33 @@ class Reader final : public Fields {
   }
 
   const DeckNode& node_;
+  Complaints& complaints_;
+  std::size_t complaints_before_;
+  Complaints missing_, broken_;  ///< keys; rules
   std::set<std::string> known_;
-  std::optional<DeckError> deferred_;  ///< the first missing key or broken rule
+  bool knows_its_keys_ = true;  ///< of this mapping: it is known which of several kinds it is
 };
+
+/// As a compiler does it: one to a line, in the deck's order.
+std::string text_of(const Complaints& complaints) {
+  constexpr std::size_t most = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, complaints.size()); ++i)
+    text += (i > 0 ? "\n" : "") + std::string(complaints[i].what());
+  if (complaints.size() > most) text += fmt::format("\nand {} more", complaints.size() - most);
+  return text;
+}
 
 }  // namespace
 
 void read_config(const DeckNode& deck, Config& config) {
-  Reader::read(deck, [&](Fields& fields) { config.describe(fields); });
+  Complaints complaints;
+  Reader::read(deck, complaints, [&](Fields& fields) { config.describe(fields); });
+  if (complaints.empty()) return;
+  std::ranges::stable_sort(complaints, {},
+                           [](const DeckError& error) { return std::pair(error.where().line, error.where().column); });
+  if (complaints.size() == 1) throw DeckError(complaints.front());
+  throw Error(ExitStatus::bad_deck, text_of(complaints));
 }
 
 }  // namespace lockstep

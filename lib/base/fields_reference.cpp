@@ -37,8 +37,20 @@ class ReferenceWriter final : public Fields {
   void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view help) override {
     row(key, "list of whole numbers, each " + range_text(range), fmt::format("[{}]", fmt::join(values, ", ")), help);
   }
-  void text(std::string_view key, std::string& value, std::string_view help, Presence presence) override {
-    row(key, "text", presence == Presence::required ? "**required**" : value.empty() ? "–" : value, help);
+  void text(std::string_view key, std::string& value, std::string_view help, Presence presence,
+            const TextForm& form) override {
+    row(key, form.words.empty() ? "text" : std::string(form.words),
+        presence == Presence::required ? "**required**"
+        : value.empty()                ? "–"
+                                       : value,
+        help);
+  }
+  void texts(std::string_view key, std::vector<std::string>&, std::string_view help) override {
+    row(key, "list of text", "–", help);
+  }
+  void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>&,
+                  std::string_view help) override {
+    row(key, "mapping of text to text", "–", help);
   }
   void choice(std::string_view key, int& index, std::span<const std::string_view> names,
               std::string_view help) override {
@@ -50,8 +62,10 @@ class ReferenceWriter final : public Fields {
     nest(fmt::format("{}{}", prefix(), key), help, describe);
   }
   void optional_section(std::string_view key, bool&, const std::function<void(Fields&)>& describe,
-                        std::string_view help) override {
-    row(key, "mapping, see below", "–", help);
+                        std::string_view help, std::string_view short_form) override {
+    row(key,
+        short_form.empty() ? "mapping, see below" : fmt::format("mapping, see below, or its `{}` alone", short_form),
+        "–", help);
     nest(fmt::format("{}{}", prefix(), key), help, describe);
   }
   void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>&,
@@ -70,10 +84,15 @@ class ReferenceWriter final : public Fields {
     row(key, "list, see below", "–", help);
     for (const auto& alternative : alternatives) {
       const auto config = alternative.make();
-      nest(fmt::format("{}{}: {}", prefix(), key, alternative.name), alternative.help,
+      const std::string_view key_alone = config->short_form();
+      const std::string alone = key_alone.empty()
+                                    ? ""
+                                    : fmt::format("; `- {}: VALUE` gives its `{}`", alternative.name, key_alone);
+      nest(fmt::format("{}{}: {}", prefix(), key, alternative.name), fmt::format("{}{}", alternative.help, alone),
            [&](Fields& fields) { config->describe(fields); });
     }
   }
+  void need(Needs, std::span<const std::string_view>, std::string_view) override {}
   void check(bool, std::string_view, std::string_view) override {}
 
   std::string page() const {

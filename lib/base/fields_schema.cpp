@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -42,10 +44,19 @@ class SchemaWriter final : public Fields {
   void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view help) override {
     add(key, {{"type", "array"}, {"items", limited("integer", range)}, {"default", values}}, help);
   }
-  void text(std::string_view key, std::string& value, std::string_view help, Presence presence) override {
-    Json schema = {{"type", "string"}};
+  void text(std::string_view key, std::string& value, std::string_view help, Presence presence,
+            const TextForm& form) override {
+    Json schema = text_schema();
+    if (!form.pattern.empty()) schema["pattern"] = fmt::format("^({})$", form.pattern);
     if (!value.empty()) schema["default"] = value;
     add(key, schema, help, presence);
+  }
+  void texts(std::string_view key, std::vector<std::string>&, std::string_view help) override {
+    add(key, {{"type", "array"}, {"items", text_schema()}}, help);
+  }
+  void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>&,
+                  std::string_view help) override {
+    add(key, {{"type", "object"}, {"additionalProperties", text_schema()}}, help);
   }
   void choice(std::string_view key, int& index, std::span<const std::string_view> names,
               std::string_view help) override {
@@ -56,8 +67,8 @@ class SchemaWriter final : public Fields {
     add(key, describe_section(describe), help, presence);
   }
   void optional_section(std::string_view key, bool&, const std::function<void(Fields&)>& describe,
-                        std::string_view help) override {
-    add(key, describe_section(describe), help);
+                        std::string_view help, std::string_view short_form) override {
+    add(key, with_short_form(describe_section(describe), short_form), help);
   }
   void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>&,
               std::span<const Alternative> alternatives, std::string_view help) override {
@@ -82,31 +93,39 @@ class SchemaWriter final : public Fields {
     Json entries = Json::array();
     for (const auto& alternative : alternatives) {
       const auto config = alternative.make();
-      const Json options = describe_section([&](Fields& fields) { config->describe(fields); });
-      if (!options.contains("required")) names.push_back(alternative.name);
-      entries.push_back({{"type", "object"},
-                         {"description", alternative.help},
-                         {"properties",
-                          {{alternative.name, options},
-                           {"name", {{"type", "string"}}},
-                           {"from", {{"type", {"string", "array"}}, {"items", {{"type", "string"}}}}}}},
-                         {"required", {alternative.name}},
-                         {"additionalProperties", false}});
+      Json options = describe_section([&](Fields& fields) { config->describe(fields); });
+      if (!options.contains("required")) {
+        names.push_back(alternative.name);
+        options["type"] = {"object", "null"};
+      }
+      options = with_short_form(options, config->short_form());
+      entries.push_back(
+          {{"type", "object"},
+           {"description", alternative.help},
+           {"properties",
+            {{alternative.name, options},
+             {"name", text_schema()},
+             {"from", {{"anyOf", {text_schema(), {{"type", "array"}, {"items", text_schema()}, {"minItems", 1}}}}}}}},
+           {"required", {alternative.name}},
+           {"additionalProperties", false}});
     }
     entries.insert(entries.begin(), Json{{"enum", names}});
     add(key, {{"type", "array"}, {"minItems", 1}, {"items", {{"anyOf", entries}}}}, help);
+  }
+  void need(Needs needs, std::span<const std::string_view> keys, std::string_view) override {
+    Json choices = Json::array();
+    for (const std::string_view key : keys) choices.push_back({{"required", {key}}});
+    rules_.push_back({{needs == Needs::exactly_one ? "oneOf" : "anyOf", choices}});
   }
   void check(bool, std::string_view, std::string_view) override {}
 
   Json result() const {
     Json schema = {{"type", "object"}, {"properties", properties_}};
     if (!required_.empty()) schema["required"] = required_;
-    if (branches_.empty()) {
-      schema["additionalProperties"] = false;
-    } else {
-      schema["allOf"] = branches_;
-      schema["unevaluatedProperties"] = false;
-    }
+    Json all = branches_;
+    for (const Json& rule : rules_) all.push_back(rule);
+    if (!all.empty()) schema["allOf"] = all;
+    schema[branches_.empty() ? "additionalProperties" : "unevaluatedProperties"] = false;
     return schema;
   }
 
@@ -118,6 +137,13 @@ class SchemaWriter final : public Fields {
     return schema;
   }
 
+  /// A deck's words need no quotation marks, and may look like something else.
+  static Json text_schema() { return {{"type", {"string", "number", "boolean"}}, {"minLength", 1}}; }
+  static Json with_short_form(const Json& section, std::string_view key) {
+    if (key.empty()) return section;
+    return {{"anyOf", {section, section.at("properties").at(std::string(key))}}};
+  }
+
   void add(std::string_view key, Json schema, std::string_view help, Presence presence = Presence::optional) {
     schema["description"] = help;
     properties_[std::string(key)] = std::move(schema);
@@ -127,6 +153,7 @@ class SchemaWriter final : public Fields {
   Json properties_ = Json::object();
   Json required_ = Json::array();
   Json branches_ = Json::array();
+  Json rules_ = Json::array();
 };
 
 Json describe_section(const std::function<void(Fields&)>& describe) {

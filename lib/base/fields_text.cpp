@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 
@@ -31,22 +32,22 @@ std::string one_of_words(std::span<const std::string_view> words) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   const auto distance = [&](std::string_view other) {
-    std::vector<std::size_t> row(other.size() + 1);
+    std::vector<std::size_t> before, above, row(other.size() + 1);
     std::iota(row.begin(), row.end(), 0);
     for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = row[0];
+      before = std::exchange(above, row);
       row[0] = i;
       for (std::size_t j = 1; j <= other.size(); ++j) {
-        const std::size_t above = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (word[i - 1] == other[j - 1] ? 0u : 1u)});
-        diagonal = above;
+        row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (word[i - 1] == other[j - 1] ? 0u : 2u)});
+        if (i > 1 && j > 1 && word[i - 1] == other[j - 2] && word[i - 2] == other[j - 1])
+          row[j] = std::min(row[j], before[j - 2] + 1);
       }
     }
     return row.back();
   };
   if (word.size() > 64) return "";
   std::string best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 2) + 1;
   for (const auto& candidate : candidates)
     if (const auto d = distance(candidate); d < least && d < candidate.size()) least = d, best = candidate;
   return best;

@@ -6,8 +6,13 @@
 namespace lockstep {
 namespace {
 
-/// The shortest text that reads back to the same number.
-std::string number_text(double value) { return fmt::format("{}", value); }
+/// The shortest text that reads back to the same number, and is one in YAML 1.1 too: there 1e-08 is text.
+std::string number_text(double value) {
+  std::string text = fmt::format("{}", value);
+  if (const std::size_t exponent = text.find('e'); exponent != std::string::npos && text.find('.') == std::string::npos)
+    text.insert(exponent, ".0");
+  return text;
+}
 
 class Writer final : public Fields {
  public:
@@ -33,9 +38,20 @@ class Writer final : public Fields {
   void integers(std::string_view key, std::vector<std::int64_t>& values, Range, std::string_view) override {
     list(key, values, [](std::int64_t value) { return std::to_string(value); });
   }
-  void text(std::string_view key, std::string& value, std::string_view, Presence) override {
-    if (value.empty()) return;
-    out_ << YAML::Key << std::string(key) << YAML::Value << YAML::DoubleQuoted << value;
+  void text(std::string_view key, std::string& value, std::string_view, Presence, const TextForm&) override {
+    if (!value.empty()) quoted_pair(key, value);
+  }
+  void texts(std::string_view key, std::vector<std::string>& values, std::string_view) override {
+    if (!values.empty()) quoted_list(key, values);
+  }
+  void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
+                  std::string_view) override {
+    if (values.empty()) return;
+    out_ << YAML::Key << std::string(key) << YAML::Value;
+    mapping([&] {
+      for (const auto& [name, value] : values)
+        out_ << YAML::Key << YAML::DoubleQuoted << name << YAML::Value << YAML::DoubleQuoted << value;
+    });
   }
   void choice(std::string_view key, int& index, std::span<const std::string_view> names, std::string_view) override {
     pair(key, names[static_cast<std::size_t>(index)]);
@@ -46,7 +62,7 @@ class Writer final : public Fields {
     mapping([&] { describe(*this); });
   }
   void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
-                        std::string_view help) override {
+                        std::string_view help, std::string_view) override {
     if (present) section(key, describe, help, Presence::optional);
   }
   void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config, std::span<const Alternative>,
@@ -62,15 +78,26 @@ class Writer final : public Fields {
     for (auto& item : items) {
       out_ << YAML::Flow << YAML::BeginMap << YAML::Key << item.type << YAML::Value;
       mapping([&] { item.config->describe(*this); });
-      if (!item.name.empty()) pair("name", item.name);
-      if (!item.from.empty()) list("from", item.from, [](const std::string& name) { return name; });
+      if (!item.name.empty()) quoted_pair("name", item.name);
+      if (!item.from.empty()) quoted_list("from", item.from);
       out_ << YAML::EndMap;
     }
     out_ << YAML::EndSeq;
   }
+  void need(Needs, std::span<const std::string_view>, std::string_view) override {}
   void check(bool, std::string_view, std::string_view) override {}
 
  private:
+  // Words of the user's, which might look like something else.
+  void quoted_pair(std::string_view key, const std::string& value) {
+    out_ << YAML::Key << std::string(key) << YAML::Value << YAML::DoubleQuoted << value;
+  }
+  void quoted_list(std::string_view key, const std::vector<std::string>& values) {
+    out_ << YAML::Key << std::string(key) << YAML::Value << YAML::Flow << YAML::BeginSeq;
+    for (const auto& value : values) out_ << YAML::DoubleQuoted << value;
+    out_ << YAML::EndSeq;
+  }
+
   void pair(std::string_view key, std::string_view value) {
     out_ << YAML::Key << std::string(key) << YAML::Value << std::string(value);
   }

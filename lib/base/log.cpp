@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -58,7 +59,12 @@ void log_line(std::string_view line) {
 void warn_line(std::string_view line) {
   if (enabled) to_stderr().warn("{}", line);
 }
-void error_line(std::string_view line) { to_stderr().error("{}", line); }
+void error_line(std::string_view text) {
+  for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    to_stderr().error("{}", text.substr(begin, end - begin));
+  }
+}
 
 void last_words(std::string_view line) { last_words_as("error", line); }
 

@@ -39,17 +39,17 @@ std::string listed(const std::vector<std::string>& groups) {
 std::string group_in(const Hdf5File& file, const DataPlace& place, const std::string& preferred) {
   const std::vector<std::string> groups = groups_of(file);
   validate(!groups.empty(), ExitStatus::bad_data,
-           "{}: is no dataset (nowhere in it there are inputs, or tokens{}); make one with `lockstep import`", file.name(),
-           file.has("/model") ? ", but the parameters of a model" : "");
+           "{}: is no dataset (nowhere in it there are inputs, or tokens{}); make one with `lockstep import`",
+           file.name(), file.has("/model") ? ", but the parameters of a model" : "");
   const auto is_there = [&](const std::string& group) { return std::ranges::count(groups, group) > 0; };
   if (!place.group.empty()) {
-    validate(is_there(place.group), ExitStatus::bad_data, "{}: has no examples in {} (but in {}); name one of these", file.name(),
-             place.group, listed(groups));
+    validate(is_there(place.group), ExitStatus::bad_data, "{}: has no examples in {} (but in {}); name one of these",
+             file.name(), place.group, listed(groups));
     return place.group;
   }
   if (is_there(preferred)) return preferred;
-  validate(groups.size() == 1, ExitStatus::bad_data, "{}: has examples in {}, and none in {}; say which, as {}:{}", file.name(),
-           listed(groups), preferred, file.name(), groups.front());
+  validate(groups.size() == 1, ExitStatus::bad_data, "{}: has examples in {}, and none in {}; say which, as {}:{}",
+           file.name(), listed(groups), preferred, file.name(), groups.front());
   return groups.front();
 }
 
@@ -67,8 +67,8 @@ std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file,
   reading.together([&] {
     of_tokens = file->has(group + "/tokens");
     validate_key(!of_tokens || sequence_length, "data.sequence_length",
-                 "is missing ({}:{}/tokens is one long row of tokens); give the number of tokens of an example", file->name(),
-                 group);
+                 "is missing ({}:{}/tokens is one long row of tokens); give the number of tokens of an example",
+                 file->name(), group);
     validate_key(of_tokens || !sequence_length || !file->has(group + "/inputs"), "data.sequence_length",
                  "is given, but {} has no {}/tokens; remove it, or give a file of tokens", file->name(), group);
   });
@@ -79,16 +79,19 @@ std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file,
 
 void check_like_train(const Dataset& train, const Dataset* other) {
   if (other)
-    validate(train.format() == other->format(), ExitStatus::bad_data, "{} differs from /train ({}; {}); store both alike",
-             other->description(), format_text(other->format()), format_text(train.format()));
+    validate(train.format() == other->format(), ExitStatus::bad_data,
+             "{} differs from /train ({}; {}); store both alike", other->description(), format_text(other->format()),
+             format_text(train.format()));
 }
 
 Datasets open_files(const DataConfig& config, const SharedReading& reading) {
   const DataPlace place = DataPlace::of(config.file);
   const std::shared_ptr<const Hdf5File> file = open_file(place.file, reading);
   reading.together([&] {
-    validate(place.group.empty(), ExitStatus::bad_deck, "{}: names a group, but data.file is a file that has /train", config.file);
-    validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"), ExitStatus::bad_data,
+    validate(place.group.empty(), ExitStatus::bad_deck, "{}: names a group, but data.file is a file that has /train",
+             config.file);
+    validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"),
+             ExitStatus::bad_data,
              "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); make one with "
              "`lockstep import`",
              file->name(), file->has("/model") ? ", but the parameters of a model" : "");
@@ -156,21 +159,22 @@ void DataConfig::describe(Fields& fields) {
       "synthetic", has_synthetic,
       [this](Fields& section) {
         section.one_of("kind", synthetic_kind, synthetic, synthetic_kinds(), "what is computed");
-        section.check(!synthetic_kind.empty(), "kind",
-                      "is missing (it has no default); write glyphs, linear or random");
+        static constexpr std::string_view kind[] = {"kind"};
+        section.need(Needs::at_least_one, kind, "it has no default");
       },
       "examples that are computed (this or file)");
-  fields.check(file.empty() || !has_synthetic, "synthetic", "stands beside file (only one can be); remove one of them");
-  fields.check(!file.empty() || has_synthetic, "file",
-               "is missing, and so is synthetic (one of them must be); give one");
+  static constexpr std::string_view sources[] = {"file", "synthetic"};
+  fields.need(Needs::exactly_one, sources, "there would be no examples");
   const std::pair<std::string_view, bool> of_files[] = {
       {"validation_file", !validation_file.empty()}, {"test_file", !test_file.empty()}, {"validation", validation > 0}};
   for (const auto& [key, is_given] : of_files)
-    fields.check(!is_given || !has_synthetic, key, "stands beside synthetic (which has a number of validation examples); remove it");
+    fields.check(!is_given || !has_synthetic, key,
+                 "stands beside synthetic (which has a number of validation examples); remove it");
   fields.check(validation == 0 || validation_file.empty(), "validation",
                "stands beside validation_file (the examples to validate on come from one of them); remove one of them");
-  fields.check(validation == 0 || shuffle, "validation",
-               "stands beside shuffle: false (a choice by chance has no file order); use shuffle: true, or a file with /validation");
+  fields.check(
+      validation == 0 || shuffle, "validation",
+      "stands beside shuffle: false (a choice by chance has no file order); use shuffle: true, or a file with /validation");
   fields.optional_section(
       "normalize", has_normalize, [this](Fields& section) { normalize.describe(section); },
       "subtracts a mean from the inputs and divides them by a standard deviation");

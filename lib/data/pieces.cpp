@@ -14,6 +14,10 @@ std::int64_t Cut::largest_share(std::int64_t global_examples) const {
   return share_of(*this, global_examples, 0).count;
 }
 
+std::int64_t Cut::smallest_share(std::int64_t global_examples) const {
+  return share_of(*this, global_examples, static_cast<int>(ranks) - 1).count;
+}
+
 std::int64_t Cut::largest_piece(std::int64_t global_examples) const {
   return std::min(micro, share_of(global_examples, 0, ranks * shards).count);
 }

@@ -28,8 +28,9 @@ struct Cut {
   bool separate = false;    ///< whether the gradients of each shard are a sum of their own
   std::int64_t micro = 1;   ///< most examples of a piece
 
-  /// Most examples of any rank, of any shard, of any piece.
+  /// Most examples of any rank, least of any rank, most of any piece.
   std::int64_t largest_share(std::int64_t global_examples) const;
+  std::int64_t smallest_share(std::int64_t global_examples) const;
   std::int64_t largest_piece(std::int64_t global_examples) const;
 };
 

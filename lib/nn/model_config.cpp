@@ -23,10 +23,8 @@ void ModelConfig::describe(Fields& fields) {
       "activation_checkpointing", checkpointing, checkpointings,
       "blocks: keeps only the activations between blocks of layers, and computes the others again in the backward "
       "pass (the same numbers, less memory, up to a third more time)");
-  fields.check(preset.empty() || layers.empty(), "layers",
-               "given beside model.preset (a model is one or the other); remove one of them");
-  fields.check(!preset.empty() || !layers.empty(), "preset",
-               "neither model.preset nor model.layers is given; give one of them");
+  static constexpr std::string_view networks[] = {"preset", "layers"};
+  fields.need(Needs::exactly_one, networks, "the network would have no layers");
 }
 
 std::vector<ListItem> ModelConfig::resolved_layers() const {

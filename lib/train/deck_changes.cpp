@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/deck.hpp"
+#include "train/run_config.hpp"
 
 namespace lockstep {
 namespace {
@@ -47,10 +48,11 @@ bool is_below(std::string_view key, std::string_view section) {
 DeckChange::Effect effect_of(const std::string& key) {
   const auto below = [&](std::string_view section) { return is_below(key, section); };
   const auto ends = [&](std::string_view name) { return key.ends_with(name); };
+  if (below("model.weights.freeze")) return DeckChange::Effect::training;
   if (below("model.weights") || ends(".initializer") || ends(".initial_std") || ends(".zero_gamma"))
     return DeckChange::Effect::none;
-  for (const char* section : {"run", "checkpoint", "parallel", "providers", "loss_watch", "batch.micro",
-                              "model.activation_checkpointing"})
+  for (const char* section :
+       {"run", "checkpoint", "parallel", "providers", "loss_watch", "batch.micro", "model.activation_checkpointing"})
     if (below(section)) return DeckChange::Effect::operation;
   return DeckChange::Effect::training;
 }
@@ -59,12 +61,22 @@ bool is_of_no_interest(const std::string& key) {
   return key == "run.output_dir" || key == "run.resume" || key == "run.overwrite";
 }
 
+/// What this version makes of a deck that another one may have resolved: with the keys and words that there are now.
+std::string resolved(const std::string& deck) {
+  try {
+    RunConfig config = read_run_config(parse_deck(deck, ""));
+    return write_config(config);
+  } catch (const Error&) {
+    return deck;
+  }
+}
+
 }  // namespace
 
 std::vector<DeckChange> changes_between(const std::string& was, const std::string& is) {
   Values before, after;
   try {
-    append(parse_deck(was, ""), before);
+    append(parse_deck(resolved(was), ""), before);
     append(parse_deck(is, ""), after);
   } catch (const Error&) {
     return {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/log.hpp"
 #include "train/run_state.hpp"
 
 namespace lockstep {
@@ -60,6 +61,17 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   }
 }
 
+/// Frameworks that keep channels first write their images so.
+void warn_of_channels_first(const Dataset& data) {
+  constexpr std::int64_t most_channels = 4;
+  const Shape& shape = data.format().input_shape;
+  if (shape.rank() != 3 || shape[0] > most_channels || shape[2] <= most_channels) return;
+  warn(
+      "{}: its examples are {}, which is read as height × width × channels; if channels come first in it, as PyTorch has them, "
+      "store them transposed: numpy.transpose(inputs, (0, 2, 3, 1))",
+      data.description(), to_string(shape));
+}
+
 /// The data and the network that a deck asks for must suit each other.
 void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
   for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
@@ -69,9 +81,9 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_augment(format, config.data.augment);
   validate_key(!config.run.has_target || data.validation, "run.target",
                "there are no validation examples to reach it on; remove it, or give some");
-  validate_key(!config.run.has_target || loss.wants_classes() ||
-                   config.run.target_metric == RunOptions::Metric::validation_loss,
-               "run.target.metric", "loss mse has no accuracy; use validation_loss");
+  validate_key(
+      !config.run.has_target || loss.wants_classes() || config.run.target_metric == RunOptions::Metric::validation_loss,
+      "run.target.metric", "loss mse has no accuracy; use validation_loss");
   validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
                "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
                config.batch.global, data.train->size());
@@ -87,14 +99,14 @@ void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
 
 /// A split of the deck's data, or of another file.
 std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
-  if (!what.place.empty())
-    return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
+  if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
   auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
   reading.together([&] {
-    validate(what.split == "train" || what.split == "validation" || what.split == "test", ExitStatus::bad_usage,
-             "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
-             what.split);
+    validate(
+        what.split == "train" || what.split == "validation" || what.split == "test", ExitStatus::bad_usage,
+        "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
+        what.split);
     validate(split != nullptr, ExitStatus::bad_data,
              "{}: there are no {} examples; import them with --validation N, or name others with --data FILE",
              data.train->description(), what.split);
@@ -105,6 +117,7 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
   return with_positions(config.source, [&] {
     Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+    warn_of_channels_first(*data.train);
     std::optional<Graph> graph;
     std::unique_ptr<Loss> loss;
     reading.together([&] {
@@ -136,6 +149,32 @@ Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
   cut.shards = shards / ranks;
   cut.separate = true;
   return cut;
+}
+
+std::string batch_text(const RunConfig& config, const Cut& cut, std::int64_t examples) {
+  const std::int64_t batch = std::min(config.batch.global, examples);
+  const std::int64_t most = cut.largest_share(batch), least = cut.smallest_share(batch);
+  return fmt::format("batch {} = {} rank{} × {}{}", batch, cut.ranks, cut.ranks == 1 ? "" : "s",
+                     least == most       ? ""
+                     : least + 1 == most ? fmt::format("{} or ", least)
+                                         : fmt::format("{} to ", least),
+                     most);
+}
+
+std::vector<std::string> batch_remarks(const RunConfig& config, const Cut& cut, std::int64_t examples) {
+  std::vector<std::string> remarks;
+  const std::int64_t batch = std::min(config.batch.global, examples);
+  if (batch < config.batch.global)
+    remarks.push_back(fmt::format(
+        "batch.global: {} examples are more than the {} there are to train on; each step takes all of these",
+        config.batch.global, batch));
+  std::int64_t idle = 0;
+  while (idle < cut.ranks && share_of(cut, batch, static_cast<int>(cut.ranks - idle - 1)).count == 0) ++idle;
+  if (idle > 0)
+    remarks.push_back(
+        fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
+                    cut.ranks, batch));
+  return remarks;
 }
 
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "data/data_config.hpp"
 #include "data/pieces.hpp"
@@ -30,6 +32,11 @@ void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
 
 /// How the deck's batches are cut on so many ranks. Throws for shards that cannot be dealt out to them, by key.
 Cut cut_of(const RunConfig& config, const Graph& graph, int ranks);
+
+/// "batch 50 = 8 ranks × 6 or 7": of `examples` to train on.
+std::string batch_text(const RunConfig& config, const Cut& cut, std::int64_t examples);
+/// What may not be meant: a batch larger than the data, ranks that have nothing to do.
+std::vector<std::string> batch_remarks(const RunConfig& config, const Cut& cut, std::int64_t examples);
 
 /// The network for batches of up to `max_batch`, not initialised.
 Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,

@@ -54,11 +54,21 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
   return config.model.weights;
 }
 
+/// "12000 in 10 epochs of 1200".
+std::string steps_text(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t steps = total_steps(config, examples), epoch = steps_per_epoch(config, examples);
+  const std::string end = config.run.has_target ? ", or until run.target is reached" : "";
+  if (steps % epoch == 0)
+    return fmt::format("{} in {} epoch{} of {}{}", steps, steps / epoch, steps == epoch ? "" : "s", epoch, end);
+  return fmt::format("{} in {:.3g} epochs of {}{}", steps, static_cast<double>(steps) / static_cast<double>(epoch),
+                     epoch, end);
+}
+
 std::string report(const RunConfig& config, int ranks) {
   Experiment experiment = open_experiment(config);
   const std::string start = starting_point(config, experiment);
 
-  const std::int64_t global = std::min(config.batch.global, experiment.data.train->size());
+  const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.global, train);
   const Cut cut = cut_of(config, experiment.graph, ranks);
   const std::int64_t share = cut.largest_share(global), piece = cut.largest_piece(global);
   const Graph& graph = experiment.graph;
@@ -85,10 +95,14 @@ std::string report(const RunConfig& config, int ranks) {
   std::string text = layer_table(graph);
   text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()),
                       experiment.data.train->description());
-  text += fmt::format("examples             {} to train on, {} to validate on\n", experiment.data.train->size(),
-                      experiment.data.validation ? experiment.data.validation->size() : 0);
+  text += fmt::format("examples             {} to train on, {} to validate on, {} to test on\n", train,
+                      experiment.data.validation ? experiment.data.validation->size() : 0,
+                      experiment.data.test ? experiment.data.test->size() : 0);
   text += fmt::format("parameters           {}\n", graph.parameter_count());
-  text += fmt::format("ranks                {}, {} examples each in a step, at most {} at once\n", ranks, share, piece);
+  text += fmt::format("steps                {}\n", steps_text(config, train));
+  text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, cut, train), piece);
+  for (const std::string& remark : batch_remarks(config, cut, train))
+    text += fmt::format("                     {}\n", remark);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);
   const double step = parameters + gradients + rounded + states + static_cast<double>(activations.bytes + workspace) +

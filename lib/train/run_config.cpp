@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/run_config.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/duration.hpp"
@@ -46,8 +48,8 @@ void RunOptions::describe(Fields& fields) {
       !has_target || evaluate_every > 0, "evaluate_every",
       "0 beside run.target (the target is looked at in evaluations, and there is none before the end); give the "
       "epochs between two");
-  fields.check(epochs || steps, "epochs",
-               "neither run.epochs nor run.steps is given (the run would not end); give one of them");
+  static constexpr std::string_view ends[] = {"epochs", "steps"};
+  fields.need(Needs::at_least_one, ends, "the run would not end");
 }
 
 void BatchOptions::describe(Fields& fields) {
@@ -105,6 +107,17 @@ void RunConfig::describe(Fields& fields) {
   },
                           "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
   // clang-format on
+}
+
+std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t batch = config.batch.global;
+  return config.data.drop_last ? examples / batch : (examples + batch - 1) / batch;
+}
+
+std::int64_t total_steps(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+  return std::min(config.run.steps.value_or(endless),
+                  config.run.epochs ? *config.run.epochs * steps_per_epoch(config, examples) : endless);
 }
 
 RunConfig read_run_config(DeckNode deck) {

@@ -90,7 +90,11 @@ struct RunConfig : Config {
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 
-/// Throws DeckError for whatever the deck alone shows to be wrong.
+/// Of a pass over so many training examples, and of the whole run, unless it reaches its target before.
+std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples);
+std::int64_t total_steps(const RunConfig& config, std::int64_t examples);
+
+/// Throws Error(bad_deck) for whatever the deck alone shows to be wrong: a DeckError, where it is one thing.
 RunConfig read_run_config(DeckNode deck);
 
 }  // namespace lockstep

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/heartbeat.hpp"
@@ -13,16 +12,9 @@
 
 namespace lockstep {
 
-std::int64_t Trainer::total_steps(const RunConfig& config) const {
-  const std::int64_t examples = data_.train->size(), batch = config.batch.global;
-  const std::int64_t steps_per_epoch = config.data.drop_last ? examples / batch : (examples + batch - 1) / batch;
-  const std::int64_t endless = std::numeric_limits<std::int64_t>::max();
-  return std::min(config.run.steps.value_or(endless),
-                  config.run.epochs ? *config.run.epochs * steps_per_epoch : endless);
-}
-
 double Trainer::learning_rate(const RunConfig& config, std::int64_t step) const {
-  return config.optimizer.learning_rate() * config.schedule.factor(step, total_steps(config));
+  return config.optimizer.learning_rate() *
+         config.schedule.factor(step, lockstep::total_steps(config, data_.train->size()));
 }
 
 bool Trainer::finished() const {
@@ -82,8 +74,7 @@ void Trainer::give_up() {
     comm_.together([&] {
       if (writer_) writer_->wait();
     });
-  else
-    finish_checkpoints();
+  else finish_checkpoints();
   write_summary(failed_status);
   throw SharedError(ExitStatus::internal, failure_);
 }
@@ -134,15 +125,16 @@ StepRecord Trainer::step_record(bool logged) {
 /// The step of the state's record.
 void Trainer::log_step() {
   const StepRecord& record = *state_.record;
-  progress_.log({.number = record.step,
-                 .epoch = epoch(),
-                 .left = total_steps() - record.step,
-                 .metrics = record.metrics,
-                 .gradient_norm = record.gradient_norm,
-                 .learning_rate = learning_rate(config_, std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1)),
-                 .skipped = record.left_out,
-                 .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
-                 .noise_scale = noise_scale_.value()});
+  progress_.log(
+      {.number = record.step,
+       .epoch = epoch(),
+       .left = total_steps() - record.step,
+       .metrics = record.metrics,
+       .gradient_norm = record.gradient_norm,
+       .learning_rate = learning_rate(config_, std::max<std::int64_t>(0, state_.step - state_.skipped_steps - 1)),
+       .skipped = record.left_out,
+       .loss_scale = scaler_ ? std::optional(scaler_->scale()) : std::nullopt,
+       .noise_scale = noise_scale_.value()});
   watchdog_.median_step(progress_.times().quantile(0.5));
 }
 
@@ -151,8 +143,8 @@ bool Trainer::evaluation_due() const {
          state_.position.epoch % config_.run.evaluate_every == 0 && state_.evaluated_step != state_.step;
 }
 
-/// False if somebody wishes the run to stop first: then the run that goes on evaluates. What the result means for the run is
-/// in `outcome_`.
+/// False if somebody wishes the run to stop first: then the run that goes on evaluates. What the result means for the
+/// run is in `outcome_`.
 bool Trainer::evaluate_and_log() {
   if (!data_.validation || !parameters_are_of_use()) return true;
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
@@ -324,11 +316,13 @@ void Trainer::write_summary(const std::string& status) {
 }
 
 void Trainer::log_banner() const {
-  const std::int64_t steps = total_steps();
-  log("{}: {} parameters, {} training examples, batch {} = {} rank{} × {}, {}, {} with {} thread{} a rank, {} steps",
-      config_.run.name, model_->graph().parameter_count(), data_.train->size(), config_.batch.global, comm_.size(),
-      comm_.size() == 1 ? "" : "s", share_, precision_names[static_cast<std::size_t>(config_.precision.compute)],
-      ExecSpace::name(), ExecSpace().concurrency(), ExecSpace().concurrency() == 1 ? "" : "s", steps);
+  const std::int64_t examples = data_.train->size();
+  const int threads = ExecSpace().concurrency();
+  log("{}: {} parameters, {} training examples, {}, {}, {} with {} thread{} a rank, {} steps", config_.run.name,
+      model_->graph().parameter_count(), examples, batch_text(config_, cut_, examples),
+      precision_names[static_cast<std::size_t>(config_.precision.compute)], ExecSpace::name(), threads,
+      threads == 1 ? "" : "s", total_steps());
+  for (const std::string& remark : batch_remarks(config_, cut_, examples)) warn("{}", remark);
   if (!folder_.resumed_from().empty() && !finished())
     log("goes on from {} at step {}", folder_.resumed_from(), state_.step);
 }

@@ -48,6 +48,9 @@ class Trainer {
   /// and ranks → parameters.
   void train_step();
 
+  /// Of the whole run.
+  std::int64_t total_steps() const { return lockstep::total_steps(config_, data_.train->size()); }
+
   Model& model() { return *model_; }
   const RunState& state() const { return state_; }
   /// Of the last step, over all ranks. Collective.
@@ -93,8 +96,6 @@ class Trainer {
   // trainer.cpp
   bool train_to_the_end();
   bool finished() const;
-  std::int64_t total_steps() const { return total_steps(config_); }
-  std::int64_t total_steps(const RunConfig& config) const;
   void after_step(double seconds);
   StepRecord step_record(bool logged);
   void log_step();

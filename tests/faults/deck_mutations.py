@@ -104,12 +104,15 @@ class Deck:
         values = values if isinstance(values, dict) else {}
         for key, own in self._properties(schema, values).items():
             yield (*path, key), own
-            if own.get("type") == "object":
-                yield from self._leaves(own, values.get(key), (*path, key))
+            for section in own.get("anyOf", [own]):  # beside its short form
+                if section.get("type") == "object" and "properties" in section:
+                    yield from self._leaves(section, values.get(key), (*path, key))
 
     def _properties(self, schema, values):
         properties = dict(schema.get("properties", {}))
         for branch in schema.get("allOf", ()):
+            if "if" not in branch:
+                continue
             (selector, wanted), = branch["if"]["properties"].items()
             chosen = values.get(selector, properties.get(selector, {}).get("default"))
             if chosen == wanted["const"]:

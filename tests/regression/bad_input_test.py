@@ -152,7 +152,7 @@ class BadInput(LockstepTest):
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8")
 
     def test_contradictions(self):
-        self.train(78, ["model.layers: given beside model.preset"], "model.preset=fc")
+        self.train(78, ["model.layers: stands beside preset"], "model.preset=fc")
         self.train(78, ["data.synthetic: stands beside file"], "data.file=x.h5")
         self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")
         self.train(78, ["run.epoch: unknown key; did you mean 'epochs'?"], "run={output_dir: run, epoch: 3}")

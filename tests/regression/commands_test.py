@@ -66,7 +66,7 @@ class Commands(LockstepTest):
             self.assertIn("linear_1", out)
             self.assertIn("12560", out)  # 784·16 + 16
             self.assertIn("[16, 784]", out)
-            self.assertIn("3, 6 examples each", out)
+            self.assertIn("batch 16 = 3 ranks × 5 or 6, at most 6 at once", out)
             self.assertEqual(out.count("reduced a step"), 1)
             self.assertIn("begins with          initial values of seed 7", out)
         self.assertFalse((self.folder / "run").exists(), "check leaves nothing")

@@ -14,6 +14,7 @@ struct AttentionConfig : LayerConfig {
   double initial_std = 0;
 
   void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "heads"; }
   std::unique_ptr<Layer> make_layer() const override;
 };
 

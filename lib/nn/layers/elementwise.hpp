@@ -56,6 +56,7 @@ struct DropoutConfig : LayerConfig {
   double rate = 0.5;
 
   void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "rate"; }
   std::unique_ptr<Layer> make_layer() const override;
 };
 

@@ -38,6 +38,7 @@ struct PositionEmbeddingConfig : LayerConfig {
   double initial_std = 0;
 
   void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "length"; }
   std::unique_ptr<Layer> make_layer() const override;
 };
 

@@ -13,6 +13,7 @@ struct LinearConfig : LayerConfig {
   WeightStart start;
 
   void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "features"; }
   std::unique_ptr<Layer> make_layer() const override;
 };
 

@@ -11,6 +11,7 @@ struct LstmConfig : LayerConfig {
   std::int64_t units = 0;
 
   void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "units"; }
   std::unique_ptr<Layer> make_layer() const override;
 };
 

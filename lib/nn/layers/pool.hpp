@@ -14,6 +14,7 @@ struct PoolConfig : LayerConfig {
   std::int64_t padding = 0;
 
   void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "kernel"; }
 };
 struct MaxPoolConfig : PoolConfig {
   std::unique_ptr<Layer> make_layer() const override;

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "target.hpp"
@@ -76,15 +78,24 @@ inline void require(bool ok, const char* promise, const std::string& shown) {
   std::abort();
 }
 
-/// Runs `work`; a refusal must be one line that a user can read, with a status that says whose fault it is.
+/// Runs `work`; a refusal must be a line that a user can read, or one for each mistake, with a status that says whose
+/// fault it is.
 template <class Work>
 void may_refuse(Work&& work) {
   try {
     work();
   } catch (const Error& error) {
     const std::string message = error.what();
-    require(!message.empty() && message.size() < 4096 && message.find_first_of("\n\r\x1b") == std::string::npos,
-            "a refusal is one line of plain text", message);
+    constexpr std::size_t most_lines = 11, longest = 4096;
+    std::size_t lines = 0;
+    for (std::size_t begin = 0; begin <= message.size(); ++lines) {
+      const std::size_t end = std::min(message.find('\n', begin), message.size());
+      const std::string_view line = std::string_view(message).substr(begin, end - begin);
+      require(!line.empty() && line.size() < longest && line.find_first_of("\r\x1b") == std::string_view::npos,
+              "a refusal is lines of plain text", message);
+      begin = end + 1;
+    }
+    require(lines <= most_lines, "a refusal has few lines", message);
     require(error.status() == ExitStatus::bad_data || error.status() == ExitStatus::bad_deck,
             "a refusal says that the file is bad", message);
   }

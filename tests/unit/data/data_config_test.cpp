@@ -49,7 +49,7 @@ TEST(DataConfig, RefusesContradictions) {
   const auto refused = [](const std::string& deck, const std::string& part) {
     expect_error(ExitStatus::bad_deck, part, [&] { config_of(deck); });
   };
-  refused("shuffle: true\n", "one of them must be");
+  refused("shuffle: true\n", "neither file nor synthetic is given");
   refused("file: a.h5\nsynthetic: {kind: glyphs}\n", "stands beside file");
   refused("synthetic: {train: 3}\n", "kind");
   refused("synthetic: {kind: glyph}\n", "did you mean 'glyphs'");
