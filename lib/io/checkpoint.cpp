@@ -171,8 +171,8 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
   return paths;
 }
 
-void point_latest(const std::filesystem::path& folder, const std::string& name) {
-  const std::filesystem::path link = folder / latest_name;
+void point_link(const std::filesystem::path& folder, const std::string& link_name, const std::string& name) {
+  const std::filesystem::path link = folder / link_name;
   const std::filesystem::path temporary = link.string() + ".tmp";
   std::error_code code;
   std::filesystem::remove(temporary, code);
@@ -186,7 +186,8 @@ void point_latest(const std::filesystem::path& folder, const std::string& name) 
   }
 }
 
-void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep) {
+void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
+                       const std::vector<std::int64_t>& kept_steps) {
   std::error_code ignored;
   std::vector<std::filesystem::path> unwanted;
   for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
@@ -195,6 +196,7 @@ void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep) {
   const auto checkpoints = list_checkpoints(folder);
   if (keep > 0 && checkpoints.size() > static_cast<std::size_t>(keep))
     unwanted.insert(unwanted.end(), checkpoints.begin(), checkpoints.end() - keep);
+  for (const std::int64_t step : kept_steps) std::erase(unwanted, folder / checkpoint_name(step));
   for (const auto& path : unwanted) std::filesystem::remove(path, ignored);
 }
 

@@ -58,13 +58,15 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 /// they are, though its steps are smaller. Throws io_error.
 void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
 
-/// The link that names a folder's newest checkpoint.
+/// Links that name checkpoints of their folder: the newest one, and the best one.
 inline constexpr const char* latest_name = "latest";
-/// Makes it name another file of the folder, at once and on disk. Nothing depends on it: that it cannot be made, as on
-/// file systems without links, is a warning.
-void point_latest(const std::filesystem::path& folder, const std::string& name);
+inline constexpr const char* best_name = "best";
+/// Makes the link name another file of the folder, at once and on disk. Nothing depends on it: that it cannot be made,
+/// as on file systems without links, is a warning.
+void point_link(const std::filesystem::path& folder, const std::string& link, const std::string& name);
 
-/// Removes all but the newest `keep` (0: keeps all), and what interrupted writes have left.
-void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep);
+/// Removes all but the newest `keep` (0: keeps all) and those of `kept_steps`, and what interrupted writes have left.
+void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
+                       const std::vector<std::int64_t>& kept_steps = {});
 
 }  // namespace lockstep

@@ -43,7 +43,8 @@ std::span<std::byte> CheckpointWriter::memory(std::size_t bytes) {
   return {memory_.data(), bytes};
 }
 
-void CheckpointWriter::write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit) {
+void CheckpointWriter::write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit,
+                                    std::vector<std::int64_t> best) {
   wait();
   ++behind_;
   std::promise<void> copied;
@@ -53,12 +54,12 @@ void CheckpointWriter::write_behind(std::int64_t step, Checkpoint checkpoint, st
   };
   try {
     writing_ = std::async(std::launch::async,
-                          [this, step, failed, checkpoint = std::move(checkpoint),
+                          [this, step, failed, checkpoint = std::move(checkpoint), best = std::move(best),
                            before_commit = std::move(before_commit), copied = std::move(copied)]() mutable {
                             try {
                               take_along(checkpoint, {memory_.data(), memory_.size()});
                               copied.set_value();
-                              write(step, checkpoint, before_commit);
+                              write(step, checkpoint, before_commit, best);
                             } catch (const std::exception& error) {
                               failed(error);
                             }
@@ -77,12 +78,12 @@ void CheckpointWriter::let_go() {
 }
 
 void CheckpointWriter::write_now(std::int64_t step, const Checkpoint& checkpoint,
-                                 const std::function<void()>& before_commit) {
+                                 const std::function<void()>& before_commit, const std::vector<std::int64_t>& best) {
   wait();
   std::exception_ptr failure;
   writing_ = std::async([&] {  // or in wait(), where no thread is to be had
     try {
-      write(step, checkpoint, before_commit);
+      write(step, checkpoint, before_commit, best);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -99,14 +100,15 @@ void CheckpointWriter::wait() {
 }
 
 void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
-                             const std::function<void()>& before_commit) {
+                             const std::function<void()>& before_commit, const std::vector<std::int64_t>& best) {
   const Timer timer;
   const std::string name = checkpoint_name(step);
   for (const NamedArray& array : checkpoint.arrays)
-    validate(count_nonfinite(array.data.get(), array.dtype, array.shape.count()) == 0, ExitStatus::internal,
-             "{} of step {} holds numbers that are not finite, and is not written in the place of checkpoints that are of use; "
-             "go on from the newest one, with a smaller learning rate",
-             array.name, step);
+    validate(
+        count_nonfinite(array.data.get(), array.dtype, array.shape.count()) == 0, ExitStatus::internal,
+        "{} of step {} holds numbers that are not finite, and is not written in the place of checkpoints that are of use; "
+        "go on from the newest one, with a smaller learning rate",
+        array.name, step);
   try {
     CheckpointEvents events{.progress = [this] { ++parts_; }};
     if (before_commit) events.before_commit = before_commit;
@@ -115,16 +117,22 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
     throw Error(ExitStatus::io_error, error.what());  // the run has made the folder: no fault of its name
   }
   written_step_ = step;
-  point_latest(folder_, name);
-  try {
-    prune_checkpoints(folder_, keep_);
-  } catch (const Error& error) {
-    warn("older checkpoints could not be removed: {}", error.what());
-  }
+  point_link(folder_, latest_name, name);
+  tidy(best);
   const double seconds = timer.seconds();
   longest_ = std::max(longest_.load(), seconds);
   seconds_ = seconds_ + seconds;
   ++written_;
+}
+
+void CheckpointWriter::tidy(const std::vector<std::int64_t>& best) const {
+  if (!best.empty() && std::filesystem::exists(folder_ / checkpoint_name(best.front())))
+    point_link(folder_, best_name, checkpoint_name(best.front()));
+  try {
+    prune_checkpoints(folder_, keep_, best);
+  } catch (const Error& error) {
+    warn("older checkpoints could not be removed: {}", error.what());
+  }
 }
 
 CheckpointWriter::Times CheckpointWriter::times() const { return {written_, behind_, seconds_, longest_, waiting_}; }

@@ -8,6 +8,7 @@
 #include <future>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/execution.hpp"
 #include "io/checkpoint.hpp"
@@ -32,12 +33,18 @@ class CheckpointWriter {
   std::span<std::byte> memory(std::size_t bytes);
   /// Returns at once. Arrays that are not in memory() are somebody's live numbers: they must stay as they are until
   /// `let_go`, and memory() must have room for all of them. A checkpoint that cannot be written is a warning: the run
-  /// goes on, with the one before it. `before_commit`: see io/checkpoint.hpp; runs in the writing thread.
-  void write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit);
+  /// goes on, with the one before it. `best`: as for `tidy`. `before_commit`: see io/checkpoint.hpp; runs in the
+  /// writing thread.
+  void write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit,
+                    std::vector<std::int64_t> best = {});
   /// Until live numbers may change.
   void let_go();
   /// Returns when it is on disk; throws what write_checkpoint throws.
-  void write_now(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit);
+  void write_now(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit,
+                 const std::vector<std::int64_t>& best = {});
+  /// Removes older checkpoints, but for those of the steps in `best`, whose first one the link `best` then names. While
+  /// nothing is being written.
+  void tidy(const std::vector<std::int64_t>& best) const;
   /// Until nothing is being written. Rank 0's heart beats meanwhile, as long as parts come to the disk.
   void wait();
 
@@ -55,7 +62,8 @@ class CheckpointWriter {
   Times times() const;
 
  private:
-  void write(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit);
+  void write(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit,
+             const std::vector<std::int64_t>& best);
 
   std::filesystem::path folder_;
   std::int64_t keep_;

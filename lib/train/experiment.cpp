@@ -79,11 +79,16 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
-  validate_key(!config.run.has_target || data.validation, "run.target",
-               "there are no validation examples to reach it on; remove it, or give some");
-  validate_key(
-      !config.run.has_target || loss.wants_classes() || config.run.target_metric == RunOptions::Metric::validation_loss,
-      "run.target.metric", "loss mse has no accuracy; use validation_loss");
+  const auto& [target, patience, keep_best] = config.selection();
+  const auto check_selection = [&](const auto& options, const std::string& key) {
+    validate_key(!options.present || data.validation, key,
+                 "there are no validation examples to decide on it; remove it, or give some");
+    validate_key(!options.present || loss.wants_classes() || options.metric == ValidationMetric::validation_loss,
+                 key + ".metric", "loss mse has no accuracy; use validation_loss");
+  };
+  check_selection(target, "run.target");
+  check_selection(patience, "run.patience");
+  check_selection(keep_best, "checkpoint.keep_best");
   validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
                "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
                config.batch.global, data.train->size());

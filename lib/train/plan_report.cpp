@@ -57,7 +57,9 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
 /// "12000 in 10 epochs of 1200".
 std::string steps_text(const RunConfig& config, std::int64_t examples) {
   const std::int64_t steps = total_steps(config, examples), epoch = steps_per_epoch(config, examples);
-  const std::string end = config.run.has_target ? ", or until run.target is reached" : "";
+  const std::string end = config.run.target.present || config.run.patience.present
+                              ? ", or fewer by run.target or run.patience"
+                              : "";
   if (steps % epoch == 0)
     return fmt::format("{} in {} epoch{} of {}{}", steps, steps / epoch, steps == epoch ? "" : "s", epoch, end);
   return fmt::format("{} in {:.3g} epochs of {}{}", steps, static_cast<double>(steps) / static_cast<double>(epoch),

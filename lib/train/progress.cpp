@@ -50,11 +50,11 @@ void Progress::log(const Step& step) {
   logged_ = now_;
 }
 
-void Progress::log_validation(std::int64_t step, std::int64_t epoch, const Metrics& metrics, bool again) {
-  if (file_ && !again)
-    file_->write(
-        {.step = step, .epoch = epoch, .split = "validation", .loss = metrics.loss, .accuracy = metrics.accuracy});
-  lockstep::log("validation    epoch {:>4}  loss {:<10.6g}{}", epoch, metrics.loss,
+void Progress::log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
+                              bool row) {
+  if (file_ && row)
+    file_->write({.step = step, .epoch = epoch, .split = split, .loss = metrics.loss, .accuracy = metrics.accuracy});
+  lockstep::log("step {:>7}  epoch {:>4}  {} loss {:<10.6g}{}", step, epoch, split, metrics.loss,
                 metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
 }
 

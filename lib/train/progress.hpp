@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "train/evaluator.hpp"
 #include "train/metrics_file.hpp"
@@ -32,8 +33,9 @@ class Progress {
     std::optional<double> loss_scale, noise_scale;
   };
   void log(const Step& step);
-  /// `again`: the row is in the file already.
-  void log_validation(std::int64_t step, std::int64_t epoch, const Metrics& metrics, bool again);
+  /// Of a split: "validation". `row`: in the file, too.
+  void log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
+                      bool row);
 
   // Since the start of this process.
   const StepTimes& times() const { return times_; }

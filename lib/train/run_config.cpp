@@ -2,6 +2,7 @@
 #include "train/run_config.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -17,39 +18,49 @@ void RunOptions::describe(Fields& fields) {
   fields.integer("epochs", epochs, {1, 1e9}, "stop after this many passes over the training data");
   fields.integer("steps", steps, {1, 1e12}, "stop after this many steps (with epochs: at whichever comes first)");
   fields.optional_section(
-      "target", has_target,
-      [&](Fields& target) {
-        static constexpr std::string_view metrics[] = {"validation_loss", "validation_accuracy"};
-        target.choice("metric", target_metric, metrics, "what is looked at after each evaluation");
-        target.number("value", target_value, any_number,
-                      "an accuracy at least this, or a loss at most this, ends the run", Presence::required);
-      },
+      "target", target.present, [this](Fields& section) { target.describe(section); },
       "ends the run early, as soon as it is reached");
+  fields.optional_section(
+      "patience", patience.present, [this](Fields& section) { patience.describe(section); },
+      "ends the run early, when validation does not improve any more");
   fields.text("resume", resume,
               "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
   fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
   fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
-  fields.integer("evaluate_every", evaluate_every, not_negative, "epochs between two evaluations (0: at the end only)");
+  fields.text("evaluate_every", evaluate_every,
+              "epochs between two evaluations, or steps: 2, or \"500 steps\" (0: at the end only)", Presence::optional,
+              {.pattern = "[0-9]{1,9}( (epochs?|steps?))?", .words = "a number of epochs, as 2, or \"500 steps\""});
   fields.text(
       "wall_time", wall_time,
       "time that the run may take, as \"2:00:00\", \"1-12:00:00\" (days) or \"90 min\"; it stops at a checkpoint "
-      "before that, with status 75 (no limit but the batch job's, when not given)");
+      "before that, with status 75 (no limit but the batch job's, when not given)",
+      Presence::optional,
+      {.pattern = "([0-9.]+-)?[0-9.]+:[0-9.]+:[0-9.]+|[0-9.]+ *(s|min|h|d)",
+       .words =
+           "a duration, as \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days) or \"90 min\" (s, min, "
+           "h, d)"});
   fields.integer(
       "hang_timeout", hang_timeout, not_negative,
       "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
       "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
       "ranks that die are reported (the larger of 30, or 300 while data are waited for, and 10 median steps, when not given)");
-  fields.check(
-      wall_time.empty() || duration_of(wall_time), "wall_time",
-      fmt::format("'{}' is no duration; write \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days), "
-                  "or a number with a unit: \"90 min\", \"1.5 h\", \"45 s\", \"2 d\"",
-                  wall_time));
-  fields.check(
-      !has_target || evaluate_every > 0, "evaluate_every",
-      "0 beside run.target (the target is looked at in evaluations, and there is none before the end); give the "
-      "epochs between two");
+  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
+               fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
+  const bool evaluates = evaluation_interval().count > 0;
+  for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
+    fields.check(
+        !present || evaluates, "evaluate_every",
+        fmt::format("0 beside run.{} (which is looked at in evaluations, and there is none before the end); give "
+                    "the epochs or steps between two",
+                    key));
   static constexpr std::string_view ends[] = {"epochs", "steps"};
   fields.need(Needs::at_least_one, ends, "the run would not end");
+}
+
+RunOptions::Interval RunOptions::evaluation_interval() const {
+  Interval interval{.in_steps = evaluate_every.find("step") != std::string::npos};
+  std::from_chars(evaluate_every.data(), evaluate_every.data() + evaluate_every.size(), interval.count);
+  return interval;
 }
 
 void BatchOptions::describe(Fields& fields) {
@@ -61,9 +72,13 @@ void BatchOptions::describe(Fields& fields) {
 }
 
 void CheckpointOptions::describe(Fields& fields) {
-  fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: none but the last)");
+  fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
+  fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
   fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: not by time)");
   fields.integer("keep", keep, not_negative, "newest checkpoints that are kept (0: all)");
+  fields.optional_section(
+      "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
+      "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");
 }
 
 void PrecisionOptions::describe(Fields& fields) {
@@ -101,7 +116,7 @@ void RunConfig::describe(Fields& fields) {
     loss_watch.describe(f);
     const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;
     f.check(!rolls_back || checkpoint.regular(), "on_anomaly",
-            "rollback needs checkpoints to go back to; set checkpoint.every_steps or every_minutes");
+            "rollback needs checkpoints to go back to; set checkpoint.every_steps, every_epochs or every_minutes");
     f.check(!rolls_back || data.shuffle, "on_anomaly",
             "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
   },

@@ -13,28 +13,31 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/loss_watch.hpp"
+#include "train/selection.hpp"
 
 namespace lockstep {
 
 /// The deck's `run` section.
 struct RunOptions {
-  enum class Metric { validation_loss, validation_accuracy };
-
   std::string name = "run";
   std::string output_dir;  ///< empty: runs/<name>
   std::int64_t seed = 1;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
-  bool has_target = false;
-  Metric target_metric = Metric::validation_accuracy;
-  double target_value = 0;
+  TargetOptions target;
+  PatienceOptions patience;
   std::string resume = "auto";
   bool overwrite = false;
   std::int64_t log_every = 50;
-  std::int64_t evaluate_every = 1;
+  std::string evaluate_every = "1 epoch";    ///< see evaluation_interval
   std::string wall_time;                     ///< see duration_of; empty: no limit
   std::optional<std::int64_t> hang_timeout;  ///< seconds
 
+  struct Interval {
+    std::int64_t count = 0;  ///< 0: never
+    bool in_steps = false;   ///< not epochs
+  };
+  Interval evaluation_interval() const;
   void describe(Fields& fields);
 };
 
@@ -47,11 +50,13 @@ struct BatchOptions {
 
 struct CheckpointOptions {
   std::int64_t every_steps = 0;
+  std::int64_t every_epochs = 0;
   double every_minutes = 0;
   std::int64_t keep = 2;
+  KeepBestOptions keep_best;
 
   /// Whether there are any before the last one.
-  bool regular() const { return every_steps > 0 || every_minutes > 0; }
+  bool regular() const { return every_steps > 0 || every_epochs > 0 || every_minutes > 0 || keep_best.present; }
   void describe(Fields& fields);
 };
 
@@ -87,6 +92,7 @@ struct RunConfig : Config {
 
   void describe(Fields& fields) override;
   DType dtype() const;  ///< of activations
+  Selection::Options selection() const { return {run.target, run.patience, checkpoint.keep_best}; }
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 

@@ -120,21 +120,24 @@ void RunFolder::refuse_foreign_files(const std::string& deck) const {
   for (const OwnFile& file : files) {
     const fs::path path = path_ / file.name;
     if (!fs::exists(fs::symlink_status(path))) continue;
-    validate(begins_with(path, file.begins), ExitStatus::cannot_create,
-             "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
-             path.string());
+    validate(
+        begins_with(path, file.begins), ExitStatus::cannot_create,
+        "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
+        path.string());
   }
   const fs::path own_deck = path_ / "deck.yaml";
   std::error_code ignored;
-  validate(!fs::equivalent(own_deck, input_deck_, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
-           "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
-           "the command line); start from a copy of it, or choose another run.output_dir",
-           own_deck.string());
-  validate(!fs::exists(stop_file()) || (fs::is_regular_file(stop_file()) && fs::file_size(stop_file()) <= 1),
-           ExitStatus::cannot_create,
-           "{}: an empty file of this name asks a run to stop, but this one is not empty; choose another run.output_dir, or move "
-           "it away",
-           stop_file().string());
+  validate(
+      !fs::equivalent(own_deck, input_deck_, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
+      "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
+      "the command line); start from a copy of it, or choose another run.output_dir",
+      own_deck.string());
+  validate(
+      !fs::exists(stop_file()) || (fs::is_regular_file(stop_file()) && fs::file_size(stop_file()) <= 1),
+      ExitStatus::cannot_create,
+      "{}: an empty file of this name asks a run to stop, but this one is not empty; choose another run.output_dir, or move "
+      "it away",
+      stop_file().string());
 }
 
 void RunFolder::refuse_earlier_run() const {
@@ -145,15 +148,17 @@ void RunFolder::refuse_earlier_run() const {
            path_.string());
   const auto json = nlohmann::json::parse(text_of(summary()), nullptr, false);
   const std::string status = json.is_object() ? json.value("status", "") : "";
-  validate(status.empty() || status == failed_status, ExitStatus::cannot_create,
-           "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
-           "run.output_dir, or give run.overwrite=true",
-           path_.string(), status);
+  validate(
+      status.empty() || status == failed_status, ExitStatus::cannot_create,
+      "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
+      "run.output_dir, or give run.overwrite=true",
+      path_.string(), status);
 }
 
 void RunFolder::remove_run() const {
   for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
-  if (fs::is_symlink(checkpoints() / latest_name)) fs::remove(checkpoints() / latest_name);
+  for (const char* link : {latest_name, best_name})
+    if (fs::is_symlink(checkpoints() / link)) fs::remove(checkpoints() / link);
   for (const OwnFile& file : files) fs::remove(path_ / file.name);
 }
 
@@ -187,7 +192,8 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
     remove_leftovers();
     if (goes_on()) {
       set_aside_checkpoints_after(checkpoints(), step);
-      if (fs::exists(checkpoints() / checkpoint_name(step))) point_latest(checkpoints(), checkpoint_name(step));
+      if (fs::exists(checkpoints() / checkpoint_name(step)))
+        point_link(checkpoints(), latest_name, checkpoint_name(step));
     }
     fs::remove(summary());  // no longer true
     if (text_of(path_ / "deck.yaml") != deck) write_text("deck.yaml", deck);

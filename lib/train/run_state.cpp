@@ -101,11 +101,6 @@ StepRecord record_of(const Json& json) {
 
 RunState first_state(const RunConfig& config, std::int64_t dataset_size) {
   RunState state;
-  if (config.run.has_target)
-    state.target = fmt::format(
-        "{} {}",
-        config.run.target_metric == RunOptions::Metric::validation_loss ? "validation_loss" : "validation_accuracy",
-        config.run.target_value);
   state.scales_loss = config.precision.scales_loss();
   state.loss_scaler = LossScaler(config.precision.loss_scale).state();
   state.seed = config.run.seed;
@@ -122,8 +117,7 @@ std::string state_text(const RunState& state) {
                      {"next_example", state.position.next},
                      {"evaluated_step", state.evaluated_step},
                      {"metrics_rows", state.metrics_rows},
-                     {"target_reached", state.target_reached},
-                     {"target", state.target},
+                     {"selection", Json::parse(state.selection.text())},
                      {"scales_loss", state.scales_loss},
                      {"loss_scale",
                       {{"scale", state.loss_scaler.scale},
@@ -153,12 +147,15 @@ RunState parse_state(const std::string& text) {
   state.position = {json.at("epoch"), json.at("next_example")};
   state.evaluated_step = json.at("evaluated_step");
   state.metrics_rows = json.at("metrics_rows");
-  state.target_reached = json.at("target_reached");
-  state.target = json.at("target");
+  if (json.contains("selection")) {
+    state.selection = Selection::State::parse(json.at("selection").dump());
+  } else {  // before version 0.2
+    state.selection.target_reached = json.at("target_reached");
+    state.selection.target = json.at("target");
+  }
   state.skipped_steps = json.at("skipped_steps");
   state.noise = {json.at("noise").at(0), json.at("noise").at(1), json.at("noise").at(2)};
-  state.loss_watch = {json.at("anomalies"), json.at("losses"),
-                      json.value("validation_losses", std::vector<double>())};
+  state.loss_watch = {json.at("anomalies"), json.at("losses"), json.value("validation_losses", std::vector<double>())};
   state.loss_was_nonfinite = json.value("loss_was_nonfinite", false);
   state.rollbacks = json.at("rollbacks");
   if (const Json record = json.value("record", Json()); !record.is_null()) state.record = record_of(record);

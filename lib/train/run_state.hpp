@@ -16,6 +16,7 @@
 #include "train/loss_watch.hpp"
 #include "train/noise_scale.hpp"
 #include "train/run_config.hpp"
+#include "train/selection.hpp"
 
 namespace lockstep {
 
@@ -35,14 +36,13 @@ struct RunState {
   SamplerPosition position;
   std::int64_t evaluated_step = -1;  ///< of the last evaluation
   std::int64_t metrics_rows = 0;
-  bool target_reached = false;
-  std::string target;        ///< that it was: "validation_accuracy 0.98"
+  Selection::State selection;
   bool scales_loss = false;  ///< loss_scaler is in use
   LossScaler::State loss_scaler;
   std::int64_t skipped_steps = 0;  ///< left out because gradients overflowed
   NoiseScale::State noise;
   LossWatch::State loss_watch;
-  bool loss_was_nonfinite = false;  ///< of the last step, without loss_watch
+  bool loss_was_nonfinite = false;   ///< of the last step, without loss_watch
   std::int64_t rollbacks = 0;        ///< each changes the order of the examples from there on
   std::optional<StepRecord> record;  ///< of the last step that is for the curves
 

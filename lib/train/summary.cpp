@@ -57,6 +57,9 @@ std::string summary_json(const Summary& s) {
   json["threads"] = s.threads;
   json["train"] = metrics_json(s.train);
   json["validation"] = metrics_json(s.validation);
+  if (s.test) json["test"] = metrics_json(s.test);
+  if (!s.best.metric.empty())
+    json["best"] = {{"step", s.best.evaluation.step}, {s.best.metric, number(s.best.evaluation.value)}};
   json["examples_per_s"] = examples_per_second(s);
   json["step_ms"] = {{"median", 1e3 * s.times->quantile(0.5)}, {"p99", 1e3 * s.times->quantile(0.99)}};
   for (const auto& [phase, milliseconds] : phase_milliseconds(*s.clock, s.reduce_seconds, s.times->count()))
@@ -89,6 +92,8 @@ std::string summary_text(const Summary& s, const std::string& folder) {
     text += fmt::format(", validation loss {:.6g}", s.validation->loss);
     if (s.validation->accuracy) text += fmt::format(", accuracy {:.4f}", *s.validation->accuracy);
   }
+  if (!s.best.metric.empty())
+    text += fmt::format("; best {} {:.6g} at step {}", s.best.metric, s.best.evaluation.value, s.best.evaluation.step);
   if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
   return text + fmt::format("\nresults: {}", folder);
 }

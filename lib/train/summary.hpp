@@ -11,6 +11,7 @@
 #include "train/evaluator.hpp"
 #include "train/phase_clock.hpp"
 #include "train/scaling_report.hpp"
+#include "train/selection.hpp"
 #include "train/step_times.hpp"
 
 namespace lockstep {
@@ -30,6 +31,8 @@ struct Summary {
   int threads = 1;
   std::optional<Metrics> train;       ///< of the last logged step
   std::optional<Metrics> validation;  ///< of the last evaluation
+  std::optional<Metrics> test;        ///< at the end of the run
+  Selection::Best best;               ///< evaluation, by checkpoint.keep_best
   const StepTimes* times = nullptr;
   const PhaseClock* clock = nullptr;
   double reduce_seconds = 0;

@@ -17,9 +17,7 @@ double Trainer::learning_rate(const RunConfig& config, std::int64_t step) const 
          config.schedule.factor(step, lockstep::total_steps(config, data_.train->size()));
 }
 
-bool Trainer::finished() const {
-  return state_.step >= total_steps() || (config_.run.has_target && state_.target_reached);
-}
+bool Trainer::finished() const { return state_.step >= total_steps() || selection_->ends_run(); }
 
 ExitStatus Trainer::run() {
   log_banner();
@@ -38,11 +36,17 @@ ExitStatus Trainer::run() {
     if (state_.step == total_steps() && state_.record && state_.record->step == state_.step && !state_.record->logged)
       log_step();
     if ((!validation_metrics_ || state_.evaluated_step != state_.step) && !evaluate_and_log()) return stop();
+    if (goes_on() && !test_and_log()) return stop();
   } while (!goes_on());
   comm_.together([&] {
     if (writer_) progress_.file()->flush_to_disk();
   });
-  write_summary(config_.run.has_target && state_.target_reached ? "target_reached" : "done");
+  comm_.together([&] {
+    if (writer_) writer_->tidy(selection_->best_steps());
+  });
+  const bool early = state_.step < total_steps();
+  if (early) log("{}: the run ends at step {}", selection_->reason(), state_.step);
+  write_summary(selection_->target_reached() ? "target_reached" : early ? "out_of_patience" : "done");
   stop_request_.done();
   watchdog_.rest(true);
   return ExitStatus::done;
@@ -56,6 +60,7 @@ bool Trainer::train_to_the_end() {
     if (evaluation_due()) {  // which a run that was stopped has left to this one
       if (!evaluate_and_log()) return false;
       if (writer_) writer_->set_written_step(-1);  // that checkpoint does not know of it
+      if (goes_on() && checkpoint_due()) write_checkpoint();
     } else if (finished()) {
       return true;
     } else {
@@ -139,14 +144,13 @@ void Trainer::log_step() {
 }
 
 bool Trainer::evaluation_due() const {
-  return data_.validation && config_.run.evaluate_every > 0 && state_.position.epoch > 0 && ended_epoch() &&
-         state_.position.epoch % config_.run.evaluate_every == 0 && state_.evaluated_step != state_.step;
+  if (!data_.validation || state_.step == 0 || state_.evaluated_step == state_.step) return false;
+  const auto [count, in_steps] = config_.run.evaluation_interval();
+  return count > 0 && (in_steps ? state_.step % count == 0 : ended_epoch() && state_.position.epoch % count == 0);
 }
 
-/// False if somebody wishes the run to stop first: then the run that goes on evaluates. What the result means for the
-/// run is in `outcome_`.
-bool Trainer::evaluate_and_log() {
-  if (!data_.validation || !parameters_are_of_use()) return true;
+/// None if somebody wishes the run to stop first.
+std::optional<Metrics> Trainer::evaluate(const Dataset& data) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
   // About twice a second: a batch takes less than the longest step.
   constexpr double asks_every = 0.5;
@@ -156,8 +160,14 @@ bool Trainer::evaluate_and_log() {
   const auto stops = [&, done = std::int64_t{0}]() mutable {
     return ++done % batches == 0 && comm_.max(wants_to_stop(saved) ? 1 : 0) != 0;
   };
-  const std::optional<Metrics> result = evaluate(space_, comm_, *model_, *loss_, *data_.validation, *uploader_, *sums_,
-                                                 piece_, stops);
+  return lockstep::evaluate(space_, comm_, *model_, *loss_, data, *uploader_, *sums_, piece_, stops);
+}
+
+/// False if somebody wishes the run to stop first: then the run that goes on evaluates. What the result means for the
+/// run is in `outcome_`.
+bool Trainer::evaluate_and_log() {
+  if (!data_.validation || !parameters_are_of_use()) return true;
+  const std::optional<Metrics> result = evaluate(*data_.validation);
   if (!result) return false;
   const Metrics& metrics = validation_metrics_.emplace(*result);
   if (const std::string anomaly = loss_watch_ ? loss_watch_->look_at_validation(metrics.loss) : ""; !anomaly.empty()) {
@@ -169,20 +179,27 @@ bool Trainer::evaluate_and_log() {
     warn("step {}: the validation loss is {}; `lockstep check --data` finds numbers in the data that are not finite",
          state_.step, metrics.loss);
   }
-  const bool again = state_.evaluated_step ==
-                     state_.step;  // this process has not seen the result, but its row is there
+  // Of a step whose checkpoint knows the result, the row is there already.
+  const bool again = state_.evaluated_step == state_.step;
   state_.evaluated_step = state_.step;
-  progress_.log_validation(state_.step, epoch(), metrics, again);
-  if (config_.run.has_target)
-    state_.target_reached = config_.run.target_metric == RunOptions::Metric::validation_loss
-                                ? metrics.loss <= config_.run.target_value
-                                : metrics.accuracy.value_or(0) >= config_.run.target_value;
+  progress_.log_evaluation("validation", state_.step, epoch(), metrics, !again);
+  if (!again) is_among_the_best_ = selection_->look(state_.step, metrics);
   return true;
 }
 
-bool Trainer::checkpoint_due() const {
-  const std::int64_t steps = config_.checkpoint.every_steps;
-  return votes_.checkpoint || (steps > 0 && state_.step % steps == 0);
+/// At the end of the run; false as for `evaluate_and_log`.
+bool Trainer::test_and_log() {
+  if (!data_.test) return true;
+  test_metrics_ = evaluate(*data_.test);
+  if (test_metrics_) progress_.log_evaluation("test", state_.step, epoch(), *test_metrics_, true);
+  return test_metrics_.has_value();
+}
+
+bool Trainer::checkpoint_due() {
+  const CheckpointOptions& options = config_.checkpoint;
+  const bool by_steps = options.every_steps > 0 && state_.step % options.every_steps == 0;
+  const bool by_epochs = options.every_epochs > 0 && ended_epoch() && state_.position.epoch % options.every_epochs == 0;
+  return std::exchange(is_among_the_best_, false) || votes_.checkpoint || by_steps || by_epochs;
 }
 
 /// Collective, like all that may end in an error of all ranks.
@@ -202,8 +219,9 @@ void Trainer::write_checkpoint() {
   copy_to_host(space_, optimizer_->nonfinite(), &bad);
   if (bad != 0) return;  // the next step ends the run
   const std::span<std::byte> memory = writer_->memory(state_bytes());
-  writer_->write_behind(state_.step, snapshot(kernels_run_on_host ? std::span<std::byte>() : memory),
-                        [this] { before_commit(); });
+  writer_->write_behind(
+      state_.step, snapshot(kernels_run_on_host ? std::span<std::byte>() : memory), [this] { before_commit(); },
+      selection_->best_steps());
 }
 
 /// Of a checkpoint, which counts on the rows and replaces others. Runs in the writing thread as well.
@@ -220,13 +238,14 @@ void Trainer::finish_checkpoints() {
     if (!writer_) return;
     writer_->wait();
     if (writer_->written_step() != state_.step)
-      writer_->write_now(state_.step, snapshot({}), [this] { before_commit(); });
+      writer_->write_now(state_.step, snapshot({}), [this] { before_commit(); }, selection_->best_steps());
   });
 }
 
 Checkpoint Trainer::snapshot(std::span<std::byte> memory) {
   state_.noise = noise_scale_.state();
   if (loss_watch_) state_.loss_watch = loss_watch_->state();
+  state_.selection = selection_->state();
   state_.metrics_rows = progress_.file()->rows();
   return make_checkpoint(space_, state_, {{"deck", deck_}, {"provenance", provenance_}}, model_->parameters(),
                          *optimizer_, memory);
@@ -257,11 +276,12 @@ void Trainer::roll_back() {
     resume(found->checkpoint, found->file);
     went_back_to_ = checkpoint_name(state_.step);
     set_aside_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there is of no use
-    point_latest(folder_.checkpoints(), went_back_to_);
+    point_link(folder_.checkpoints(), latest_name, went_back_to_);
     writer_->set_written_step(state_.step);
     progress_.open(folder_.metrics(), state_.metrics_rows);
   });
   share_state();
+  if (writer_) writer_->tidy(selection_->best_steps());
   state_.rollbacks = rollbacks;
   audited_step_ = -1;
   LossWatch::State watched = state_.loss_watch;
@@ -283,6 +303,8 @@ void Trainer::write_summary(const std::string& status) {
   summary.threads = ExecSpace().concurrency();
   if (state_.record) summary.train = state_.record->metrics;
   summary.validation = validation_metrics_;
+  summary.test = test_metrics_;
+  summary.best = selection_->best();
   const StepTimes& times = progress_.times();
   summary.times = &times;
   summary.clock = &clock_;

@@ -27,6 +27,7 @@
 #include "train/replica_audit.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
+#include "train/selection.hpp"
 #include "train/shared_coefficients.hpp"
 #include "train/step_votes.hpp"
 #include "train/stop_request.hpp"
@@ -100,9 +101,11 @@ class Trainer {
   StepRecord step_record(bool logged);
   void log_step();
   bool evaluation_due() const;
+  std::optional<Metrics> evaluate(const Dataset& data);
   bool evaluate_and_log();
+  bool test_and_log();
   void compare_replicas();
-  bool checkpoint_due() const;
+  bool checkpoint_due();
   void write_checkpoint();
   void before_commit();
   void finish_checkpoints();
@@ -144,6 +147,8 @@ class Trainer {
   std::optional<OverflowWatch> overflow_;  ///< likewise
   std::optional<ReplicaAudit> audit_;      ///< where the deck wants one
   std::optional<LossWatch> loss_watch_;    ///< likewise
+  std::optional<Selection> selection_;
+  bool is_among_the_best_ = false;  ///< the last evaluation; its checkpoint is not begun yet
   NoiseScale noise_scale_;
   OwnedTensor norm_scratch_;
   std::unique_ptr<DataLoader> loader_;
@@ -164,7 +169,7 @@ class Trainer {
   std::int64_t audited_step_ = -1;
   double longest_step_ = 0;   ///< seconds
   double start_seconds_ = 0;  ///< from the start of the process to the first step
-  std::optional<Metrics> validation_metrics_;
+  std::optional<Metrics> validation_metrics_, test_metrics_;
   Timer since_checkpoint_;
   PhaseClock clock_;
 };

@@ -39,8 +39,9 @@ std::vector<std::int64_t> Trainer::batch_sizes() const {
   std::vector<std::int64_t> sizes;
   for (const std::int64_t examples : {global, config_.data.drop_last ? 0 : size % global})
     for (const Piece& piece : pieces_of(cut_, examples, comm_.rank())) sizes.push_back(piece.count);
-  if (data_.validation) {
-    const std::int64_t all = data_.validation->size(), round = piece_ * comm_.size();
+  for (const Dataset* split : {data_.validation.get(), data_.test.get()}) {
+    if (!split) continue;
+    const std::int64_t all = split->size(), round = piece_ * comm_.size();
     for (const std::int64_t examples : {std::min(all, round), all % round})
       sizes.push_back(share_of(examples, comm_.rank(), comm_.size()).count);
   }
@@ -66,9 +67,8 @@ void Trainer::start(Graph graph) {
     }
     const ParameterBuffer& parameters = model_->parameters();
     optimizer_ = config_.optimizer.make(parameters);
-    coefficients_.emplace(comm_, [this](std::int64_t step) {
-      return optimizer_->coefficients(learning_rate(config_, step), step + 1);
-    });
+    coefficients_.emplace(
+        comm_, [this](std::int64_t step) { return optimizer_->coefficients(learning_rate(config_, step), step + 1); });
     nonfinite_.emplace(comm_, *data_.train, *model_);
     uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
     gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
@@ -111,6 +111,7 @@ void Trainer::share_state() {
   if (scaler_) scaler_->restore(state_.loss_scaler);
   noise_scale_.restore(state_.noise);
   if (config_.loss_watch.present) loss_watch_.emplace(config_.loss_watch, state_.loss_watch);
+  selection_.emplace(config_.selection(), state_.selection);
   comm_.broadcast(space_, model_->parameters().values());
   model_->parameters().round(space_);
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
@@ -165,6 +166,7 @@ void Trainer::open_folder() {
     model_->parameters().initialize(space_, static_cast<std::uint64_t>(config_.run.seed));
     load_starting_weights();
   }
+  selection_.emplace(config_.selection(), state_.selection);
   complete_ = finished() && folder_.has_ended();
   if (checkpoint) say_what_has_changed(*checkpoint);
   if (complete_) return;
@@ -174,26 +176,27 @@ void Trainer::open_folder() {
   if (config_.checkpoint.regular()) writer_->memory(state_bytes());
 }
 
-/// Of a deck that is not the checkpoint's: what follows from that. Throws for what a run that has come to its end cannot take up.
+/// Of a deck that is not the checkpoint's: what follows from that. Throws for what a run that has come to its end
+/// cannot take up.
 void Trainer::say_what_has_changed(const Checkpoint& checkpoint) const {
   const auto before = checkpoint.texts.find("deck");
   if (before == checkpoint.texts.end()) return;
   const auto refuse = [&](const DeckChange& change) {
-    throw located(config_.source,
-                  KeyError(change.key,
-                           fmt::format("was {} in the run of {}, which has come to its end, and is {} in this deck (nothing is "
-                                       "left to do there with it); choose another run.output_dir or run.name, go on with more "
-                                       "run.epochs or run.steps, or begin anew with run.resume=never run.overwrite=true",
-                                       change.was, config_.output_dir(), change.is)));
+    throw located(
+        config_.source,
+        KeyError(change.key,
+                 fmt::format("was {} in the run of {}, which has come to its end, and is {} in this deck (nothing is "
+                             "left to do there with it); choose another run.output_dir or run.name, go on with more "
+                             "run.epochs or run.steps, or begin anew with run.resume=never run.overwrite=true",
+                             change.was, config_.output_dir(), change.is)));
   };
   for (const DeckChange& change : changes_between(before->second, deck_)) {
     if (complete_ && change.effect == DeckChange::Effect::training) refuse(change);
     if (complete_) continue;
     if (change.effect == DeckChange::Effect::none)
-      warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key, change.was,
-           change.is);
-    else
-      log("{} was {} and is {} from here on", change.key, change.was, change.is);
+      warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key,
+           change.was, change.is);
+    else log("{} was {} and is {} from here on", change.key, change.was, change.is);
   }
   if (complete_) return;
   try {
@@ -201,7 +204,8 @@ void Trainer::say_what_has_changed(const Checkpoint& checkpoint) const {
     const std::int64_t step = state_.step - state_.skipped_steps;
     const double was = learning_rate(then, step), is = learning_rate(config_, step);
     if (was != is)
-      log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", state_.step + 1, is, was);
+      log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", state_.step + 1,
+          is, was);
   } catch (const Error&) {  // another version's deck
   }
 }
@@ -216,7 +220,6 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& file) {
   restore_parameters(space_, checkpoint.arrays, file, parameters);
   restore_optimizer(space_, checkpoint.arrays, file, parameters, *optimizer_);
   const RunState fresh = state_;
-  const std::string target = state_.target;
   state_ = state_of(checkpoint, file);
   if (state_.order != fresh.order && state_.shuffle && state_.position.next > 0)
     warn(
@@ -226,8 +229,6 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& file) {
   state_.order = fresh.order;
   if (!state_.scales_loss) state_.loss_scaler = fresh.loss_scaler;
   state_.scales_loss = fresh.scales_loss;
-  state_.target_reached = state_.target_reached && state_.target == target;  // another target is not reached yet
-  state_.target = target;
 }
 
 void Trainer::load_starting_weights() {

@@ -174,7 +174,7 @@ TEST(Checkpoint, LatestIsALink) {
   const ScratchFolder folder;
   for (const std::int64_t step : {3, 12}) {
     write_checkpoint(folder / checkpoint_name(step), example());
-    point_latest(folder.path(), checkpoint_name(step));
+    point_link(folder.path(), latest_name, checkpoint_name(step));
     EXPECT_EQ(std::filesystem::read_symlink(folder / "latest"), checkpoint_name(step));
     expect_equal(example(), read_checkpoint(folder / "latest"));
   }

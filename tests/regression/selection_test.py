@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What follows from evaluations: the best checkpoints, the end of a run that does not improve, results on test data."""
+import shutil
+import unittest
+
+import program
+from program import LockstepTest, idx_images, idx_labels, metrics, summary, without_times
+
+# Noisy enough, and taught fast enough, that validation is best in the middle.
+DECK = {
+    "run": {"epochs": 6, "output_dir": "run", "log_every": 4, "evaluate_every": "5 steps"},
+    "data": {"synthetic": {"kind": "glyphs", "train": 320, "validation": 50, "noise": 0.6}},
+    "optimizer": {"type": "sgd", "learning_rate": 0.2, "momentum": 0.9},
+    "checkpoint": {"keep": 1, "keep_best": {"metric": "validation_loss", "count": 2}},
+}
+
+
+def evaluations(folder, split="validation"):
+    return [(int(row["step"]), float(row["loss"])) for row in metrics(folder) if row["split"] == split]
+
+
+class Selection(LockstepTest):
+    def train(self, *overrides, ranks=1, status=0, run=None, **sections):
+        self.deck("deck.yaml", **{**DECK, **sections})
+        return self.lockstep("train", "deck.yaml", *overrides, ranks=ranks, status=status)
+
+    def checkpoints(self, run="run"):
+        return {file.name for file in (self.folder / run / "checkpoints").glob("step-*.h5")}
+
+    def best(self, run="run"):
+        return (self.folder / run / "checkpoints" / "best").resolve().name
+
+    def test_the_best_checkpoints_are_kept_beside_the_newest(self):
+        for ranks in (1, 2):
+            self.train(f"run.output_dir=run{ranks}", ranks=ranks)
+            found = evaluations(self.folder / f"run{ranks}")
+            self.assertEqual([step for step, _ in found], list(range(5, 121, 5)))
+            order = sorted(found, key=lambda evaluation: evaluation[1])
+            wanted = {f"step-{step:08}.h5" for step in (order[0][0], order[1][0], 120)}
+            self.assertEqual(self.checkpoints(f"run{ranks}"), wanted)
+            self.assertEqual(self.best(f"run{ranks}"), f"step-{order[0][0]:08}.h5")
+            self.assertNotEqual(order[0][0], 120, "the best is not the last")
+            report = summary(self.folder / f"run{ranks}")["best"]
+            self.assertEqual((report["step"], f"{report['validation_loss']:.6g}"), (order[0][0], f"{order[0][1]:.6g}"))
+            # What `best` names is what was evaluated.
+            out = self.lockstep("evaluate", "deck.yaml", "--checkpoint", f"run{ranks}/checkpoints/best", ranks=ranks).out.split()
+            self.assertAlmostEqual(float(out[1]) / order[0][1], 1, delta=1e-5)
+
+    def test_a_resumed_run_keeps_the_same(self):
+        self.train("run.output_dir=whole")
+        for steps in (18, 20, 23, 60):
+            self.train("run.output_dir=parts", f"run.steps={steps}")
+        self.train("run.output_dir=parts")
+        self.assertEqual(self.checkpoints("parts"), self.checkpoints("whole"))
+        self.assertEqual(self.best("parts"), self.best("whole"))
+        self.assertEqual(without_times(metrics(self.folder / "parts")), without_times(metrics(self.folder / "whole")))
+        self.assertEqual(summary(self.folder / "parts")["best"], summary(self.folder / "whole")["best"])
+
+    def test_a_best_evaluation_beyond_the_schedule_counts(self):
+        self.train("run.steps=3")
+        self.assertEqual(self.best(), "step-00000003.h5")
+
+    def test_patience_ends_a_run_that_does_not_improve(self):
+        for ranks in (1, 2):
+            run = self.folder / f"run{ranks}"
+            result = self.train(f"run.output_dir=run{ranks}", "run.patience={evaluations: 3}", ranks=ranks)
+            found = evaluations(run)
+            best = min(range(len(found)), key=lambda i: found[i][1])
+            self.assertEqual(best + 3, len(found) - 1, found)
+            self.assertIn("has not improved in 3 evaluations", result.out)
+            self.assertEqual((summary(run)["status"], summary(run)["steps"]), ("out_of_patience", found[-1][0]))
+            self.assertIn("nothing is left to do", self.train(f"run.output_dir=run{ranks}", "run.patience={evaluations: 3}").out)
+            # With more patience the same run goes on.
+            self.train(f"run.output_dir=run{ranks}", "run.patience={evaluations: 4}", ranks=ranks)
+            self.assertEqual(evaluations(run)[:len(found)], found)
+            self.assertGreater(len(evaluations(run)), len(found))
+
+    def test_patience_is_counted_over_restarts(self):
+        self.train("run.output_dir=whole", "run.patience={evaluations: 3}")
+        for steps in range(4, 90, 4):
+            self.train("run.output_dir=parts", "run.patience={evaluations: 3}", f"run.steps={steps}")
+            if summary(self.folder / "parts")["status"] == "out_of_patience":
+                break
+        self.assertEqual(evaluations(self.folder / "parts"), evaluations(self.folder / "whole"))
+
+    def test_checkpoints_by_epochs(self):
+        self.train(checkpoint={"every_epochs": 2, "keep": 0})
+        self.assertEqual(self.checkpoints(), {"step-00000040.h5", "step-00000080.h5", "step-00000120.h5"})
+
+    def test_what_cannot_be_is_refused(self):
+        for overrides, words in (
+                (["run.evaluate_every=5 minutes"], "run.evaluate_every: '5 minutes' is given"),
+                (["run.evaluate_every=0", "run.patience={evaluations: 2}"], "run.evaluate_every: 0 beside run.patience"),
+                (["run.patience={metric: validation_loss}"], "run.patience.evaluations: is missing"),
+                (["checkpoint.keep_best={metric: loss}"], "'loss' is unknown (known: validation_loss, validation_accuracy)"),
+                (["data.synthetic.validation=0"], "checkpoint.keep_best: there are no validation examples")):
+            self.deck("deck.yaml", **DECK)
+            self.refused(78, [words], "check", "deck.yaml", *overrides)
+        self.deck("deck.yaml", **{**DECK, "data": {"synthetic": {"kind": "linear", "features": 4, "outputs": 2, "train": 40, "validation": 8}},
+                                  "model": {"layers": [{"linear": 2}]}, "loss": {"type": "mse"},
+                                  "checkpoint": {"keep_best": {"metric": "validation_accuracy"}}})
+        self.refused(78, ["checkpoint.keep_best.metric: loss mse has no accuracy"], "check", "deck.yaml")
+
+
+class Splits(LockstepTest):
+    """Examples to validate and to test on: of other files, or held out of the training examples."""
+
+    def setUp(self):
+        super().setUp()
+        for name, count in (("train", 96), ("other", 40), ("third", 24)):
+            images, labels = idx_images(self.folder / "images", count), idx_labels(self.folder / "labels", count)
+            self.lockstep("import", "idx", "--images", images, "--labels", labels, "--output", f"{name}.h5")
+
+    def train(self, *overrides, ranks=1):
+        self.deck("deck.yaml", data={"file": "train.h5"}, run={"epochs": 2, "output_dir": "run"})
+        return self.lockstep("train", "deck.yaml", *overrides, ranks=ranks)
+
+    def evaluate(self, *arguments, ranks=1):
+        out = self.lockstep("evaluate", "deck.yaml", "--checkpoint", "run/checkpoints/latest", *arguments, ranks=ranks).out.split()
+        return float(out[1])
+
+    def test_files_to_validate_and_to_test_on(self):
+        for ranks in (1, 3):
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            keys = ["data.validation_file=other.h5", "data.test_file=third.h5"]
+            self.train(*keys, ranks=ranks)
+            (step, validation), = evaluations(self.folder / "run")[-1:]
+            (test_step, test), = evaluations(self.folder / "run", "test")
+            self.assertEqual((step, test_step), (12, 12))
+            self.assertEqual(metrics(self.folder / "run")[-1]["split"], "test")
+            self.assertAlmostEqual(summary(self.folder / "run")["test"]["loss"], test, delta=1e-6)
+            for place, split, loss in (("other.h5", "validation", validation), ("third.h5", "test", test), ("third.h5:/train", "validation", test)):
+                self.assertAlmostEqual(self.evaluate("--data", place, "--split", split, ranks=ranks), loss, delta=1e-5)
+            self.assertAlmostEqual(self.evaluate("--split", "test", *keys, ranks=ranks), test, delta=1e-5)
+
+    def test_a_fraction_is_held_out_by_a_seed(self):
+        self.train("data.validation=0.25")
+        out = self.lockstep("check", "deck.yaml", "data.validation=0.25").out
+        self.assertIn("72 to train on, 24 to validate on", out)
+        losses = {seed: self.evaluate("data.validation=0.25", f"data.validation_seed={seed}") for seed in (1, 1, 2)}
+        self.assertEqual(losses[1], self.evaluate("data.validation=0.25"))
+        self.assertNotEqual(losses[1], losses[2], "another seed, other examples")
+        whole, part = self.evaluate("--split", "train"), self.evaluate("data.validation=0.25", "--split", "train")
+        self.assertAlmostEqual(0.75 * part + 0.25 * losses[1], whole, delta=1e-5)  # each example is in one of them
+
+    def test_the_deck_needs_no_training_data_to_be_evaluated_on_others(self):
+        self.train()
+        loss = self.evaluate("--data", "other.h5")
+        (self.folder / "train.h5").unlink()
+        self.assertEqual(self.evaluate("--data", "other.h5"), loss)
+
+
+if __name__ == "__main__":
+    program.main()
