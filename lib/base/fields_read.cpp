@@ -168,6 +168,7 @@ class Reader final : public Fields {
       all.push_back(child(key));
       if (node_.find(key)) given.emplace_back(key);
     }
+    if (given.empty() && all.size() == 1) lacks_its_kind_ = true;
     if (given.empty())
       broken_.emplace_back(
           node_.position, all[0],
@@ -191,7 +192,8 @@ class Reader final : public Fields {
   void finish() const {
     if (knows_its_keys_)
       for (const auto& entry : node_.entries)
-        if (!known_.count(entry.key))
+        if (!known_.count(entry.key) &&
+            !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
           complaints_.emplace_back(
               entry.position, entry.value.path,
               fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
@@ -389,7 +391,8 @@ class Reader final : public Fields {
   std::size_t complaints_before_;
   Complaints missing_, broken_;  ///< keys; rules
   std::set<std::string> known_;
-  bool knows_its_keys_ = true;  ///< of this mapping: it is known which of several kinds it is
+  bool lacks_its_kind_ = false;  ///< which must be given, and would say what other keys there are
+  bool knows_its_keys_ = true;   ///< of this mapping: it is known which of several kinds it is
 };
 
 /// As a compiler does it: one to a line, in the deck's order.

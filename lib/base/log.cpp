@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -54,7 +57,11 @@ spdlog::logger& to_stderr() {
 void enable_log(bool on) { enabled = on; }
 
 void log_line(std::string_view line) {
-  if (enabled) to_stdout().info("{}", line);
+  if (!enabled) return;
+  errno = 0;
+  to_stdout().info("{}", line);
+  const int error = errno;
+  if (std::ferror(stdout) != 0) log_failed(std::strerror(error));  // of a flush, which spdlog does not look at
 }
 void warn_line(std::string_view line) {
   if (enabled) to_stderr().warn("{}", line);

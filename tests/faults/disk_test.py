@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
@@ -107,6 +108,22 @@ class Disk(LockstepTest):
         self.assertEqual(len(result.errors()), 1, result)
         self.assertIn("step-00000006.h5", result.errors()[0])
         self.assertIn("No space left on device", result.errors()[0])
+
+    def test_a_limit_on_the_size_of_files(self):
+        """As `ulimit -f` sets it, and some batch systems: an error of writing, and no signal that ends the run."""
+        self.write("text.txt", "to be or not to be" * 5000)
+        for command, blocks, words in ((["train", "deck.yaml"], 4, ["step-00000006.h5", "File too large"]), (["train", "deck.yaml"], 0, ["run/", "File too large"]),
+                                       (["import", "text", "--file", "text.txt", "--output", "text.h5"], 8, ["text.h5"])):
+            with self.subTest(command=command, blocks=blocks):
+                done = subprocess.run(["sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh", program.PROGRAM, *command], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                      capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 74, done)
+                errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+                self.assertEqual(len(errors), 1, done)
+                for word in words:
+                    self.assertIn(word, errors[0])
+                self.assertNotIn("fault of Lockstep", done.stderr)
+        self.lockstep("train", "deck.yaml", "run.overwrite=true")
 
     def test_what_a_killed_process_has_left_makes_room(self):
         left = self.write("run/checkpoints/step-00000004.h5.tmp-node.a-123", "half a checkpoint")

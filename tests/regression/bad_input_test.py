@@ -2,6 +2,7 @@
 """What users get wrong: a message and an exit status of its own for each, on one rank and on four, with
 no hang, and with nothing overwritten."""
 import os
+import re
 import unittest
 
 import program
@@ -101,6 +102,51 @@ class BadInput(LockstepTest):
         path.write_text(path.read_text() + "batch: {global: 8}\n")
         self.check(78, ["bad.yaml:6:1: batch: repeated key"], "train", "bad.yaml")
 
+    def test_several_mistakes(self):
+        """All are said at once, in the order of the deck, each with its place."""
+        self.write("bad.yaml", "batch: {globl: 16}\noptimizer:\n  learning_rate: fast\n  type: sgd\nrun: {steps: 4, sede: 1, output_dir: run,\n      log_every: 0}\n"
+                   "data: {synthetic: {kind: glyphs}}\nmodel: {layers: [flatten, {linear: {}}, rleu]}\n")
+        places = ["bad.yaml:1:9: batch.globl: unknown key; did you mean 'global'?", "bad.yaml:3:18: optimizer.learning_rate: 'fast' is given",
+                  "bad.yaml:5:17: run.sede: unknown key; did you mean 'seed'?", "bad.yaml:6:18: run.log_every: 0 is out of range",
+                  "bad.yaml:8:36: model.layers.1.linear.features: is missing", "bad.yaml:8:41: model.layers.2: 'rleu' is unknown"]
+        for command in ("check", "train"):
+            for ranks in RANKS:
+                errors = self.lockstep(command, "bad.yaml", ranks=ranks, status=78).errors()
+                self.assertEqual(len(errors), len(places), errors)
+                for error, place in zip(errors, places):
+                    self.assertTrue(error.startswith(f"error: {place}"), (error, place))
+        self.assertEqual(snapshot(self.folder / "run"), self.before)
+
+    def test_more_mistakes_than_anybody_reads(self):
+        """The first ten, and how many more there are."""
+        for count, last in ((10, ": run.key10: unknown key"), (11, "error: and 1 more"), (25, "error: and 15 more")):
+            self.deck("bad.yaml", run={"steps": 1, **{f"key{number}": 1 for number in range(1, count + 1)}})
+            errors = self.lockstep("check", "bad.yaml", status=78).errors()
+            self.assertEqual(len(errors), min(count, 11))
+            self.assertIn(last, errors[-1])
+            self.assertEqual([re.search(r"run\.key(\d+):", error)[1] for error in errors[:10]], [str(number) for number in range(1, 11)])
+
+    def test_text_that_is_not_utf8(self):
+        """Refused at once: files that are made at a run's end could not hold it."""
+        for assignment in (b"run.name=\xff", b"run.output_dir=new\xc3", b"run.resume=\xe2\x82.h5", b"r\xfcn.name=x"):
+            place = next(number for number, byte in enumerate(assignment, 1) if byte > 127)
+            self.train(78, [f"command line:1:{place}: the byte 0x", "is not UTF-8"], os.fsdecode(assignment))
+        (self.folder / "bad.yaml").write_bytes(self.deck("bad.yaml").read_bytes() + b"# caf\xe9\n")
+        self.check(78, ["bad.yaml:6:6: the byte 0xe9 is not UTF-8"], "train", "bad.yaml")
+
+    def test_nodes_of_too_many_ranks(self):
+        for many in (2**32, 2**32 + 1, 0):
+            self.train(78, [f"parallel.emulate.ranks_per_node: {many} is out of range"], f"parallel.emulate.ranks_per_node={many}")
+            self.check(64, ["--ranks-per-node", str(many)], "bench", "allreduce", "--ranks-per-node", many)
+
+    def test_name_of_a_layer_that_is_too_long(self):
+        """Its checkpoints could not be read."""
+        for name in ("a" * 1200, "a" * 201, "ü" * 101):
+            self.check(78, ["deck.yaml:3:", "model.layers.1: a layer's name of", f"{len(name.encode())} bytes (at most 200 are allowed)"], "check", "deck.yaml",
+                       "run.resume=never", "run.overwrite=true", f"model.layers.1.name={name}")
+        self.lockstep("train", "deck.yaml", "run.output_dir=long", f"model.layers.1.name={'ü' * 100}")
+        self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.output_dir=long", "run.steps=6", f"model.layers.1.name={'ü' * 100}").out)
+
     def test_negative_batch(self):
         self.train(78, ["batch.global: -16 is out of range"], "batch.global=-16")
 
@@ -188,6 +234,16 @@ class BadUsage(LockstepTest):
                 with self.subTest(arguments=arguments, ranks=ranks):
                     self.refused(64, [], *arguments, ranks=ranks)
         self.assertFalse((self.folder / "run").exists())
+
+    def test_commands_that_are_none(self):
+        for arguments, words in ((["trian", "deck.yaml"], ["'trian' is no command of lockstep (train, check,", "; did you mean 'train'?"]),
+                                 (["bench", "gem"], ["'gem' is no command of bench (peak, gemm, ", "; did you mean 'gemm'?"]),
+                                 (["import", "idxx", "--images", "x"], ["'idxx' is no command of import (idx, text)", "; did you mean 'idx'?"]),
+                                 (["--quick", "chek"], ["'chek' is no command of lockstep", "; did you mean 'check'?"]),
+                                 (["fly"], ["'fly' is no command of lockstep (train, ", "schema); see lockstep --help"])):
+            for ranks in RANKS:
+                with self.subTest(arguments=arguments, ranks=ranks):
+                    self.refused(64, words, *arguments, ranks=ranks)
 
 
 if __name__ == "__main__":

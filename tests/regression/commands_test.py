@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every subcommand, on one rank and on several."""
 import json
+import os
+import re
+import socket
+import subprocess
 import unittest
 
 import program
@@ -14,6 +18,24 @@ except ImportError:
 
 COLUMNS = ["step", "epoch", "split", "loss", "accuracy", "learning_rate", "loss_scale", "grad_norm", "examples_per_s", "step_ms",
            "noise_scale", "reduce_exposed_ms"]
+
+GLYPHS = {"kind": "glyphs", "train": 64, "validation": 20}
+GOOD = {"run": {"steps": 4}, "data": {"synthetic": GLYPHS}, "model": {"layers": ["flatten", {"linear": 16}, {"dropout": 0.5}, {"linear": {"features": 10}}]}}
+# Sections that make a deck of GOOD which the schema refuses, and so does the program.
+WRONG = [
+    ("run", {"seed": 1}), ("run", [4]), ("run", {"steps": 4, "overwrite": 1}), ("run", {"steps": 4, "name": {}}), ("run", {"steps": 4, "resume": ""}),
+    ("run", {"steps": 4, "target": {"metric": "validation_loss"}}), ("data", None), ("data", {}), ("data", {"file": "x.h5", "synthetic": GLYPHS}),
+    ("data", {"synthetic": {"train": 64}}), ("data", {"synthetic": {"kind": "glyphs", "features": 3}}), ("data", {"file": "x.h5", "validation": 1}),
+    ("data", {"synthetic": GLYPHS, "normalize": {"mean": 0.1, "std": [1]}}), ("model", None), ("model", {}), ("model", {"preset": "fcc"}),
+    ("model", {"preset": "fc", "layers": ["flatten"]}), ("model", {"preset": "fc", "units": 3}),
+    *(("model", {"layers": layers}) for layers in (
+        [], ["rleu"], ["linear"], ["dropout"], [{"linear": {}}], [{"dropout": {}}], [{"dropout": 1}], [{"linear": 0}], [{"linear": 1.5}], [{"linear": "ten"}],
+        [{"relu": 3}], [{"relu": {}, "tanh": {}}], [{"name": "x"}], [{"relu": {}, "name": ["x"]}], [{"relu": {}, "from": []}],
+        [{"max_pool": {"kernel": 2, "padding": "all"}}])),
+    ("optimizer", {"learning_rate": "fast"}), ("optimizer", {"type": "sgd", "momentum": 1}), ("optimizer", {"type": "adamw", "momentum": 0.9}),
+    ("batch", {"globl": 16}), ("batch", {"global": 0}), ("batch", {"global": 1.5}), ("batch", {"global": None}), ("precision", {"compute": "fp7"}),
+    ("parallel", {"leaders": "some"}), ("btach", {"global": 16}),
+]
 
 
 class Commands(LockstepTest):
@@ -44,13 +66,14 @@ class Commands(LockstepTest):
         schema = json.loads(self.lockstep("schema").out)
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
-        decks = [yaml.safe_load(path.read_text()) for path in (SOURCE / "inputs").glob("*.yaml")]
-        decks.append(yaml.safe_load(self.lockstep("check", self.deck()).out.split("\n\n")[0]))
-        for deck in decks:
-            self.assertEqual([error.message for error in validator.iter_errors(deck)], [], deck)
-        for path, value in (("batch", {"global": -1}), ("batch", {"globl": 1}), ("precision", {"compute": "fp7"}), ("model", {"layers": ["rleu"]}),
-                            ("optimizer", {"type": "sgd", "momentum": 1}), ("data", {"synthetic": {"kind": "glyphs", "features": 3}})):
-            self.assertTrue(list(validator.iter_errors({**decks[0], path: value})), (path, value))
+        for path in [*sorted((SOURCE / "inputs").glob("*.yaml")), self.deck(), self.deck("short.yaml", **GOOD)]:
+            for text in (path.read_text(), self.lockstep("check", path, "--deck").out):
+                self.assertEqual([error.message for error in validator.iter_errors(yaml.safe_load(text))], [], text)
+        for section, value in WRONG:
+            with self.subTest(section=section, value=value):
+                deck = self.deck("wrong.yaml", **{**GOOD, section: value})
+                self.assertTrue(list(validator.iter_errors(yaml.safe_load(deck.read_text()))), "the schema accepts it")
+                self.lockstep("check", deck, "--deck", status=78)
 
     def test_reference_page_is_up_to_date(self):
         page = SOURCE / "docs" / "user" / "deck_reference.md"
@@ -138,6 +161,49 @@ class Commands(LockstepTest):
         out = self.lockstep("inspect", "text.h5").out
         for words in ("/train/tokens", "/validation/tokens", "/vocabulary", "378", "42"):
             self.assertIn(words, out)
+
+    def test_import_follows_no_link(self):
+        """Whoever may write beside the output could plant one where the file is made before it is there."""
+        images, labels = idx_images(self.folder / "images", 13), idx_labels(self.folder / "labels", 13)
+        own = self.write("own", "not to be touched")
+        host = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())
+        plant = f'ln -s own "data.h5.tmp-{host}-$$"; exec "$0" import idx --images "$1" --labels "$2" --output data.h5'
+        done = subprocess.run(["sh", "-c", plant, program.PROGRAM, images, labels], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(own.read_text(), "not to be touched")
+        self.assertFalse((self.folder / "data.h5").is_symlink())
+        self.assertIn("checksum ok", self.lockstep("inspect", "data.h5").out)
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {"images", "labels", "own", "data.h5"})
+
+    def test_who_reads_the_log_may_go(self):
+        """As in `lockstep train deck.yaml | head -1`. The log is more than a pipe holds."""
+        self.deck(run={"steps": 2000, "output_dir": "run", "log_every": 1})
+        child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: child.poll() is None and child.kill())
+        self.assertIn("12730 parameters", child.stdout.readline())
+        child.stdout.close()
+        _, err = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertEqual(err.count("warning: the log cannot be written any more"), 1, err)
+        report = summary(self.folder / "run")
+        self.assertEqual((report["status"], report["steps"]), ("done", 2000))
+
+    def test_a_process_alone_shares_no_memory(self):
+        """Open MPI's would be left behind by one that is killed."""
+        memory, name = self.folder / "memory", "OMPI_MCA_btl_sm_backing_directory"
+        memory.mkdir()
+        before = os.environ.get(name)
+        self.addCleanup(lambda: os.environ.pop(name) if before is None else os.environ.update({name: before}))
+        os.environ[name] = str(memory)
+        self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1})
+        child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        child.stdout.readline()  # it has started MPI
+        child.kill()
+        child.communicate()
+        self.assertEqual(list(memory.iterdir()), [])
+        self.lockstep("check", "deck.yaml", ranks=None)
+        self.assertEqual(list(memory.iterdir()), [])
 
     def test_target_ends_a_run(self):
         self.deck(run={"epochs": 500, "output_dir": "run", "target": {"metric": "validation_accuracy", "value": 0.3}},

@@ -196,6 +196,14 @@ class Parallel(LockstepTest):
         self.assertEqual(result.err.count("cannot share 7454800 bytes of memory each"), 1, result)
         self.expect_near("without", "with", 1e-5)
 
+    def test_one_node_without_shared_memory(self):
+        """All ranks must know, or some would wait for others who sum in another way."""
+        # Twice 12 MB are more than the 20 MB that a file of these two may have, as above.
+        result = self.on_each_rank('[ $rank -lt 2 ] || ulimit -f 20480; exec "$0" bench allreduce --ranks-per-node 2 --rounds 1 --bytes 12000000', 4)
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.err.count("cannot share 12000000 bytes of memory each"), 1, result)
+        self.assertRegex(result.out, r"\n\| 12000000 \|")
+
     def test_all_reduce_table(self):
         out = self.lockstep("bench", "allreduce", "--bytes", "4096", "65536", "--rounds", "1", "--save", "table.yaml", ranks=2).out
         self.assertRegex(out, r"2 ranks on 1 node\n\| bytes \| MPI_Allreduce, µs \| ring, µs \| halving_doubling, µs \| tree, µs \| hierarchical, µs \|")

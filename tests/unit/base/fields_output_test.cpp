@@ -47,6 +47,21 @@ TEST(ResolvedDeck, NumbersSurvive) {
   }
 }
 
+/// There 1e-08 is text: what has an exponent needs a point, and the exponent a sign.
+TEST(ResolvedDeck, NumbersAreNumbersInYaml11) {
+  const std::pair<const char*, const char*> numbers[] = {
+      {"1e-8", "1.0e-08"},  {"2.5E-7", "2.5e-07"}, {"5e-324", "5.0e-324"}, {"1e-300", "1.0e-300"},
+      {"0.0001", "0.0001"}, {"0.5", "0.5"},        {"0.00001", "1.0e-05"}, {"0", "0"}};
+  for (const auto& [given, written] : numbers) {
+    Example config = read_example(
+        fmt::format("inner: {{needed: 1}}\nrate: {}\nmeans: [{}, -{}]\n", given, given, given));
+    EXPECT_THAT(write_config(config), HasSubstr(fmt::format("rate: {}\n", written)));
+    EXPECT_THAT(write_config(config), HasSubstr(fmt::format("means: [{}, -{}]\n", written, written)));
+  }
+  Example large = read_example("inner: {needed: 1}\nmeans: [1e22, 1.5e300, 100000]\n");
+  EXPECT_THAT(write_config(large), HasSubstr("means: [1.0e+22, 1.5e+300, 100000]\n"));
+}
+
 TEST(ResolvedDeck, NamesEveryKey) {
   Example config = read_example("inner: {needed: 1}\n");
   const std::string resolved = write_config(config);

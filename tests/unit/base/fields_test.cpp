@@ -178,5 +178,16 @@ TEST(Nearest, SmallDistancesOnly) {
   EXPECT_EQ(nearest("", {"ab"}), "");
 }
 
+TEST(Nearest, WordsThatShareLittleAreNotNear) {
+  EXPECT_EQ(nearest("mae", {"cross_entropy", "mse"}), "") << "a letter for another is two changes";
+  EXPECT_EQ(nearest("mes", {"cross_entropy", "mse"}), "mse") << "neighbours in each other's place are one";
+  EXPECT_EQ(nearest("ms", {"cross_entropy", "mse"}), "mse");
+  EXPECT_EQ(nearest("msee", {"cross_entropy", "mse"}), "mse");
+  EXPECT_EQ(nearest("adam", {"sgd", "adamw"}), "adamw");
+  EXPECT_EQ(nearest("fp7", {"fp32", "bf16", "fp16", "fp64"}), "");
+  EXPECT_EQ(nearest("rleu", {"relu", "gelu"}), "relu");
+  EXPECT_EQ(nearest("ab", {"c"}), "") << "nothing of a word is left";
+}
+
 }  // namespace
 }  // namespace lockstep

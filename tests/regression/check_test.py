@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `lockstep check` finds in decks and data, and what it prints: examples that are of no use, how a batch is dealt out, the time of a
+run, and the resolved deck for other programs."""
+import math
+import os
+import re
+import unittest
+
+import program
+from program import SOURCE, LockstepTest
+
+try:
+    import h5py
+    import numpy
+except ImportError:
+    h5py = None
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+VECTORS = {"layers": [{"linear": 5}, "relu", {"linear": 3}]}
+
+
+@unittest.skipUnless(h5py, "Python's h5py is not here")
+class Data(LockstepTest):
+    def dataset(self, name, **splits):
+        """`splits`: (inputs, targets)."""
+        with h5py.File(self.folder / name, "w") as file:
+            for split, (inputs, targets) in splits.items():
+                file[f"{split}/inputs"], file[f"{split}/targets"] = inputs, targets
+        return self.deck(data={"file": name}, model=VECTORS)
+
+    def examples(self, count):
+        inputs = numpy.random.default_rng(0).normal(size=(count, 8)).astype("f4")
+        return inputs, (numpy.arange(count) % 3).astype("i4")
+
+    def test_sound_data(self):
+        self.dataset("good.h5", train=self.examples(40), validation=self.examples(12))
+        for ranks in (1, 2):
+            out = self.lockstep("check", "deck.yaml", "--data", ranks=ranks).out
+            for line in ("good.h5:/train: 40 examples, all of use", "good.h5:/validation: 12 examples, all of use"):
+                self.assertEqual(out.splitlines().count(line), 1, out)
+        self.assertNotIn("of use", self.lockstep("check", "deck.yaml").out, "it was not asked to read them all")
+        self.deck()
+        self.assertIn("synthetic glyphs, train: 64 examples, all of use", self.lockstep("check", "deck.yaml", "--data").out)
+
+    def test_examples_that_are_of_no_use(self):
+        (inputs, classes), validation = self.examples(40), self.examples(12)
+        inputs[3, 7], inputs[17, 0], classes[5], validation[0][0, 0] = math.nan, math.inf, 3, -math.inf
+        self.dataset("bad.h5", train=(inputs, classes), validation=validation)
+        for ranks in (1, 2):
+            result = self.refused(65, ["bad.h5: some examples are of no use"], "check", "deck.yaml", "--data", ranks=ranks)
+            for line in ("bad.h5:/train: 40 examples; inputs that are not finite of 2 examples: 3, 17; classes out of 0 to 2 of 1 example: 5",
+                         "bad.h5:/validation: 12 examples; inputs that are not finite of 1 example: 0"):
+                self.assertEqual(result.out.splitlines().count(line), 1, result)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_the_first_ten_are_named(self):
+        inputs, classes = self.examples(40)
+        inputs[4:16] = math.nan
+        self.dataset("bad.h5", train=(inputs, classes))
+        result = self.refused(65, ["bad.h5"], "check", "deck.yaml", "--data")
+        self.assertIn("of 12 examples: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, …\n", result.out)
+
+    def test_targets_that_are_not_finite(self):
+        inputs, _ = self.examples(40)
+        targets = numpy.zeros((40, 3), "f4")
+        targets[39, 2] = math.nan
+        self.dataset("bad.h5", train=(inputs, targets))
+        result = self.refused(65, ["bad.h5"], "check", "deck.yaml", "--data", "loss.type=mse")
+        self.assertIn("40 examples; targets that are not finite of 1 example: 39\n", result.out)
+
+    def test_images_with_channels_first(self):
+        for shape, said in (((3, 32, 32), True), ((1, 28, 28), True), ((32, 32, 3), False), ((28, 28, 1), False), ((3, 3, 3), False)):
+            with self.subTest(shape):
+                self.dataset("images.h5", train=(numpy.zeros((20, *shape), "u1"), numpy.zeros(20, "i4")))
+                self.deck(data={"file": "images.h5"})
+                err = self.lockstep("check", "deck.yaml").err
+                self.assertEqual(err.count(f"warning: images.h5:/train: its examples are {'×'.join(map(str, shape))}, which is read as height"), said, err)
+        self.dataset("images.h5", train=(numpy.zeros((20, 3, 32, 32), "u1"), numpy.zeros(20, "i4")))
+        self.deck(data={"file": "images.h5"})
+        self.assertEqual(self.lockstep("train", "deck.yaml", ranks=2).err.count("numpy.transpose"), 1, "said by one rank")
+
+
+class Batch(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.deck(batch={"global": 50})
+
+    def step_lines(self, *arguments):
+        """What is said about a step, and the remarks below that."""
+        lines = self.lockstep("check", "deck.yaml", *arguments).out.splitlines()
+        first = next(number for number, line in enumerate(lines) if line.startswith("step  "))
+        return lines[first].split(None, 1)[1], [line.strip() for line in lines[first + 1:] if line.startswith(" " * 21)]
+
+    def test_how_it_is_dealt_out(self):
+        for ranks, text in ((1, "1 rank × 50, at most 50"), (8, "8 ranks × 6 or 7, at most 7"), (5, "5 ranks × 10, at most 10"), (50, "50 ranks × 1, at most 1")):
+            self.assertEqual(self.step_lines("--ranks", ranks), (f"batch 50 = {text} at once", []))
+        self.assertEqual(self.step_lines("--ranks", 8, "batch.micro=2")[0], "batch 50 = 8 ranks × 6 or 7, at most 2 at once")
+        shards = ["parallel={replicas: 4, sync_batch_norm: false}", "model.layers.2=batch_norm"]
+        self.assertEqual(self.step_lines("--ranks", 4, *shards)[0], "batch 50 = 4 ranks × 12 to 14, at most 4 at once", "each of them four replicas")
+
+    def test_ranks_without_examples(self):
+        text, remarks = self.step_lines("--ranks", 512)
+        self.assertEqual(text, "batch 50 = 512 ranks × 0 or 1, at most 1 at once")
+        self.assertEqual(remarks, ["462 of 512 ranks have no examples in a step of 50; use fewer ranks, or a larger batch.global"])
+
+    def test_more_than_the_data_have(self):
+        text, remarks = self.step_lines("--ranks", 8, "batch.global=500")
+        self.assertEqual(text, "batch 64 = 8 ranks × 8, at most 8 at once")
+        self.assertEqual(remarks, ["batch.global: 500 examples are more than the 64 there are to train on; each step takes all of these"])
+
+    def test_the_banner_says_it_too(self):
+        result = self.lockstep("train", "deck.yaml", ranks=4)
+        self.assertIn("batch 50 = 4 ranks × 12 or 13, ", result.out)
+        self.assertEqual(result.err.count("warning:"), 0, result)
+        result = self.lockstep("train", "deck.yaml", "batch.global=2", "run.output_dir=idle", ranks=3)
+        self.assertIn("batch 2 = 3 ranks × 0 or 1, ", result.out)
+        self.assertEqual((result.out + result.err).count("1 of 3 ranks have no examples in a step of 2"), 1, result)
+        result = self.lockstep("train", "deck.yaml", "batch.global=500", "run.output_dir=cut")
+        self.assertIn("batch 64 = 1 rank × 64, ", result.out)
+        self.assertEqual((result.out + result.err).count("batch.global: 500 examples are more than the 64"), 1, result)
+
+
+class Time(LockstepTest):
+    def test_it_leaves_nothing(self):
+        self.deck(run={"epochs": 5, "log_every": 1, "name": "timed", "output_dir": "run"}, checkpoint={"every_steps": 1})
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        before, os.environ["TMPDIR"] = os.environ["TMPDIR"], str(temporary)
+        self.addCleanup(os.environ.update, TMPDIR=before)
+        for ranks in (1, 2):
+            out = self.lockstep("check", "deck.yaml", "--time", ranks=ranks).out
+            lines = [line for line in out.splitlines() if line.startswith("time ")]
+            self.assertEqual(len(lines), 1, out)
+            self.assertRegex(lines[0], rf"^time {{17}}\d.* for 20 steps of \S+ ms \(the median of three, on {ranks} rank{'s' if ranks > 1 else ''}\)")
+            self.assertNotRegex(out, r"(?m)^(step +\d|validation|results)", "no run's log")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["deck.yaml", "temporary"])
+        self.assertEqual([path.name for path in temporary.iterdir() if "lockstep" in path.name], [])
+        self.assertNotIn("\ntime ", self.lockstep("check", "deck.yaml").out)
+
+
+class Deck(LockstepTest):
+    NUMBERS = ("optimizer.learning_rate=1e-08", "optimizer.weight_decay=2.5e-7", "optimizer.clip_norm=1e22", "data.normalize={mean: [1e-9], std: [1e300]}",
+               "run.seed=9007199254740992")
+
+    def resolved(self, *arguments):
+        return self.lockstep("check", "deck.yaml", "--deck", *arguments).out
+
+    def test_it_stands_alone(self):
+        self.deck()
+        for ranks in (1, 2):
+            text = self.lockstep("check", "deck.yaml", "--deck", *self.NUMBERS, ranks=ranks).out
+            self.write("again.yaml", text)
+            self.assertEqual(self.lockstep("check", "again.yaml", "--deck").out, text)
+        self.assertTrue(self.lockstep("check", "deck.yaml", *self.NUMBERS).out.startswith(text + "\n"), "the report's first part")
+        for option in ("--data", "--time"):
+            self.refused(64, ["--deck", option], "check", "deck.yaml", "--deck", option)
+
+    def test_numbers_of_yaml_1_1(self):
+        """There 1e-08 is text: what has an exponent needs a point, and the exponent a sign."""
+        self.deck()
+        numbers = re.findall(r"[ \[](-?[\d.]+e\S*?)[,\]\n]", self.resolved(*self.NUMBERS))
+        self.assertEqual(len(numbers), 5, numbers)
+        for number in numbers:
+            self.assertRegex(number, r"^-?\d+\.\d+e[-+]\d+$")
+
+    @unittest.skipUnless(yaml, "Python's yaml is not here")
+    def test_other_programs_read_it(self):
+        self.deck()
+        deck = yaml.safe_load(self.resolved(*self.NUMBERS, "optimizer.type=sgd", "run.name='1e-3'"))
+        self.assertEqual([deck["optimizer"][key] for key in ("learning_rate", "weight_decay", "clip_norm")], [1e-08, 2.5e-7, 1e22])
+        self.assertEqual(deck["data"]["normalize"], {"mean": [1e-9], "std": [1e300]})
+        self.assertEqual((deck["run"]["seed"], deck["run"]["name"]), (2**53, "1e-3"))
+        for path in sorted((SOURCE / "inputs").glob("*.yaml")):
+            with self.subTest(path.name):
+                text = self.lockstep("check", path, "--deck").out
+                # Words of the deck's that look like numbers are such: text stands in quotation marks.
+                tokens = [token.value for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken) and token.plain and re.match(r"[-+.]?\d", token.value)]
+                self.assertTrue(tokens)
+                for token in tokens:
+                    self.assertIsInstance(yaml.safe_load(token), (int, float), token)
+                    self.assertEqual(yaml.safe_load(token), float(token))
+
+
+if __name__ == "__main__":
+    program.main()

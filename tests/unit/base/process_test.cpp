@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "base/process.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_until(Clock::time_point time) { return std::chrono::duration<double>(time - process_start()).count(); }
+
+/// A process that waits until it is killed.
+class Child {
+ public:
+  Child() : number_(::fork()) {
+    if (number_ == 0)
+      for (;;) ::pause();
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    ::kill(number_, SIGKILL);
+    ::waitpid(number_, nullptr, 0);
+  }
+  pid_t number() const { return number_; }
+  /// Nobody asks for its exit status until the end.
+  void kill() const {
+    ::kill(number_, SIGKILL);
+    siginfo_t info;
+    ::waitid(P_PID, static_cast<id_t>(number_), &info, WEXITED | WNOWAIT);
+  }
+
+ private:
+  pid_t number_;
+};
+
+TEST(Process, CountsByTheClockThatNobodySets) {
+  const Clock::time_point before = Clock::now();
+  const double seconds = seconds_since_process_start();
+  const Clock::time_point after = Clock::now();
+  EXPECT_GT(seconds, 0);
+  EXPECT_LE(seconds_until(before), seconds);
+  EXPECT_GE(seconds_until(after), seconds);
+  EXPECT_EQ(process_start(), process_start()) << "its start does not move";
+}
+
+TEST(Process, KnowsWhichOnesHaveEnded) {
+  EXPECT_FALSE(process_has_ended(::getpid()));
+  pid_t number = 0;
+  {
+    const Child child;
+    number = child.number();
+    EXPECT_FALSE(process_has_ended(number));
+    child.kill();
+    EXPECT_TRUE(process_has_ended(number)) << "only its exit status is left";
+  }
+  EXPECT_TRUE(process_has_ended(number)) << "nothing is left";
+}
+
+TEST(Process, ReadsFieldsOfOthers) {
+  const Child child;
+  EXPECT_EQ(process_field(child.number(), 4), std::to_string(::getpid())) << "its parent";
+  EXPECT_EQ(process_field(child.number(), 22).find_first_not_of("0123456789"), std::string::npos);
+  EXPECT_FALSE(process_field(child.number(), 22).empty());
+  EXPECT_EQ(process_field(child.number(), 1000), "");
+  EXPECT_EQ(process_field(std::int64_t{1} << 40, 3), "") << "there is no such process";
+}
+
+TEST(Process, SeesSignalsThatWait) {
+  constexpr int wanted[] = {SIGUSR2, SIGTERM};
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  for (const int signal : {SIGUSR1, SIGUSR2}) sigaddset(&blocked, signal);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const Child child;  // which blocks them too
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(pending_signal(child.number(), wanted), 0);
+  ::kill(child.number(), SIGUSR1);
+  EXPECT_EQ(pending_signal(child.number(), wanted), 0) << "nobody asked for that one";
+  ::kill(child.number(), SIGUSR2);
+  EXPECT_EQ(pending_signal(child.number(), wanted), SIGUSR2);
+  EXPECT_EQ(pending_signal(std::int64_t{1} << 40, wanted), 0) << "there is no such process";
+}
+
+}  // namespace
+}  // namespace lockstep
