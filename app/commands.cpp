@@ -19,6 +19,7 @@
 #include "train/build_info.hpp"
 #include "train/data_scan.hpp"
 #include "train/plan_report.hpp"
+#include "train/predictor.hpp"
 #include "train/scaling_report.hpp"
 #include "train/stop_request.hpp"
 #include "train/time_report.hpp"
@@ -149,6 +150,59 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
       const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);
       print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
                               metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));
+      return ExitStatus::done;
+    };
+  });
+}
+
+void declare_predict(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "predict", "What the network of a checkpoint makes of examples; or text that a language model writes");
+  struct Options {
+    PredictOptions predict;
+    GenerateOptions generate;
+  };
+  const auto options = std::make_shared<Options>();
+  auto& [predicting, generating] = *options;
+  command->add_option("CHECKPOINT", predicting.checkpoint, "checkpoint of a run")->required();
+  CLI::Option* data = command->add_option("--data", predicting.data,
+                                          "FILE with examples, FILE:/GROUP, or FILE:/DATASET of inputs alone");
+  CLI::Option* output = command->add_option("--output", predicting.output, "file to make: .h5, .npy or .csv");
+  data->needs(output);
+  output->needs(data);
+  CLI::Option* classes = command->add_flag("--classes", "the likeliest class of each example (-1: none; its outputs are not numbers)");
+  CLI::Option* probabilities = command->add_flag("--probabilities", "softmax of the outputs");
+  CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite, "replace the output file when there is one");
+  classes->excludes(probabilities);
+  CLI::Option* count = command->add_option("--generate", generating.count, "tokens to write behind the prompt")
+                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
+  CLI::Option* prompt = command->add_option("--prompt", generating.prompt, "text to begin with; tokens, where the data had no characters");
+  count->needs(prompt);
+  count->excludes(data);
+  for (CLI::Option* of_data : {output, classes, probabilities, overwrite}) of_data->needs(data);
+  for (CLI::Option* of_text :
+       {prompt,
+        command->add_option("--temperature", generating.temperature, "outputs are divided by it: below 1, likely tokens become likelier (0: always the likeliest)")
+            ->check(CLI::Range(0.0, 1e6))
+            ->capture_default_str(),
+        command->add_option("--top-k", generating.top_k, "choose among so many of the likeliest tokens (0: all)")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str(),
+        command->add_option("--seed", generating.seed, "of the choice: the same seed, the same text")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str()})
+    of_text->needs(count);
+  command->callback([&chosen, options, command] {
+    const bool generates = command->count("--generate") > 0;
+    if (!generates && command->count("--data") == 0)
+      throw CLI::RequiredError("--data FILE, or --generate N");
+    if (command->count("--classes") > 0) options->predict.form = PredictOptions::Form::classes;
+    if (command->count("--probabilities") > 0) options->predict.form = PredictOptions::Form::probabilities;
+    options->generate.checkpoint = options->predict.checkpoint;
+    chosen = [options, generates](const Communicator& comm) {
+      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+      if (generates) return on_root(comm, [&] { print(comm, generate(options->generate) + "\n"); });
+      print(comm, predict(options->predict, comm) + "\n");
       return ExitStatus::done;
     };
   });
@@ -333,6 +387,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_train(app, chosen);
   declare_check(app, chosen);
   declare_evaluate(app, chosen);
+  declare_predict(app, chosen);
   declare_import(app, chosen);
   declare_inspect(app, chosen);
   declare_bench(app, chosen);

@@ -208,4 +208,21 @@ std::unique_ptr<Dataset> open_examples(const std::string& place, const std::stri
   return open_group(file, group, sequence_length, reading);
 }
 
+std::unique_ptr<Dataset> open_inputs(const std::string& place, std::optional<std::int64_t> sequence_length,
+                                     const SharedReading& reading) {
+  const DataPlace parsed = DataPlace::of(place);
+  const std::shared_ptr<const Hdf5File> file = open_file(parsed.file, reading);
+  std::string inputs, group;
+  reading.together([&] {
+    const std::vector<std::string> datasets = file->datasets();
+    if (std::ranges::count(datasets, parsed.group) > 0) inputs = parsed.group;
+    else if (parsed.group.empty() && datasets.size() == 1 && groups_of(*file).empty()) inputs = datasets.front();
+    else group = group_in(*file, parsed, "/test");
+    if (inputs.empty() && file->has(group + "/inputs") && !file->has(group + "/targets")) inputs = group + "/inputs";
+    if (inputs.ends_with("/tokens")) inputs.clear(), group = parsed.group.substr(0, parsed.group.rfind('/'));
+  });
+  reading.agree(file->name(), "inputs in " + inputs + group);
+  return inputs.empty() ? open_group(file, group, sequence_length, reading) : open_hdf5_inputs(file, inputs, reading);
+}
+
 }  // namespace lockstep

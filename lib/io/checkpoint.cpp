@@ -141,17 +141,24 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, const std::functio
   return checkpoint;
 }
 
-std::vector<NamedArray> read_parameters(const std::filesystem::path& path) {
+ParameterFile read_parameters(const std::filesystem::path& path) {
   require_readable_file(path);
   verify_manifest(path);
   const Hdf5File file = Hdf5File::open(path);
-  std::vector<NamedArray> arrays;
-  for (const auto& name : file.datasets())
-    if (name.starts_with("/model/")) arrays.push_back(read_array(file, name, Checksum::if_present));
-  validate(!arrays.empty(), ExitStatus::bad_data,
+  ParameterFile found;
+  for (const auto& name : file.datasets()) {
+    if (name.starts_with("/model/")) {
+      if (!name.ends_with("/num_batches_tracked")) found.arrays.push_back(read_array(file, name, Checksum::if_present));
+    } else if (file.info(name).type.kind == StoredType::Kind::text && name.rfind('/') == 0) {
+      std::string text = file.read_text(name);
+      verify_checksum(file, name, text.data(), text.size(), Checksum::if_present);
+      found.texts.emplace(name.substr(1), std::move(text));
+    }
+  }
+  validate(!found.arrays.empty(), ExitStatus::bad_data,
            "{}: holds no parameters (datasets /model/<layer>/<weight, bias, …>); give a checkpoint or a weights file",
            file.name());
-  return arrays;
+  return found;
 }
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", name_prefix, step, name_suffix); }

@@ -43,9 +43,16 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 /// checkpoint: before HDF5 opens it. `progress`: another part has been read.
 Checkpoint read_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
-/// Only the arrays below /model, of a checkpoint (verified likewise) or a hand-made weights file (which may lack
-/// checksums).
-std::vector<NamedArray> read_parameters(const std::filesystem::path& path);
+/// What a network can take of a file.
+struct ParameterFile {
+  std::vector<NamedArray> arrays;            ///< those below /model
+  std::map<std::string, std::string> texts;  ///< as in a checkpoint; those of other programs have none
+
+  bool is_checkpoint() const { return texts.contains("state"); }
+};
+/// Of a checkpoint (verified likewise) or a hand-made weights file (which may lack checksums). PyTorch's
+/// num_batches_tracked, a count that no formula uses, is passed over.
+ParameterFile read_parameters(const std::filesystem::path& path);
 
 /// step-00001234.h5
 std::string checkpoint_name(std::int64_t step);

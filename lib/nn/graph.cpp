@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/graph.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
 namespace lockstep {
@@ -148,6 +150,41 @@ std::int64_t Graph::parameter_count() const {
   for (const auto& node : nodes_)
     for (const auto& parameter : node.parameters) count += parameter.shape.count();
   return count;
+}
+
+void Graph::freeze(std::span<const std::string> patterns, const std::string& key) {
+  const auto matches = [](const std::string& pattern, const std::string& name) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+  };
+  for (const std::string& pattern : patterns) {
+    bool found = false;
+    for (GraphNode& node : nodes_) {
+      if (node.parameters.empty()) continue;
+      const auto count = static_cast<std::size_t>(std::ranges::count_if(
+          node.parameters, [&](const ParameterSpec& spec) { return matches(pattern, node.name + "/" + spec.name); }));
+      if (count == 0 && !matches(pattern, node.name)) continue;
+      validate_key(count == 0 || count == node.parameters.size(), key,
+                   "'{}' matches {} of the {} parameters of layer '{}' (a layer is frozen as a whole); write '{}/*'",
+                   pattern, count, node.parameters.size(), node.name, node.name);
+      found = node.frozen = true;
+      node.layer->freeze();
+    }
+    validate_key(found, key, "'{}' matches no layer with parameters; `lockstep check` lists their names", pattern);
+  }
+  validate_key(patterns.empty() || needs_gradient().back(), key, "nothing is left to train; leave out some layers");
+}
+
+std::vector<bool> Graph::needs_gradient() const {
+  std::vector<bool> needs;
+  for (const GraphNode& node : nodes_)
+    needs.push_back(
+        (!node.frozen && std::ranges::any_of(node.parameters, [](const ParameterSpec& spec) {
+          return spec.kind == ParameterSpec::Kind::trained;
+        })) ||
+        std::ranges::any_of(node.inputs, [&](int input) {
+          return input != GraphNode::data && needs[static_cast<std::size_t>(input)];
+        }));
+  return needs;
 }
 
 }  // namespace lockstep

@@ -24,6 +24,7 @@ struct GraphNode {
   bool view = false;         ///< shares its input's memory, and never runs
   std::uint64_t number = 0;  ///< place in the deck
   std::size_t readers = 0;   ///< how many inputs of later nodes it is
+  bool frozen = false;       ///< its parameters stay as they are
 };
 
 /// Layers in the order in which they can be computed: the deck's, but that a layer that has taken over a
@@ -38,6 +39,13 @@ class Graph {
   const Shape& input_shape() const { return input_shape_; }
   const Shape& output_shape() const { return nodes_.back().shape; }
   std::int64_t parameter_count() const;
+
+  /// Freezes the layers whose names, or all whose parameters' names ("conv1/weight"), match one of the patterns (of the
+  /// shell: * stands for anything). Throws KeyError(`key`) for a pattern that matches none, or a part of a layer, and if
+  /// nothing is left to train.
+  void freeze(std::span<const std::string> patterns, const std::string& key);
+  /// Of each node, whether anything that is trained is in it or before it: it then takes part in the backward pass.
+  std::vector<bool> needs_gradient() const;
 
  private:
   /// Of the nodes so far: a search through thousands of layers for each of them would take its time.

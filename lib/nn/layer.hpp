@@ -22,8 +22,9 @@ inline constexpr std::size_t max_layer_inputs = 16;
 /// A parameter that a layer asks for; it lives in the ParameterBuffer.
 struct ParameterSpec {
   /// `trained`: moved by the optimizer. `statistic`: the layer's own running value; what stands in its
-  /// gradient's place after a backward pass is the sum over examples of what is to be added to it.
-  enum class Kind { trained, statistic };
+  /// gradient's place after a backward pass is the sum over examples of what is to be added to it. `frozen`: either, of a
+  /// layer that stays as it is.
+  enum class Kind { trained, statistic, frozen };
 
   std::string name;  ///< "weight"
   Shape shape;       ///< as in files
@@ -53,7 +54,7 @@ struct LayerTensors {
   Store input_gradient = Store::replace;  ///< how dx[0] is written, for a layer that adds_gradient
   Tensor dy;
   std::span<const Tensor> parameters;
-  std::span<const Tensor> gradients;
+  std::span<const Tensor> gradients;  ///< empty ones of a frozen layer: not wanted
   Tensor saved;      ///< u8 [saved_bytes]: kept from forward to backward
   Tensor workspace;  ///< u8: anybody's during one call
 };
@@ -115,6 +116,8 @@ class Layer {
   /// Whether backward can add to what stands in dx[0].
   virtual bool adds_gradient() const { return false; }
   virtual bool observes() const { return false; }
+  /// From here on the parameters stay as they are, statistics among them. Called before `plan`.
+  void freeze() { frozen_ = true; }
   /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked after `plan`.
   virtual std::size_t saved_bytes(std::int64_t /*n*/, const Shape& /*output*/) const { return 0; }
   virtual void plan(const LayerPlan& plan) { plan_ = plan; }
@@ -145,6 +148,7 @@ class Layer {
 
  protected:
   LayerPlan plan_;
+  bool frozen_ = false;
 };
 
 /// A layer's keys in a deck.

@@ -190,7 +190,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
       if (task.kind == Task::Kind::backward) done_[i] = true;
     }
     send_statistics(context, segment, Task::Kind::observe_backward);
-    for (; next > 0 && (done_[next - 1] || nodes[next - 1].view); --next)
+    for (; next > 0 && (done_[next - 1] || nodes[next - 1].view || !plan_.needs_gradient[next - 1]); --next)
       if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
   }
   if (const ParameterRange range = parameters_.statistics_range(); range.count > 0) ready(range);
@@ -205,7 +205,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
     x[k] = output_of(node.inputs[k], chunk, input, true);
     const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data
                                                         : plan_.owner[static_cast<std::size_t>(node.inputs[k])];
-    if (owner == GraphNode::data || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
+    if (owner == GraphNode::data || !plan_.needs_gradient[static_cast<std::size_t>(owner)] || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
     gradient[k] = at(plan_.gradient[static_cast<std::size_t>(owner)], node.input_shapes[k], chunk);
     const Place& detour = plan_.detour[i][k];
     dx[k] = detour ? at(detour, node.input_shapes[k], chunk) : gradient[k];

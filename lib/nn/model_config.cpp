@@ -17,7 +17,9 @@ void ModelConfig::describe(Fields& fields) {
       "known for, of layers the data's, when not given)");
   fields.check(input.size() <= 3, "input",
                "has more than three dimensions; give [features] or [height, width, channels]");
-  fields.text("weights", weights, "HDF5 file (a checkpoint, say) with the starting parameters");
+  fields.optional_section(
+      "weights", weights.present, [this](Fields& section) { weights.describe(section); },
+      "parameters to start with; a FILE alone, or", "file");
   static constexpr std::string_view checkpointings[] = {"none", "blocks"};
   fields.choice(
       "activation_checkpointing", checkpointing, checkpointings,

@@ -7,6 +7,7 @@
 
 #include "base/fields.hpp"
 #include "nn/step_plan.hpp"
+#include "nn/weights_config.hpp"
 
 namespace lockstep {
 
@@ -16,7 +17,7 @@ struct ModelConfig : Config {
   std::shared_ptr<Config> preset_config;
   std::vector<ListItem> layers;
   std::vector<std::int64_t> input;  ///< shape of one example; empty: the preset's, else the data's
-  std::string weights;
+  WeightsConfig weights;
   Checkpointing checkpointing = Checkpointing::none;
 
   void describe(Fields& fields) override;

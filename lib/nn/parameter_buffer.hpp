@@ -23,6 +23,7 @@ struct Parameter {
   std::size_t node;  ///< of the graph
   Initializer initializer;
   ParameterSpec::Kind kind;
+  std::uint64_t number;  ///< from the network's input on; separates random streams
 };
 
 /// All parameters of a network and their places in the flat buffer, `dtype` being that of the
@@ -34,7 +35,7 @@ std::size_t gradient_bytes(const Graph& graph, DType dtype);
 /// All parameters in one allocation and all gradients in another, of the last layer first: in the
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
 /// an optimizer step is one kernel. What layers keep as statistics comes after all that is trained,
-/// and what is to be added to them stands in the gradients' buffer. Parameters begin at multiples of
+/// and what is to be added to them stands in the gradients' buffer; what is frozen comes last, and has no gradients. Parameters begin at multiples of
 /// 64 bytes; the gaps are zero. Behind all gradients there are a few numbers of whoever sums them over ranks. All are
 /// of master_dtype; beside 16-bit activations there is a rounded copy, which the large products read.
 class ParameterBuffer {
@@ -54,7 +55,7 @@ class ParameterBuffer {
   }
   /// [rider_count] at the end of gradients(); layers do not touch them.
   static constexpr std::int64_t rider_count = 4;
-  Tensor riders() const { return gradients({size_, rider_count}); }
+  Tensor riders() const { return gradients({summed_size_, rider_count}); }
   Tensor trained_values() const { return values_.tensor(0, master_, {trained_size_}); }
   Tensor trained_gradients() const { return gradients_.tensor(0, master_, {trained_size_}); }
   /// The trained values in 16 bits; empty when activations are of master_dtype.
@@ -68,12 +69,12 @@ class ParameterBuffer {
   /// Views for the layers, in the order of their ParameterSpecs.
   const std::vector<Tensor>& values_of(std::size_t node) const { return node_values_[node]; }
   const std::vector<Tensor>& gradients_of(std::size_t node) const { return node_gradients_[node]; }
-  /// Of the trained ones: as the large products read them.
+  /// Of those that are no statistics: as the large products read them.
   const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
   /// Everything trained of one layer; empty for layers without.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
   /// All statistics.
-  ParameterRange statistics_range() const { return {trained_size_, size_ - trained_size_}; }
+  ParameterRange statistics_range() const { return {trained_size_, summed_size_ - trained_size_}; }
 
   void initialize(const ExecSpace& space, std::uint64_t seed);
   /// To be called when values were written by anybody but the optimizer.
@@ -87,7 +88,7 @@ class ParameterBuffer {
 
   DType dtype_, master_;
   std::vector<Parameter> parameters_;
-  std::int64_t trained_size_ = 0, size_ = 0;
+  std::int64_t trained_size_ = 0, summed_size_ = 0, size_ = 0;  ///< summed: trained, and statistics
   Buffer values_;
   Buffer gradients_;
   Buffer rounded_;

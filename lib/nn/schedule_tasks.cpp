@@ -153,15 +153,18 @@ std::vector<Segment> schedule_forward(const Graph& graph, const std::vector<int>
 }
 
 std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Segment>& forward) {
+  const std::vector<bool> needs_gradient = graph.needs_gradient();
   std::vector<Segment> backward;
   for (auto segment = forward.rbegin(); segment != forward.rend(); ++segment) {
     backward.push_back({{}, segment->chunk});
     for (auto task = segment->tasks.rbegin(); task != segment->tasks.rend(); ++task) {
+      if (!needs_gradient[static_cast<std::size_t>(task->node)]) continue;
       const bool observes = graph.nodes()[static_cast<std::size_t>(task->node)].layer->observes();
       const bool applies = task->kind == Task::Kind::forward;
       backward.back().tasks.push_back(
           {observes && applies ? Task::Kind::observe_backward : Task::Kind::backward, task->node});
     }
+    if (backward.back().tasks.empty()) backward.pop_back();
   }
   return backward;
 }

@@ -81,6 +81,7 @@ class Planner {
 
   StepPlan plan() {
     find_owners();
+    plan_.needs_gradient = graph_.needs_gradient();
     plan_.forward = schedule_forward(graph_, plan_.owner, dtype_, batch_, purpose_);
     if (training()) {
       plan_.backward = schedule_backward(graph_, plan_.forward);
@@ -310,7 +311,7 @@ class Planner {
         const bool observes = node(task.node).layer->observes();
         for (Index k = 0; k < node(task.node).inputs.size(); ++k) {
           const int target = owner(node(task.node).inputs[k]);
-          if (target == GraphNode::data || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
+          if (target == GraphNode::data || !plan_.needs_gradient[at(target)] || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
           contributions[at(target)].push_back({time, task.node, k});
         }
       }
@@ -322,7 +323,7 @@ class Planner {
     }
     std::vector<int> order;
     for (int i = 0; i < count_; ++i)
-      if (owner(i) == i) order.push_back(i);
+      if (owner(i) == i && plan_.needs_gradient[at(i)]) order.push_back(i);
     const auto begun = [&](int i) { return contributions[at(i)].empty() ? -1 : contributions[at(i)][0].time; };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return begun(a) < begun(b); });
     for (const int i : order) {
@@ -415,9 +416,9 @@ double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) 
   double flops = 0;
   for (const GraphNode& node : graph.nodes()) {
     const bool wants_dx = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
-      return input != GraphNode::data && plan.owner[static_cast<std::size_t>(input)] != GraphNode::data;
+      return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
     });
-    flops += node.layer->product_flops(n) * (wants_dx ? 3 : 2);
+    flops += node.layer->product_flops(n) * (1 + (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1));
   }
   return flops;
 }

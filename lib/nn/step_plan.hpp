@@ -51,6 +51,7 @@ struct StepPlan {
   /// to this place, and is then added. None: straight to the owner's gradient.
   std::vector<std::vector<Place>> detour;
   std::vector<bool> adds_gradient;  ///< whether node i adds to its first input's gradient itself
+  std::vector<bool> needs_gradient;  ///< see Graph
   std::size_t bytes = 0;
 
   /// Bytes from one example's part of `saved` to the next one's.

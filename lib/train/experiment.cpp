@@ -5,12 +5,12 @@
 #include <optional>
 
 #include "base/log.hpp"
-#include "train/run_state.hpp"
+#include "train/starting_weights.hpp"
 
 namespace lockstep {
 namespace {
 
-void check_inputs(const Dataset& data, const Shape& wanted) {
+void check_shape(const Dataset& data, const Shape& wanted) {
   const Shape& given = data.format().input_shape;
   validate(given == wanted, ExitStatus::bad_data,
            "{}: its examples are {}, but the model reads {} (model.input); use other data, or set model.input",
@@ -96,9 +96,13 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
 
 }  // namespace
 
-void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
-  check_inputs(data, graph.input_shape());
+void check_inputs(const Dataset& data, const Graph& graph) {
+  check_shape(data, graph.input_shape());
   check_tokens(data, graph);
+}
+
+void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
+  check_inputs(data, graph);
   check_targets(data, loss, graph.output_shape());
 }
 
@@ -135,8 +139,10 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
 }
 
 Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
-  return {config.model.resolved_layers(),
-          config.model.input.empty() ? format.input_shape : Shape(std::span(config.model.input))};
+  Graph graph(config.model.resolved_layers(),
+              config.model.input.empty() ? format.input_shape : Shape(std::span(config.model.input)));
+  graph.freeze(config.model.weights.freeze, "model.weights.freeze");
+  return graph;
 }
 
 Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
@@ -212,7 +218,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
-    restore_parameters(space, read_parameters(file), file, model->parameters());
+    load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
     uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
     sums.emplace(batch * positions_in(model->graph().output_shape()));
   });

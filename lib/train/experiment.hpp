@@ -27,6 +27,8 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
 /// The deck's network for such examples, whose shape it has unless the deck says another.
 Graph make_graph(const RunConfig& config, const ExampleFormat& format);
 
+/// Throws unless the network can read these inputs.
+void check_inputs(const Dataset& data, const Graph& graph);
 /// Throws unless the network and the loss can read these examples.
 void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
 

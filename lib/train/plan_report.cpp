@@ -8,6 +8,7 @@
 #include "train/experiment.hpp"
 #include "train/run_folder.hpp"
 #include "train/run_state.hpp"
+#include "train/starting_weights.hpp"
 
 namespace lockstep {
 namespace {
@@ -49,9 +50,9 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
     check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
     return fmt::format("{}, after step {}", file, state_of(*checkpoint, file).step);
   }
-  if (config.model.weights.empty()) return fmt::format("initial values of seed {}", config.run.seed);
-  check_arrays(read_parameters(config.model.weights), "/model", config.model.weights, parameters);
-  return config.model.weights;
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);
+  return choose_weights(weights, read_parameters(weights.file), experiment.graph, parameters).text;
 }
 
 /// "12000 in 10 epochs of 1200".

@@ -61,14 +61,14 @@ const NamedArray* find(const std::vector<NamedArray>& arrays, const std::string&
   return found == arrays.end() ? nullptr : &*found;
 }
 
-/// `flat` holds `layout`.
-void restore(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
-             const std::string& file, const std::vector<Parameter>& layout, const Tensor& flat) {
-  check_arrays(arrays, prefix, file, layout);
+/// `flat` holds `layout`, of which `arrays` may have a part.
+void set(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
+         const std::vector<Parameter>& layout, const Tensor& flat) {
   std::vector<std::byte> host(flat.bytes());
+  copy_to_host(space, flat, host.data());
   for (const auto& parameter : layout)
-    convert(*find(arrays, prefix + "/" + parameter.name), flat.dtype,
-            host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
+    if (const NamedArray* array = find(arrays, prefix + "/" + parameter.name))
+      convert(*array, flat.dtype, host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
   copy_from_host(space, host.data(), flat);
 }
 
@@ -255,15 +255,23 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
 
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                         ParameterBuffer& parameters) {
-  restore(space, arrays, "/model", file, parameters.parameters(), parameters.values());
+  check_arrays(arrays, "/model", file, parameters.parameters());
+  set_parameters(space, arrays, parameters);
+}
+
+void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters) {
+  set(space, arrays, "/model", parameters.parameters(), parameters.values());
   parameters.round(space);
 }
 
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                        const ParameterBuffer& parameters, const Optimizer& optimizer) {
   const auto trained = trained_ones(parameters.parameters());
-  for (const auto& state : optimizer.states())
-    restore(space, arrays, "/optimizer/" + state.name, file, trained, state.values);
+  for (const auto& state : optimizer.states()) {
+    const std::string prefix = "/optimizer/" + state.name;
+    check_arrays(arrays, prefix, file, trained);
+    set(space, arrays, prefix, trained, state.values);
+  }
 }
 
 }  // namespace lockstep

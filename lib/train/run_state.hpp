@@ -86,7 +86,9 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
 /// fp64 models and the reverse.
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                         ParameterBuffer& parameters);
-/// The same for /optimizer.
+/// Those of them that are there; the other parameters stay as they are. Names and shapes must fit.
+void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
+/// As restore_parameters, for /optimizer.
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                        const ParameterBuffer& parameters, const Optimizer& optimizer);
 

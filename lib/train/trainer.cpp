@@ -247,8 +247,9 @@ Checkpoint Trainer::snapshot(std::span<std::byte> memory) {
   if (loss_watch_) state_.loss_watch = loss_watch_->state();
   state_.selection = selection_->state();
   state_.metrics_rows = progress_.file()->rows();
-  return make_checkpoint(space_, state_, {{"deck", deck_}, {"provenance", provenance_}}, model_->parameters(),
-                         *optimizer_, memory);
+  std::map<std::string, std::string> texts{{"deck", deck_}, {"provenance", provenance_}};
+  if (const std::string vocabulary = data_.train->vocabulary(); !vocabulary.empty()) texts["vocabulary"] = vocabulary;
+  return make_checkpoint(space_, state_, std::move(texts), model_->parameters(), *optimizer_, memory);
 }
 
 std::size_t Trainer::state_bytes() const { return checkpoint_bytes(model_->parameters(), *optimizer_); }

@@ -10,6 +10,7 @@
 #include "train/deck_changes.hpp"
 #include "train/provenance.hpp"
 #include "train/rank_agreement.hpp"
+#include "train/starting_weights.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -232,8 +233,13 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& file) {
 }
 
 void Trainer::load_starting_weights() {
-  if (config_.model.weights.empty()) return;
-  restore_parameters(space_, read_parameters(config_.model.weights), config_.model.weights, model_->parameters());
+  const WeightsConfig& weights = config_.model.weights;
+  if (!weights.present) return;
+  const ChosenWeights chosen = with_positions(config_.source, [&] {
+    return choose_weights(weights, read_parameters(weights.file), model_->graph(), model_->parameters().parameters());
+  });
+  set_parameters(space_, chosen.taken, model_->parameters());
+  log("{}", chosen.text);
 }
 
 void Trainer::make_loader() {

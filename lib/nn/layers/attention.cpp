@@ -125,12 +125,12 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   InnerProduct& out = out_products_.at(rows);
 
   bias_activation_backward(context.space, Activation::none, {}, t.dy, t.gradients[3], context.gradients, scratch);
-  out.backward_weight(context.space, kept.heads, t.dy, t.gradients[2], context.gradients, scratch);
+  if (t.gradients[2]) out.backward_weight(context.space, kept.heads, t.dy, t.gradients[2], context.gradients, scratch);
   out.backward_data(context.space, t.dy, gradient.heads, scratch);
   attention_backward(context.space, shape, kept.qkv, kept.heads, kept.logsumexp, gradient.heads, gradient.qkv, scratch);
   bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients,
                            scratch);
-  qkv.backward_weight(context.space, t.x[0], gradient.qkv, t.gradients[0], context.gradients, scratch);
+  if (t.gradients[0]) qkv.backward_weight(context.space, t.x[0], gradient.qkv, t.gradients[0], context.gradients, scratch);
   if (t.dx[0]) qkv.backward_data(context.space, gradient.qkv, t.dx[0], scratch);
 }
 

@@ -63,7 +63,8 @@ void BatchNorm::conclude(const StepContext& context, std::int64_t) {
 }
 
 void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
-  if (context.training) batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
+  if (context.training && !frozen_)
+    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
   else
     batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], t.parameters[2], t.parameters[3],
                             config_.epsilon, state_);
@@ -82,6 +83,11 @@ void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors
 }
 
 void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
+  if (frozen_) {  // y depends on x by the scale alone: what the batch's statistics would take away is 0
+    observe_backward(context, t, true);
+    statistics_.rows = 1;
+    fill_zero(context.space, statistics_.sums);
+  }
   if (t.dx[0]) batch_norm_backward(context.space, statistics_.rows, t.x[0], t.dy, state_, t.dx[0]);
 }
 

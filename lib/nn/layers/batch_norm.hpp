@@ -16,7 +16,7 @@ struct BatchNormConfig : LayerConfig {
 };
 
 /// Normalizes each channel (the last extent) by the batch's mean and variance, in evaluation by the running
-/// ones; PyTorch's formulae. In training its calls share the batch's statistics: see Layer::observes. It can
+/// ones, and so it is when it is frozen; PyTorch's formulae. In training its calls share the batch's statistics: see Layer::observes. It can
 /// add a second input to its result, and then apply relu. Of one value per channel the variance is 0.
 class BatchNorm final : public Layer {
  public:
@@ -33,7 +33,7 @@ class BatchNorm final : public Layer {
   bool is_cheap() const override { return !output_.addition; }
   bool passes_gradient(std::size_t k) const override { return k == 1; }
   bool overwrites_gradient() const override { return output_.relu; }
-  bool observes() const override { return true; }
+  bool observes() const override { return !frozen_; }
   void plan(const LayerPlan& plan) override;
   std::size_t prepare(std::int64_t n) override;
 

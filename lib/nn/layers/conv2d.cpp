@@ -89,7 +89,8 @@ void Conv2d::backward(const StepContext& context, const LayerTensors& t) {
   Convolution& convolution = convolutions_.at(t.dy.shape[0]);
   bias_activation_backward(context.space, activation_, t.y, t.dy, config_.bias ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
-  convolution.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
+  if (t.gradients[0])
+    convolution.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
   if (t.dx[0]) convolution.backward_data(context.space, t.dy, t.dx[0], t.workspace);
 }
 

@@ -45,7 +45,7 @@ void Embedding::forward(const StepContext& context, const LayerTensors& t) {
 }
 
 void Embedding::backward(const StepContext& context, const LayerTensors& t) {
-  embedding_backward(context.space, t.x[0], t.dy, t.gradients[0], context.gradients);
+  if (t.gradients[0]) embedding_backward(context.space, t.x[0], t.dy, t.gradients[0], context.gradients);
 }
 
 Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
@@ -69,7 +69,7 @@ void PositionEmbedding::forward(const StepContext& context, const LayerTensors& 
 }
 
 void PositionEmbedding::backward(const StepContext& context, const LayerTensors& t) {
-  position_backward(context.space, t.dy, t.gradients[0], context.gradients);
+  if (t.gradients[0]) position_backward(context.space, t.dy, t.gradients[0], context.gradients);
   if (t.dx[0] && t.dx[0].data != t.dy.data) copy(context.space, t.dy, t.dx[0]);
 }
 

@@ -37,7 +37,8 @@ void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
 
 void LayerNorm::backward(const StepContext& context, const LayerTensors& t) {
   const Tensor moments = moments_in(t.saved, t.x[0].count() / t.x[0].shape[-1]);
-  layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0], t.gradients[1], context.gradients,
+  if (t.gradients[0])
+    layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0], t.gradients[1], context.gradients,
                              t.workspace);
   if (t.dx[0])
     layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0], t.input_gradient);

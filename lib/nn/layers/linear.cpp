@@ -63,7 +63,7 @@ void Linear::backward(const StepContext& context, const LayerTensors& t) {
   InnerProduct& product = products_.at(rows(t.dy.shape[0]));
   bias_activation_backward(context.space, activation_, kept_of(activation_, t), t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
-  product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
+  if (t.gradients[0]) product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
   if (t.dx[0]) product.backward_data(context.space, t.dy, t.dx[0], t.workspace);
 }
 

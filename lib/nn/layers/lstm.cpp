@@ -140,13 +140,15 @@ void Lstm::backward(const StepContext& context, const LayerTensors& t) {
     if (i > 0) recurrent.backward_data(context.space, gradients.dgates_step, gradients.recurrent, scratch);
   }
   InnerProduct& input = input_products_.at(n * length);
-  input.backward_weight(context.space, t.x[0], gradients.dgates, t.gradients[0], context.gradients, scratch);
-  lstm_shift(context.space, t.y, gradients.before);
-  history_products_.at(n * length)
-      .backward_weight(context.space, gradients.before, gradients.dgates, t.gradients[1], context.gradients, scratch);
-  bias_activation_backward(context.space, Activation::none, {}, gradients.dgates, t.gradients[2], context.gradients,
-                           scratch);
-  copy(context.space, t.gradients[2], t.gradients[3]);  // the two biases are added to the same sum
+  if (t.gradients[0]) {
+    input.backward_weight(context.space, t.x[0], gradients.dgates, t.gradients[0], context.gradients, scratch);
+    lstm_shift(context.space, t.y, gradients.before);
+    history_products_.at(n * length)
+        .backward_weight(context.space, gradients.before, gradients.dgates, t.gradients[1], context.gradients, scratch);
+    bias_activation_backward(context.space, Activation::none, {}, gradients.dgates, t.gradients[2], context.gradients,
+                             scratch);
+    copy(context.space, t.gradients[2], t.gradients[3]);  // the two biases are added to the same sum
+  }
   if (t.dx[0]) input.backward_data(context.space, gradients.dgates, t.dx[0], scratch);
 }
 

@@ -52,7 +52,7 @@ TEST(Checkpoint, ReadsWhatItWrote) {
   write_checkpoint(folder / "c.h5", example());
   expect_equal(example(), read_checkpoint(folder / "c.h5"));
   EXPECT_EQ(folder.names(), std::vector<std::string>{"c.h5"});
-  const auto parameters = read_parameters(folder / "c.h5");
+  const auto parameters = read_parameters(folder / "c.h5").arrays;
   ASSERT_EQ(parameters.size(), 2u);
   EXPECT_EQ(parameters[0].name, "/model/conv1/weight");
 }
@@ -109,7 +109,7 @@ TEST(Checkpoint, WeightsFilesNeedNoChecksums) {
     Hdf5File file = Hdf5File::create(folder / "w.h5");
     file.write("/model/fc/weight", StoredType::of(DType::f32), {2, 2}, values);
   }
-  EXPECT_EQ(read_parameters(folder / "w.h5").size(), 1u);
+  EXPECT_EQ(read_parameters(folder / "w.h5").arrays.size(), 1u);
   expect_error(ExitStatus::bad_data, "does not begin with a manifest", [&] { read_checkpoint(folder / "w.h5"); });
   {
     Hdf5File file = Hdf5File::create(folder / "n.h5");

@@ -13,6 +13,7 @@ struct Case {
   const char* name;
   const char* layers;
   Shape input;
+  std::vector<std::string> frozen = {};
 };
 
 const Case cases[] = {
@@ -57,13 +58,42 @@ const Case cases[] = {
     {"pools",
      "[{avg_pool: {kernel: 2, stride: 1}}, {conv2d: {filters: 2, kernel: 3, stride: 2, padding: 1}}, {avg_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]",
      {6, 7, 2}},
+    {"frozen_first", "[{linear: {features: 6}, name: a}, relu, {linear: {features: 3}}]", {5}, {"a"}},
+    {"frozen_last", "[{linear: {features: 6}}, relu, {linear: {features: 3}, name: a}]", {5}, {"a/*"}},
+    {"frozen_branch",
+     "[{linear: {features: 4}, name: a}, {linear: {features: 4}, name: b, from: a}, {linear: {features: 4}, name: c, from: a},"
+     " {add: {}, from: [b, c]}, {linear: {features: 3}}]",
+     {5},
+     {"a", "b"}},
+    {"frozen_norms",
+     "[{conv2d: {filters: 3, kernel: 3, padding: same}, name: first}, {batch_norm: {}, name: a}, {relu: {}, name: trunk},"
+     " {conv2d: {filters: 3, kernel: 3, padding: same}, name: c}, {batch_norm: {}, name: b}, relu,"
+     " {conv2d: {filters: 3, kernel: 3, padding: same}}, {batch_norm: {}, name: d}, {add: {}, from: [d, trunk]}, relu, flatten,"
+     " {linear: {features: 3}}]",
+     {4, 3, 2},
+     {"a", "b", "d"}},
+    {"frozen_body",
+     "[{conv2d: {filters: 3, kernel: 3, padding: same}, name: body1}, {batch_norm: {}, name: body2}, relu,"
+     " {conv2d: {filters: 2, kernel: 1}}, batch_norm, relu, flatten, {linear: {features: 3}}]",
+     {4, 3, 2},
+     {"body*"}},
+    {"frozen_sums",
+     "[{linear: {features: 4}, name: a}, {gelu: {}, name: g}, {add: {}, from: [a, g], name: s}, {layer_norm: {}, name: n}, {linear: {features: 4}, name: l}, {add: {}, from: [s, l]}]",
+     {5},
+     {"n", "l"}},
 };
+
+Graph graph_of(const Case& c) {
+  Graph graph(test::parse_layers(c.layers), c.input);
+  graph.freeze(c.frozen, "freeze");
+  return graph;
+}
 
 /// One forward pass and loss, and on request the gradients of the summed loss.
 class Experiment {
  public:
   Experiment(const Case& c, const std::string& loss_type, std::int64_t n, ProviderKind provider)
-      : model(Graph(test::parse_layers(c.layers), c.input),
+      : model(graph_of(c),
               {.dtype = DType::f64, .providers = test::using_provider(provider), .max_batch = n}),
         n_(n),
         k_(model.graph().output_shape().count()),
@@ -78,6 +108,9 @@ class Experiment {
     for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>(i % k_));
     classes_ = test::make_classes(classes);
     model.parameters().initialize(ExecSpace(), 17);
+    for (const auto& parameter : model.parameters().parameters())
+      if (parameter.kind == ParameterSpec::Kind::frozen && parameter.name.ends_with("/running_mean"))
+        test::set_values(model.parameters().values(parameter), test::filling(3, parameter.shape.count()));
   }
 
   double loss() { return evaluate(0, n_, Store::replace, false); }
@@ -130,7 +163,7 @@ TEST_P(ModelGradient, AgreesWithCentralDifferences) {
   std::vector<double> expected;
   constexpr double step = 1e-6;
   for (const auto& parameter : experiment.model.parameters().parameters()) {
-    if (parameter.kind == ParameterSpec::Kind::statistic) continue;
+    if (parameter.kind != ParameterSpec::Kind::trained) continue;
     const Tensor tensor = experiment.model.parameters().values(parameter);
     const auto values = test::values_of(tensor);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -149,7 +182,7 @@ TEST_P(ModelGradient, AgreesWithCentralDifferences) {
 
 TEST_P(ModelGradient, MicroBatchesAddUpToTheWhole) {
   const auto& [c, loss, provider] = GetParam();
-  if (std::string(c.name).starts_with("norm")) GTEST_SKIP() << "a batch norm sees each piece by itself";
+  if (std::string(c.name).starts_with("norm") || std::string(c.name) == "frozen_body") GTEST_SKIP() << "a batch norm sees each piece by itself";
   Experiment experiment(c, loss, 7, provider);
   const double whole_loss = experiment.evaluate(0, 7, Store::replace);
   const auto whole = experiment.gradients();
@@ -160,6 +193,57 @@ TEST_P(ModelGradient, MicroBatchesAddUpToTheWhole) {
                                     first == 0 ? Store::replace : Store::add);
   EXPECT_NEAR(loss_sum, whole_loss, 1e-12);
   EXPECT_LT(test::largest_difference(experiment.gradients(), whole), 1e-12);
+}
+
+TEST(FrozenLayers, LeaveTheGradientsOfOthersAsTheyWere) {
+  for (const Case& c : cases) {
+    if (c.frozen.empty() || std::string(c.name) == "frozen_norms" || std::string(c.name) == "frozen_body") continue;
+    Case trained = c;
+    trained.frozen.clear();
+    Experiment with(c, "mse", 4, ProviderKind::automatic), without(trained, "mse", 4, ProviderKind::automatic);
+    for (Experiment* experiment : {&with, &without}) experiment->evaluate(0, 4, Store::replace);
+    for (const auto& parameter : with.model.parameters().parameters()) {
+      if (parameter.kind == ParameterSpec::Kind::frozen) continue;
+      const auto& others = without.model.parameters().parameters();
+      const auto same = std::ranges::find(others, parameter.name, &Parameter::name);
+      EXPECT_EQ(test::values_of(with.model.parameters().gradients(parameter)),
+                test::values_of(without.model.parameters().gradients(*same)))
+          << c.name << " " << parameter.name;
+    }
+  }
+}
+
+TEST(FrozenLayers, TakeNoPartInTheBackwardPassWhereNothingBeforeThemLearns) {
+  const auto& body = *std::ranges::find(cases, std::string("frozen_body"), &Case::name);
+  Case trained = body;
+  trained.frozen.clear();
+  const Experiment with(body, "mse", 4, ProviderKind::automatic), without(trained, "mse", 4, ProviderKind::automatic);
+  for (const Segment& segment : with.model.plan().backward)
+    for (const Task& task : segment.tasks) {
+      const std::string& name = with.model.graph().nodes()[static_cast<std::size_t>(task.node)].name;
+      if (task.kind != Task::Kind::forward_again) EXPECT_FALSE(name.starts_with("body")) << name;
+    }
+  EXPECT_LT(with.model.plan().bytes, without.model.plan().bytes);
+  EXPECT_LT(with.model.training_flops(4), without.model.training_flops(4));
+  EXPECT_LT(with.model.parameters().gradients().count(), without.model.parameters().gradients().count());
+  EXPECT_EQ(with.model.parameters().size(), without.model.parameters().size());
+}
+
+TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
+  const auto refused = [](std::vector<std::string> patterns, const std::string& part) {
+    Graph graph(test::parse_layers("[{linear: {features: 4}, name: a}, relu, {linear: {features: 3}, name: b}]"), Shape{5});
+    try {
+      graph.freeze(patterns, "freeze");
+      ADD_FAILURE() << part;
+    } catch (const KeyError& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refused({"c"}, "'c' matches no layer");
+  refused({"relu_1"}, "matches no layer with parameters");
+  refused({"a/weight"}, "matches 1 of the 2 parameters of layer 'a'");
+  refused({"a", "b"}, "nothing is left to train");
+  refused({"*"}, "nothing is left to train");
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient,

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""model.weights: parameters of another network, of another framework; layers that stay as they are."""
+import unittest
+
+import program
+from program import LockstepTest, metrics, without_times
+
+try:
+    import h5py
+    import numpy
+except ImportError:
+    h5py = None
+
+CNN = {
+    "run": {"steps": 6, "output_dir": "run", "log_every": 1},
+    "data": {"synthetic": {"kind": "glyphs", "train": 64, "validation": 40}},
+    "model": {"layers": [{"conv2d": {"filters": 4, "kernel": 3, "stride": 4}, "name": "body1"}, {"batch_norm": {}, "name": "body2"}, "relu",
+                         {"max_pool": 2}, "flatten", {"dropout": 0.1}, {"linear": 12, "name": "fc1"}, "relu", {"linear": 10, "name": "fc2"}]},
+    "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9},
+    "batch": {"global": 16},
+}
+IMAGE = (3, 3, 4)  # that the flatten reads
+
+
+@unittest.skipUnless(h5py, "no h5py")
+class Weights(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.deck("deck.yaml", **CNN)
+        self.lockstep("train", "deck.yaml", "run.output_dir=first")
+        self.checkpoint = self.folder / "first/checkpoints/latest"
+
+    def arrays(self, file, group="model"):
+        with h5py.File(file) as f:
+            found = {}
+            f[group].visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+            return found
+
+    def weights(self, name, arrays):
+        with h5py.File(self.folder / name, "w") as f:
+            for key, values in arrays.items():
+                f["model/" + key] = values
+
+    def evaluate(self, file, *overrides, ranks=1):
+        return self.lockstep("evaluate", "deck.yaml", *overrides, "--checkpoint", file, ranks=ranks).out
+
+    def same(self, a, b):
+        return a.shape == b.shape and (a == b).all()
+
+    def test_what_fits_is_taken_and_the_rest_is_listed(self):
+        arrays = self.arrays(self.checkpoint)
+        foreign = {name.replace("body", "encoder"): values for name, values in arrays.items() if not name.startswith("fc2")}
+        foreign["fc2/weight"], foreign["aux/weight"] = numpy.zeros((7, 12), "f4"), numpy.zeros(3, "f4")
+        foreign["encoder2/num_batches_tracked"] = numpy.int64(5)
+        self.weights("w.h5", foreign)
+        weights = 'model.weights={file: w.h5, match: shapes, rename: {"encoder*": "body*"}, layout: NHWC}'
+        for ranks in (1, 2):
+            out = self.lockstep("train", "deck.yaml", weights, f"run.output_dir=run{ranks}", "run.steps=1", "optimizer.learning_rate=1e-30", ranks=ranks).out
+            self.assertIn("w.h5: 8 of 10 parameters taken\n", out)
+            self.assertIn("left as they are initialised: fc2/weight (10×12; 7×12 in the file), fc2/bias", out)
+            self.assertIn("of the file, unused: aux/weight", out)
+            found = self.arrays(self.folder / f"run{ranks}/checkpoints/latest")
+            for name, values in found.items():
+                if "running" not in name:
+                    self.assertEqual(self.same(values, arrays[name]), not name.startswith("fc2"), name)
+        self.assertIn("8 of 10 parameters taken", self.lockstep("check", "deck.yaml", weights).out)
+        self.refused(65, ["/model/fc2/weight: its shape is 7×12"], "check", "deck.yaml", weights.replace("match: shapes, ", ""))
+        self.refused(65, ["no parameter in it has the name and shape"], "check", "deck.yaml", "model.weights={file: w.h5, match: shapes, layout: NHWC}",
+                     "model={layers: [flatten, {linear: 10}]}")
+        self.refused(78, ["model.weights.rename", "one * on both sides"], "check", "deck.yaml", 'model.weights={file: w.h5, rename: {"a*": "b"}}')
+
+    def test_a_file_alone_is_meant_strictly(self):
+        self.lockstep("train", "deck.yaml", f"model.weights={self.checkpoint}", "run.steps=1")
+        self.assertIn(f'  weights:\n    file: "{self.checkpoint}"\n    match: strict', (self.folder / "run/deck.yaml").read_text())
+
+    def test_channels_first(self):
+        arrays = self.arrays(self.checkpoint)
+        rows, columns, channels = IMAGE
+        last = arrays["fc1/weight"]
+        first = last.reshape(12, rows, columns, channels).transpose(0, 3, 1, 2).reshape(12, -1)
+        self.weights("hwc.h5", arrays)
+        self.weights("chw.h5", {**arrays, "fc1/weight": first})
+        wanted = self.evaluate(self.checkpoint)
+        self.assertEqual(self.evaluate("hwc.h5", "model.weights={file: x, layout: NHWC}"), wanted)
+        for ranks in (1, 2):
+            self.assertEqual(self.evaluate("chw.h5", "model.weights={file: x, layout: NCHW}", ranks=ranks), self.evaluate(self.checkpoint, ranks=ranks))
+        self.assertNotEqual(self.evaluate("chw.h5", "model.weights={file: x, layout: NHWC}"), wanted)
+        for command in (["train", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", "model.weights=chw.h5"]):
+            self.refused(78, ["model.weights.layout: is to be given", "layer 'fc1' reads a flatten of 3×3×4", "write NCHW"], *command)
+        # What Lockstep has written is known, whatever the deck says of the file that the network has begun with.
+        self.assertEqual(self.evaluate(self.checkpoint, "model.weights={file: x, layout: NCHW}"), wanted)
+
+    def test_frozen_layers_stay_as_they_are(self):
+        weights = f"model.weights={{file: {self.checkpoint}, freeze: [\"body*\"]}}"
+        before = self.arrays(self.checkpoint)
+        for ranks in (1, 2, 3):
+            for compute in ("fp32", "bf16"):
+                folder = f"run{ranks}{compute}"
+                out = self.lockstep("train", "deck.yaml", weights, f"run.output_dir={folder}", f"precision.compute={compute}", ranks=ranks).out
+                self.assertIn("10 of 10 parameters taken; 2 layers frozen", out)
+                after = self.arrays(self.folder / folder / "checkpoints/latest")
+                for name, values in after.items():
+                    self.assertEqual(self.same(values, before[name]), name.startswith("body"), name)
+                with h5py.File(self.folder / folder / "checkpoints/latest") as file:
+                    states = {layer for state in file["optimizer"].values() for layer in state}
+                self.assertEqual(states, {"fc1", "fc2"})
+            a, b = metrics(self.folder / f"run{ranks}fp32"), metrics(self.folder / "run1fp32")
+            for x, y in zip(a, b, strict=True):
+                self.assertAlmostEqual(float(x["loss"]) / float(y["loss"]), 1, delta=1e-5)
+
+    def test_a_frozen_run_goes_on(self):
+        weights = f"model.weights={{file: {self.checkpoint}, freeze: [body1, body2]}}"
+        self.lockstep("train", "deck.yaml", weights, "run.output_dir=whole", ranks=2)
+        self.lockstep("train", "deck.yaml", weights, "run.output_dir=parts", "run.steps=3", ranks=2)
+        self.lockstep("train", "deck.yaml", weights, "run.output_dir=parts", ranks=2)
+        self.assertEqual(without_times(metrics(self.folder / "parts")), without_times(metrics(self.folder / "whole")))
+        self.refused(78, ["model.weights.freeze: 'body7' matches no layer"], "check", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: [body7]}}")
+
+    def test_a_frozen_network_is_what_is_evaluated(self):
+        """Its norms take their running values while it is trained: with nothing to learn, its loss is that of an evaluation."""
+        overrides = ["optimizer.learning_rate=1e-30", "batch.global=64", "run.steps=1", "data.shuffle=false", "model.layers.5.dropout=0"]
+        train = self.lockstep("evaluate", "deck.yaml", "--checkpoint", self.checkpoint, "--split", "train").out.split()
+        self.lockstep("train", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: [body2]}}", *overrides)
+        self.assertAlmostEqual(float(metrics(self.folder / "run")[0]["loss"]) / float(train[1]), 1, delta=1e-5)
+
+
+if __name__ == "__main__":
+    program.main()
