@@ -242,22 +242,6 @@ class Parallel(LockstepTest):
         result = self.on_each_rank('set --; [ $rank != 1 ] || set -- "parallel.emulate={ranks_per_node: 1}"; exec "$0" train deck.yaml "$@"', 2)
         self.expect_refusal(result, 78, ["the deck of rank 1 on ", "emulate"])
 
-    def test_report(self):
-        self.deck(run={"steps": 6, "log_every": 3})
-        self.train("one")
-        self.assertIn("| reduce_exposed |", self.train("two", ranks=2).out)
-        self.train("weak", "batch.global=32", ranks=2)
-        spread = summary(self.folder / "two")["ranks_ms"]["forward"]
-        self.assertTrue(0 < spread["min"] <= spread["mean"] <= spread["max"])
-        self.assertIn(spread["slowest_rank"], (0, 1))
-        out = self.lockstep("report", "one", "two", "weak").out
-        self.assertRegex(out, r"\| one \| 1 × \d+ \| 16 \| .* 100\.0 % strong \|")
-        self.assertRegex(out, r"\| two \| 2 × \d+ \| 16 \| .* % strong \|")
-        self.assertRegex(out, r"\| weak \| 2 × \d+ \| 32 \| .* % weak \|")
-        self.refused(66, ["none/summary.json", "output folder"], "report", "one", "none")
-        self.write("bad/summary.json", json.dumps({"ranks": 2}))
-        self.refused(65, ["bad/summary.json", "no summary"], "report", "bad")
-
 
 if __name__ == "__main__":
     program.main()
