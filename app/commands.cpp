@@ -333,11 +333,21 @@ void declare_bench(CLI::App& app, Command& chosen) {
 }
 
 void declare_report(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("report", "Speed and scaling of finished runs, beside the first of them");
-  const auto runs = std::make_shared<std::vector<std::filesystem::path>>();
-  command->add_option("runs", *runs, "their output folders")->required()->option_text("RUN ...");
-  command->callback([&chosen, runs] {
-    chosen = [runs](const Communicator& comm) { return on_root(comm, [&] { print(comm, scaling_report(*runs)); }); };
+  CLI::App* command = app.add_subcommand(
+      "report",
+      "Runs side by side: results, speed, scaling beside the first of the same work, and where their decks differ");
+  const auto options = std::make_shared<ReportOptions>();
+  command->add_option("runs", options->runs, "their output folders")->required()->option_text("RUN ...");
+  command
+      ->add_option("--sort", options->sort,
+                   "the best first, by one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
+      ->check(CLI::IsMember(report_sort_keys()))
+      ->option_text("KEY");
+  command->add_flag("--csv", options->csv, "the table as CSV, for other programs");
+  command->callback([&chosen, options] {
+    chosen = [options](const Communicator& comm) {
+      return on_root(comm, [&] { print(comm, scaling_report(*options)); });
+    };
   });
 }
 

@@ -94,6 +94,9 @@ DeckNode parse_deck(const std::string& text, const std::string& file);
 /// entries are named by their index from 0. Throws Error(bad_usage) when there is no "=".
 void apply_override(DeckNode& deck, const std::string& assignment);
 
+/// A resolved deck (see write_config) as JSON.
+std::string deck_json(const DeckNode& deck);
+
 /// The text of a deck; throws DeckError for a file that is too large to be one, and what read_text_file throws.
 std::string read_deck_file(const std::string& path);
 

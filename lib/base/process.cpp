@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "base/process.hpp"
 
+#include <fmt/format.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -58,6 +61,19 @@ bool process_has_ended(std::int64_t process) {
   if (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return true;
   const std::string state = process_field(process, 3);
   return state == "Z" || state == "X";
+}
+
+std::vector<int> usable_cores() {
+  std::array<cpu_set_t, 8> allowed{};  // as many as Linux can have
+  if (::sched_getaffinity(0, sizeof allowed, allowed.data()) != 0) return {};
+  std::set<int> cores;
+  for (int thread = 0; thread < static_cast<int>(8 * sizeof allowed); ++thread) {
+    if (!CPU_ISSET_S(static_cast<std::size_t>(thread), sizeof allowed, allowed.data())) continue;
+    int first = thread;
+    std::ifstream(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", thread)) >> first;
+    cores.insert(first);
+  }
+  return {cores.begin(), cores.end()};
 }
 
 std::int64_t resident_bytes() {

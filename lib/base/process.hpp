@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -23,6 +24,9 @@ std::string process_field(std::int64_t process, int number);
 int pending_signal(std::int64_t process, std::span<const int> wanted);
 /// Whether there is no such process (any more), or only its exit status, which nobody has asked for.
 bool process_has_ended(std::int64_t process);
+
+/// The cores of this machine that this process may run on, each by the number of its first hardware thread.
+std::vector<int> usable_cores();
 
 /// Largest resident memory of this process so far.
 std::int64_t peak_rss_bytes();

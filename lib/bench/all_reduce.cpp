@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "base/timer.hpp"
 #include "comm/all_reduce_table.hpp"
 #include "comm/gradient_reducer.hpp"
@@ -41,6 +42,24 @@ double time_of(const Communicator& comm, const Contestant& contestant, std::int6
   };
   const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(0.02 / run(3) * 3), 1, 10'000);
   return run(times) / static_cast<double>(times);
+}
+
+/// On rank 0, what times mean where ranks have no cores of their own; empty where they have.
+std::string shared_cores_remark(const Communicator& comm) {
+  const Communicator node = comm.on_this_node();
+  const std::vector<int> usable = usable_cores();
+  std::vector<double> ranks_of(static_cast<std::size_t>(1 + node.max(usable.empty() ? 0 : usable.back())));
+  for (const int core : usable) ranks_of[static_cast<std::size_t>(core)] = 1;
+  node.sum(ranks_of);
+  const auto cores = std::ranges::count_if(ranks_of, [](double ranks) { return ranks > 0; });
+  std::string remark;
+  if (cores > 0 && node.size() > cores)
+    remark = fmt::format(
+        "{} ranks share {} core{} on {}: their sums wait for each other's turns on a core, and are slower for that",
+        node.size(), cores, cores == 1 ? "" : "s", host_name());
+  for (const std::string& of_a_rank : comm.gather(remark))
+    if (!of_a_rank.empty()) return of_a_rank;
+  return "";
 }
 
 }  // namespace
@@ -80,6 +99,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
                     options.emulate.present ? fmt::format(" (emulated: {:g} µs, {:g} GB/s)", options.emulate.latency_us,
                                                           options.emulate.bandwidth_gbps)
                                             : ""));
+  if (const std::string remark = shared_cores_remark(comm); !remark.empty()) print(remark + "\n");
   print(header + " fastest | times as fast as the first |");
   print(line + "---|--:|");
   std::vector<std::int64_t> sizes = options.bytes;

@@ -1,49 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/deck_changes.hpp"
 
-#include <algorithm>
 #include <string_view>
-#include <utility>
 
-#include "base/deck.hpp"
-#include "train/run_config.hpp"
+#include "base/error.hpp"
+#include "train/deck_values.hpp"
 
 namespace lockstep {
 namespace {
-
-using Values = std::vector<std::pair<std::string, std::string>>;
-
-void append(const DeckNode& node, Values& values) {
-  switch (node.kind) {
-    case DeckNode::Kind::scalar: values.emplace_back(node.path, node.text); break;
-    case DeckNode::Kind::null: values.emplace_back(node.path, "nothing"); break;
-    case DeckNode::Kind::sequence: {
-      const bool flat = std::ranges::all_of(node.items,
-                                            [](const DeckNode& item) { return item.kind == DeckNode::Kind::scalar; });
-      if (!flat) {
-        for (const DeckNode& item : node.items) append(item, values);
-        break;
-      }
-      std::string text;
-      for (const DeckNode& item : node.items) text += (text.empty() ? "" : ", ") + item.text;
-      values.emplace_back(node.path, "[" + text + "]");
-      break;
-    }
-    case DeckNode::Kind::mapping:
-      if (node.entries.empty()) values.emplace_back(node.path, "{}");
-      for (const auto& entry : node.entries) append(entry.value, values);
-      break;
-  }
-}
-
-const std::string* find(const Values& values, const std::string& key) {
-  const auto found = std::ranges::find(values, key, &Values::value_type::first);
-  return found == values.end() ? nullptr : &found->second;
-}
-
-bool is_below(std::string_view key, std::string_view section) {
-  return key.starts_with(section) && (key.size() == section.size() || key[section.size()] == '.');
-}
 
 DeckChange::Effect effect_of(const std::string& key) {
   const auto below = [&](std::string_view section) { return is_below(key, section); };
@@ -61,23 +25,13 @@ bool is_of_no_interest(const std::string& key) {
   return key == "run.output_dir" || key == "run.resume" || key == "run.overwrite";
 }
 
-/// What this version makes of a deck that another one may have resolved: with the keys and words that there are now.
-std::string resolved(const std::string& deck) {
-  try {
-    RunConfig config = read_run_config(parse_deck(deck, ""));
-    return write_config(config);
-  } catch (const Error&) {
-    return deck;
-  }
-}
-
 }  // namespace
 
 std::vector<DeckChange> changes_between(const std::string& was, const std::string& is) {
-  Values before, after;
+  DeckValues before, after;
   try {
-    append(parse_deck(resolved(was), ""), before);
-    append(parse_deck(is, ""), after);
+    before = deck_values(was, "");
+    after = deck_values(is, "");
   } catch (const Error&) {
     return {};
   }
@@ -87,11 +41,11 @@ std::vector<DeckChange> changes_between(const std::string& was, const std::strin
       changes.push_back({key, old_value, new_value, effect_of(key)});
   };
   for (const auto& [key, value] : after) {
-    const std::string* old_value = find(before, key);
+    const std::string* old_value = find_value(before, key);
     add(key, old_value ? *old_value : "nothing", value);
   }
   for (const auto& [key, value] : before)
-    if (!find(after, key)) add(key, value, "nothing");
+    if (!find_value(after, key)) add(key, value, "nothing");
   return changes;
 }
 

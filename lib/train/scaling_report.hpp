@@ -3,28 +3,21 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
-
-#include "comm/communicator.hpp"
 
 namespace lockstep {
 
-/// How long ranks take for one part of a step, in milliseconds a step.
-struct RankSpread {
-  std::string phase;
-  double min = 0, mean = 0, max = 0;
-  int slowest = 0;  ///< the rank of max
+struct ReportOptions {
+  std::vector<std::filesystem::path> runs;  ///< their output folders
+  std::string sort;                         ///< one of report_sort_keys; empty: as they are given
+  bool csv = false;
 };
 
-/// `milliseconds`: of this rank. The same on all ranks. Collective.
-RankSpread spread_over_ranks(const Communicator& comm, std::string_view phase, double milliseconds);
+/// What runs can be sorted by: results and speed.
+std::vector<std::string> report_sort_keys();
 
-/// A table in Markdown.
-std::string spread_text(const std::vector<RankSpread>& spreads);
-
-/// What `lockstep report` prints of finished runs, by their summary.json: speed, scaling beside the first of them,
-/// and where ranks spend their time. Throws Error(missing_file, bad_data).
-std::string scaling_report(const std::vector<std::filesystem::path>& runs);
+/// What `lockstep report` prints of runs: results, speed, and scaling beside the first run of the same work; where
+/// their decks differ; and where ranks spend their time. Or the first two as CSV. Throws Error(missing_file, bad_data).
+std::string scaling_report(const ReportOptions& options);
 
 }  // namespace lockstep

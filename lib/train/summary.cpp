@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/deck.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -81,7 +83,7 @@ std::string summary_json(const Summary& s) {
   json["parameters"] = s.parameters;
   json["resumed_from"] = s.resumed_from.empty() ? Json(nullptr) : Json(s.resumed_from);
   json["provenance"] = Json::parse(s.provenance);
-  json["deck"] = s.deck;
+  json["deck"] = Json::parse(deck_json(parse_deck(s.deck, "deck")));
   return json.dump(2) + "\n";
 }
 

@@ -10,7 +10,7 @@
 #include "train/checkpoint_writer.hpp"
 #include "train/evaluator.hpp"
 #include "train/phase_clock.hpp"
-#include "train/scaling_report.hpp"
+#include "train/rank_spread.hpp"
 #include "train/selection.hpp"
 #include "train/step_times.hpp"
 

@@ -33,8 +33,7 @@ ExitStatus Trainer::run() {
     // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
     // so that its curves are those of a run that never stopped.
     finish_checkpoints();
-    if (state_.step == total_steps() && state_.record && state_.record->step == state_.step && !state_.record->logged)
-      log_step();
+    if (ends_between_rows()) log_step();
     if ((!validation_metrics_ || state_.evaluated_step != state_.step) && !evaluate_and_log()) return stop();
     if (goes_on() && !test_and_log()) return stop();
   } while (!goes_on());
@@ -143,8 +142,14 @@ void Trainer::log_step() {
   watchdog_.median_step(progress_.times().quantile(0.5));
 }
 
+/// Then the last step has a row only because it is the last: `run` writes it, behind the last checkpoint.
+bool Trainer::ends_between_rows() const {
+  return state_.step == total_steps() && state_.record && state_.record->step == state_.step && !state_.record->logged;
+}
+
+/// The row of a step comes before that of its evaluation: if `run` writes the one, it sees to the other as well.
 bool Trainer::evaluation_due() const {
-  if (!data_.validation || state_.step == 0 || state_.evaluated_step == state_.step) return false;
+  if (ends_between_rows() || !data_.validation || state_.step == 0 || state_.evaluated_step == state_.step) return false;
   const auto [count, in_steps] = config_.run.evaluation_interval();
   return count > 0 && (in_steps ? state_.step % count == 0 : ended_epoch() && state_.position.epoch % count == 0);
 }

@@ -100,6 +100,7 @@ class Trainer {
   void after_step(double seconds);
   StepRecord step_record(bool logged);
   void log_step();
+  bool ends_between_rows() const;
   bool evaluation_due() const;
   std::optional<Metrics> evaluate(const Dataset& data);
   bool evaluate_and_log();

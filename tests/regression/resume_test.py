@@ -98,6 +98,36 @@ class Resume(LockstepTest):
             (killed / "run/summary.json").unlink()
         self.assertEqual(metrics(killed / "run")[-2]["examples_per_s"], "", "this process has done no step")
 
+    def test_order_of_rows(self):
+        """The row of a step comes before that of its evaluation, and a run that goes on to a later step has those of one that never
+        stopped. An epoch has 16 steps; the end may lie between rows, between evaluations, or at both."""
+        for steps in (16, 32, 37):
+            for log_every in (8, 10):
+                for evaluate_every in (0, 1, 2):
+                    case = f"steps {steps}, log_every {log_every}, evaluate_every {evaluate_every}"
+                    folder = self.folder_of(case)
+                    overrides = [f"run.log_every={log_every}", f"run.evaluate_every={evaluate_every}"]
+                    self.train(folder, *overrides, f"run.steps={steps}", ranks=1)
+                    self.expect_rows(folder, case, steps, log_every, evaluate_every)
+                    curve = metrics(folder / "run")
+                    (folder / "run/summary.json").unlink()  # as if it had been killed then
+                    self.train(folder, *overrides, f"run.steps={steps}", ranks=1)
+                    self.assertEqual(without_times(metrics(folder / "run")), without_times(curve), case)
+                    self.train(folder, *overrides, "run.steps=48", ranks=1)
+                    self.expect_rows(folder, f"{case}, then to 48", 48, log_every, evaluate_every)
+                    whole = self.folder_of("whole")
+                    self.train(whole, *overrides, "run.steps=48", "run.overwrite=true", "run.resume=never", ranks=1)
+                    self.assertEqual(without_times(metrics(folder / "run")), without_times(metrics(whole / "run")), case)
+
+    def expect_rows(self, folder, case, steps, log_every, evaluate_every):
+        expected = []
+        for step in range(1, steps + 1):
+            if step % log_every == 0 or step == steps:
+                expected.append((step, "train"))
+            if step == steps or (evaluate_every and step % (16 * evaluate_every) == 0):
+                expected.append((step, "validation"))
+        self.assertEqual([(int(row["step"]), row["split"]) for row in metrics(folder / "run")], expected, case)
+
     def test_killed_at_any_moment(self):
         """SIGKILL, wherever the run is then: what lies in the folder is enough to go on from."""
         sections = {"checkpoint": {"every_steps": 2, "keep": 3}}

@@ -24,6 +24,17 @@ class Scripts(LockstepTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(summary(folder / "run")["ranks"], 2)
 
+    def test_options_anywhere_on_the_line(self):
+        self.deck()
+        for number, line in enumerate((["train", "-n", "2", "--preset", PRESET, "deck.yaml"],
+                                       ["train", "deck.yaml", f"--preset={PRESET}", "-n2"],
+                                       ["--ranks=2", "train", "deck.yaml", "--preset", PRESET])):
+            done = self.script(*line, f"run.output_dir=run{number}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(summary(self.folder / f"run{number}")["ranks"], 2, line)
+        done = self.script("check", "deck.yaml", "--ranks", "3", "--preset", PRESET)
+        self.assertIn("batch 16 = 3 ranks", done.stdout, "behind its command, --ranks is that of check")
+
     def test_exit_statuses_come_through(self):
         for ranks in ("1", "2"):
             done = self.script("-n", ranks, "--preset", PRESET, "train", "nothing.yaml")
@@ -42,7 +53,8 @@ class Scripts(LockstepTest):
             self.assertEqual(summary(self.folder / "run")["status"], "stopped")
 
     def test_bad_usage(self):
-        for arguments in (["-n", "0"], ["-n", "two"], ["-n"], ["--preset", "fast"]):
+        for arguments in (["-n", "0"], ["-n", "two"], ["-n"], ["--ranks", "0"], ["--ranks=two"], ["--preset", "fast"], ["--preset"],
+                          ["info", "-n", "0"], ["info", "-n"], ["info", "--preset", "fast"]):
             self.assertEqual(self.script(*arguments).returncode, 64, arguments)
 
 

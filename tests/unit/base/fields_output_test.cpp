@@ -62,6 +62,22 @@ TEST(ResolvedDeck, NumbersAreNumbersInYaml11) {
   EXPECT_THAT(write_config(large), HasSubstr("means: [1.0e+22, 1.5e+300, 100000]\n"));
 }
 
+TEST(ResolvedDeck, AsJson) {
+  Example config = read_example(
+      "inner: {needed: -3}\nrate: 1e-8\nmeans: [0.5, 2]\ntitle: \"12\"\npadding: same\nparts: [{circle: {radius: 3}, name: \"true\"}]\n");
+  const auto json = nlohmann::json::parse(deck_json(parse_deck(write_config(config), "deck.yaml")));
+  EXPECT_EQ(json.at("flag"), true);
+  EXPECT_EQ(json.at("inner").at("needed"), -3);
+  EXPECT_EQ(json.at("rate"), 1e-8);
+  EXPECT_EQ(json.at("means"), nlohmann::json::array({0.5, 2}));
+  EXPECT_EQ(json.at("title"), "12");
+  EXPECT_EQ(json.at("padding"), "same");
+  EXPECT_EQ(json.at("parts")[0], (nlohmann::json{{"circle", {{"radius", 3}}}, {"name", "true"}}));
+  // JSON is YAML, and is read like any deck.
+  Example again = read_example(json.dump());
+  EXPECT_EQ(write_config(again), write_config(config));
+}
+
 TEST(ResolvedDeck, NamesEveryKey) {
   Example config = read_example("inner: {needed: 1}\n");
   const std::string resolved = write_config(config);
