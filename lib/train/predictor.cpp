@@ -11,6 +11,7 @@
 #include "io/array_file.hpp"
 #include "ops/convert.hpp"
 #include "train/experiment.hpp"
+#include "train/run_state.hpp"
 #include "train/trained_model.hpp"
 
 namespace lockstep {
@@ -116,6 +117,17 @@ class Blocks {
   std::int64_t computed_ = 0;
 };
 
+/// A deck that does not say what the network reads takes the data's shape, and its parameters show whether that is
+/// right.
+void require_shape(const Dataset& data, const TrainedModel& trained, const ParameterBuffer& parameters) {
+  try {
+    check_arrays(trained.file.arrays, "/model", trained.name, parameters.parameters());
+  } catch (const Error& error) {
+    throw Error(error.status(), fmt::format("{}: its examples are {}, and the network was trained on others ({})",
+                                            data.description(), to_string(data.format().input_shape), error.what()));
+  }
+}
+
 }  // namespace
 
 std::string predict(const PredictOptions& options, const Communicator& comm) {
@@ -135,10 +147,14 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     Graph graph = make_graph(config, data->format());
     check_inputs(*data, graph);
     check_normalize(data->format(), config.data.normalize);
-    validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(), ExitStatus::bad_usage,
+    validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
+             ExitStatus::bad_usage,
              "{}: its network gives values (loss mse) and not classes; leave out --classes and --probabilities",
              options.checkpoint);
     blocks.emplace(config, std::move(graph), *data, options.form);
+  });
+  comm.together([&] {
+    if (comm.is_root()) require_shape(*data, trained, blocks->model().parameters());
   });
   trained.load(comm, blocks->model());
 
@@ -167,9 +183,10 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   comm.together([&] {
     if (comm.is_root()) file->commit();
   });
-  return fmt::format("{}: {} of {} examples of {} ({} each)", options.output, classes ? "classes" : names[static_cast<std::size_t>(options.form)],
-                     data->size(), data->description(),
-                     extents.size() == 1 ? "one" : fmt::format("{}", fmt::join(extents.begin() + 1, extents.end(), "×")));
+  return fmt::format(
+      "{}: {} of {} examples of {} ({} each)", options.output,
+      classes ? "classes" : names[static_cast<std::size_t>(options.form)], data->size(), data->description(),
+      extents.size() == 1 ? "one" : fmt::format("{}", fmt::join(extents.begin() + 1, extents.end(), "×")));
 }
 
 }  // namespace lockstep

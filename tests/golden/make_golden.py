@@ -390,10 +390,26 @@ def make_curves():
     save("curves.json", cases)
 
 
+def make_predictions():
+    """Outputs of the same networks as they start, in evaluation."""
+    cases, examples = [], 8
+    for name, (_, shape, function, parameters) in CURVES.items():
+        cases.append({"name": name, "outputs": numbers(Network(parameters, function)(tensor(500, (examples, *shape))))})
+    for name, (_, shape, make) in PRESETS.items():
+        network = make().double()
+        fill_parameters(network)
+        network.eval()
+        with torch.no_grad():
+            cases.append({"name": name, "outputs": numbers(network(tokens(500, (examples, shape), 10)) if isinstance(shape, int)
+                                                           else network(to_nchw(tensor(500, (examples, *shape)))))})
+    save("predictions.json", cases)
+
+
 if __name__ == "__main__":
     make_layers()
     make_losses()
     make_optimizers()
     make_scalers()
     make_curves()
+    make_predictions()
     print(f"made with PyTorch {torch.__version__}")

@@ -65,8 +65,8 @@ class Weights(LockstepTest):
                     self.assertEqual(self.same(values, arrays[name]), not name.startswith("fc2"), name)
         self.assertIn("8 of 10 parameters taken", self.lockstep("check", "deck.yaml", weights).out)
         self.refused(65, ["/model/fc2/weight: its shape is 7×12"], "check", "deck.yaml", weights.replace("match: shapes, ", ""))
-        self.refused(65, ["no parameter in it has the name and shape"], "check", "deck.yaml", "model.weights={file: w.h5, match: shapes, layout: NHWC}",
-                     "model={layers: [flatten, {linear: 10}]}")
+        self.refused(65, ["no parameter in it has the name and shape"], "check", "deck.yaml",
+                     "model={layers: [flatten, {linear: 10}]}", "model.weights={file: w.h5, match: shapes, layout: NHWC}")
         self.refused(78, ["model.weights.rename", "one * on both sides"], "check", "deck.yaml", 'model.weights={file: w.h5, rename: {"a*": "b"}}')
 
     def test_a_file_alone_is_meant_strictly(self):

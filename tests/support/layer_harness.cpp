@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "nn/model_config.hpp"
 #include "ops/convert.hpp"
@@ -178,6 +179,28 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
     for (const auto& dx : dx_) result.x.push_back(values_of(dx.get()));
   for (const auto& gradient : gradient_) result.parameters.push_back(values_of(gradient.get()));
   return result;
+}
+
+void golden_start(const ParameterBuffer& parameters, const Graph& graph) {
+  std::vector<std::size_t> order(graph.nodes().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](auto a, auto b) { return graph.nodes()[a].number < graph.nodes()[b].number; });
+  std::uint64_t number = 400;
+  std::int64_t fan_in = 1;  // of biases, that of the weight before
+  for (const std::size_t node : order) {
+    const auto& specs = graph.nodes()[node].parameters;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].kind == ParameterSpec::Kind::statistic) continue;
+      const Tensor tensor = parameters.values_of(node)[i];
+      if (tensor.shape.rank() > 1) fan_in = tensor.count() / tensor.shape[0];
+      const bool scale_of_norm = tensor.shape.rank() == 1 && specs[i].name == "weight";
+      auto values = filling(number++, tensor.count(), scale_of_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(fan_in)));
+      if (scale_of_norm)
+        for (double& value : values) value += 1;
+      set_values(tensor, values);
+    }
+  }
 }
 
 }  // namespace lockstep::test

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/layer.hpp"
+#include "nn/parameter_buffer.hpp"
 
 namespace lockstep::test {
 
@@ -64,6 +65,9 @@ std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, 
 ListItem parse_layer(const std::string& entry);
 /// Several, as "[relu, {linear: {features: 3}}]".
 std::vector<ListItem> parse_layers(const std::string& list);
+
+/// The start that make_golden.py gives its networks: parameters numbered in the order of the deck's layers.
+void golden_start(const ParameterBuffer& parameters, const Graph& graph);
 
 /// Providers to try: auto, and each one that this build has, by name.
 std::vector<ProviderKind> provider_kinds();

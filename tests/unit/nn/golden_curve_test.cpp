@@ -18,30 +18,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The start that make_golden.py gives its networks: parameters numbered in the order of the deck's layers.
-void start(const ParameterBuffer& parameters, const Graph& graph) {
-  std::vector<std::size_t> order(graph.nodes().size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](auto a, auto b) { return graph.nodes()[a].number < graph.nodes()[b].number; });
-  std::uint64_t number = 400;
-  std::int64_t fan_in = 1;  // of biases, that of the weight before
-  for (const std::size_t node : order) {
-    const auto& specs = graph.nodes()[node].parameters;
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (specs[i].kind == ParameterSpec::Kind::statistic) continue;
-      const Tensor tensor = parameters.values_of(node)[i];
-      if (tensor.shape.rank() > 1) fan_in = tensor.count() / tensor.shape[0];
-      const bool scale_of_norm = tensor.shape.rank() == 1 && specs[i].name == "weight";
-      auto values = test::filling(number++, tensor.count(),
-                                  scale_of_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(fan_in)));
-      if (scale_of_norm)
-        for (double& value : values) value += 1;
-      test::set_values(tensor, values);
-    }
-  }
-}
-
 /// The batch of a version: images and classes, or tokens and the tokens to predict.
 struct Batch {
   OwnedTensor x, targets;
@@ -71,7 +47,7 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
   constexpr std::int64_t n = 8;
   Model model(Graph(config.resolved_layers(), input),
               {.dtype = dtype, .providers = test::using_provider(provider), .max_batch = n});
-  start(model.parameters(), model.graph());
+  test::golden_start(model.parameters(), model.graph());
   OptimizerConfig optimizer_config;
   read_config(parse_deck(fmt::format("{{type: sgd, momentum: {}}}", golden.at("momentum").get<double>()), "test"),
               optimizer_config);
@@ -91,8 +67,9 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
     loss->evaluate(context.space, outputs, batch.targets.get(), model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, batch.x.get(), [](ParameterRange) {});
     model.parameters().update_statistics(context.space, 1.0 / n);
-    optimizer->step(context.space, model.parameters(),
-                    {optimizer->coefficients(golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1), scale.get()});
+    optimizer->step(
+        context.space, model.parameters(),
+        {optimizer->coefficients(golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1), scale.get()});
     context.space.fence();
     losses.push_back(test::values_of(sums.get())[0] / n);
   }

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a trained network makes of examples, in every kind of file; and text that a language model writes."""
+import csv
+import unittest
+
+import program
+from program import LockstepTest, idx_images, idx_labels, metrics
+
+try:
+    import h5py
+    import numpy
+except ImportError:
+    h5py = None
+
+CHECKPOINT = "run/checkpoints/latest"
+
+
+@unittest.skipUnless(h5py, "no h5py")
+class Predict(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        images, labels = idx_images(self.folder / "images", 130), idx_labels(self.folder / "labels", 130)
+        self.lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 33, "--output", "data.h5")
+        self.deck("deck.yaml", data={"file": "data.h5", "normalize": {"mean": [0.3], "std": [0.4]}}, run={"epochs": 3, "output_dir": "run"},
+                  batch={"global": 16, "micro": 5}, model={"layers": ["flatten", {"linear": 16}, {"batch_norm": {}}, "relu", {"linear": 10}]})
+        self.lockstep("train", "deck.yaml")
+        (self.folder / "deck.yaml").unlink()  # the checkpoint has its own
+
+    def predict(self, output, *arguments, data="data.h5:/validation", ranks=1):
+        out = self.lockstep("predict", CHECKPOINT, "--data", data, "--output", output, *arguments, ranks=ranks).out
+        self.assertIn(f"{output}: ", out)
+        return self.read(output)
+
+    def read(self, output):
+        path = self.folder / output
+        if path.suffix == ".npy":
+            return numpy.load(path)
+        if path.suffix == ".csv":
+            with open(path, newline="") as file:
+                rows = list(csv.reader(file))
+            return rows[0], numpy.array([[float(value) for value in row] for row in rows[1:]])
+        with h5py.File(path) as file:
+            (name, values), = file.items()
+            return name, values[()]
+
+    def test_every_kind_of_file_holds_the_same(self):
+        name, outputs = self.predict("y.h5")
+        self.assertEqual((name, outputs.shape, outputs.dtype), ("outputs", (33, 10), "f4"))
+        self.assertTrue((self.predict("y.npy") == outputs).all())
+        columns, values = self.predict("y.csv")
+        self.assertEqual(columns, [f"outputs_{i}" for i in range(10)])
+        self.assertTrue((values.astype("f4") == outputs).all())
+        name, classes = self.predict("c.h5", "--classes")
+        self.assertEqual((name, classes.shape, classes.dtype), ("class", (33,), "i4"))
+        self.assertTrue((classes == outputs.argmax(1)).all())
+        columns, classes = self.predict("c.csv", "--classes")
+        self.assertEqual((columns, classes.shape), (["class"], (33, 1)))
+        _, probabilities = self.predict("p.h5", "--probabilities")
+        wanted = numpy.exp(outputs - outputs.max(1, keepdims=True), dtype="f8")
+        self.assertLess(abs(probabilities - wanted / wanted.sum(1, keepdims=True)).max(), 1e-6)
+
+    def test_it_is_what_was_evaluated(self):
+        _, outputs = self.predict("y.h5")
+        with h5py.File(self.folder / "data.h5") as file:
+            targets = file["validation/targets"][()].astype(int)
+        losses = numpy.log(numpy.exp(outputs.astype("f8")).sum(1)) - outputs[numpy.arange(33), targets]
+        last = [row for row in metrics(self.folder / "run") if row["split"] == "validation"][-1]
+        self.assertAlmostEqual(losses.mean() / float(last["loss"]), 1, delta=1e-5)
+        self.assertAlmostEqual((outputs.argmax(1) == targets).mean(), float(last["accuracy"]))
+
+    def test_the_same_bits_on_any_number_of_ranks(self):
+        files = {}
+        for ranks in (1, 2, 3):
+            for kind in ("h5", "npy", "csv"):
+                self.predict(f"y{ranks}.{kind}", data="data.h5:/train", ranks=ranks)
+                files.setdefault(kind, set()).add((self.folder / f"y{ranks}.{kind}").read_bytes())
+        self.assertEqual({kind: len(found) for kind, found in files.items()}, {"h5": 1, "npy": 1, "csv": 1})
+
+    def test_inputs_alone(self):
+        _, wanted = self.predict("y.h5")
+        with h5py.File(self.folder / "data.h5") as file:
+            inputs = file["validation/inputs"][()]
+        for name, places in (("x", ("only.h5", "only.h5:/x")), ("new/inputs", ("only.h5", "only.h5:/new", "only.h5:/new/inputs"))):
+            with h5py.File(self.folder / "only.h5", "w") as file:
+                file[name] = inputs
+            for place in places:
+                self.assertTrue((self.predict("z.npy", "--overwrite", data=place) == wanted).all(), place)
+
+    def test_what_is_wrong_is_said(self):
+        with h5py.File(self.folder / "two.h5", "w") as file:
+            file["a"] = file["b"] = numpy.zeros((3, 28, 28, 1), "u1")
+            file["small"] = numpy.zeros((3, 14, 14, 1), "u1")
+        self.write("taken.npy", "mine")
+        run = ["predict", CHECKPOINT, "--data", "data.h5"]
+        for status, words, arguments in (
+                (64, ["end it with .h5, .npy or .csv"], ["predict", CHECKPOINT, "--data", "data.h5:/train", "--output", "y.txt"]),
+                (73, ["taken.npy: exists already", "--overwrite"], [*run, "--output", "taken.npy"]),
+                (65, ["has examples in /train, /validation", "say which"], [*run, "--output", "y.npy"]),
+                (65, ["two.h5"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
+                (65, ["two.h5:/small: its examples are 14×14×1", "was trained on others"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),
+                (66, ["gone.h5"], ["predict", CHECKPOINT, "--data", "gone.h5", "--output", "y.npy"]),
+                (66, ["gone.h5"], ["predict", "gone.h5", "--data", "data.h5", "--output", "y.npy"]),
+                (65, ["holds no parameters"], ["predict", "data.h5", "--data", "data.h5", "--output", "y.npy"]),
+                (73, ["no/y.npy"], [*run[:3], "data.h5:/train", "--output", "no/y.npy"]),
+                (64, ["--data"], ["predict", CHECKPOINT]),
+                (64, ["--output"], run),
+                (64, ["is no language model"], ["predict", CHECKPOINT, "--generate", 3, "--prompt", "a"])):
+            for ranks in (1, 2):
+                self.refused(status, words, *arguments, ranks=ranks)
+        self.assertEqual(sorted(path.name for path in self.folder.glob("*.npy*")), ["taken.npy"])
+        self.assertEqual((self.folder / "taken.npy").read_text(), "mine")
+
+    def test_values_have_no_classes(self):
+        self.deck("deck.yaml", data={"synthetic": {"kind": "linear", "features": 4, "outputs": 2, "train": 40}}, run={"steps": 1, "output_dir": "values"},
+                  model={"layers": [{"linear": 2}]}, loss={"type": "mse"})
+        self.lockstep("train", "deck.yaml")
+        with h5py.File(self.folder / "x.h5", "w") as file:
+            file["x"] = numpy.ones((3, 4), "f4")
+        arguments = ["predict", "values/checkpoints/latest", "--data", "x.h5", "--output", "y.csv"]
+        self.refused(64, ["gives values (loss mse)"], *arguments, "--classes")
+        self.lockstep(*arguments)
+
+
+@unittest.skipUnless(h5py, "no h5py")
+class Generate(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.write("text.txt", "die Katze läuft. " * 300)
+        self.lockstep("import", "text", "--file", "text.txt", "--validation", 0.1, "--output", "text.h5")
+
+    def train(self, preset, folder, *overrides, data=None):
+        self.deck(f"{folder}.yaml", data=data or {"file": "text.h5", "sequence_length": 16}, run={"steps": 100, "output_dir": folder},
+                  model=preset, optimizer={"type": "adamw", "learning_rate": 0.01})
+        self.lockstep("train", f"{folder}.yaml", *overrides)
+        return f"{folder}/checkpoints/latest"
+
+    def generate(self, checkpoint, *arguments, prompt="die ", count=40, ranks=1):
+        return self.lockstep("predict", checkpoint, "--generate", count, "--prompt", prompt, *arguments, ranks=ranks).out.removesuffix("\n")
+
+    def test_it_writes_what_it_has_learned(self):
+        transformer = {"preset": "transformer", "vocabulary": 13, "sequence": 16, "d_model": 32, "depth": 1, "heads": 2}
+        lstm = {"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 12, "units": 32}
+        for folder, preset in (("transformer", transformer), ("lstm", lstm)):
+            checkpoint = self.train(preset, folder)
+            text = self.generate(checkpoint, "--temperature", 0)
+            self.assertTrue(("die Katze läuft. " * 4).startswith(text), text)
+            self.assertEqual(len(text), 44)
+            self.assertEqual(self.generate(checkpoint, "--temperature", 0, ranks=2), text)
+            self.assertEqual(self.generate(checkpoint, "--top-k", 1), text)
+            hot = [self.generate(checkpoint, "--temperature", 5, "--seed", seed) for seed in (1, 1, 2)]
+            self.assertEqual(hot[0], hot[1])
+            self.assertNotEqual(hot[0], hot[2])
+            # A prompt longer than what the network reads at once.
+            self.assertTrue(self.generate(checkpoint, "--temperature", 0, prompt="die Katze läuft. die Katze läuft. d", count=5).endswith(" die Ka"))
+        self.refused(64, ["--prompt: '#' is none of the 13 characters"], "predict", checkpoint, "--generate", 2, "--prompt", "a#")
+        self.refused(64, ["--prompt is empty"], "predict", checkpoint, "--generate", 2, "--prompt", "")
+        self.refused(64, ["--prompt"], "predict", checkpoint, "--generate", 2)
+        self.refused(64, ["--data"], "predict", checkpoint, "--generate", 2, "--prompt", "a", "--data", "text.h5", "--output", "y.npy")
+
+    def test_classes_are_the_tokens_that_follow(self):
+        checkpoint = self.train({"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 12, "units": 32}, "run")
+        self.lockstep("predict", checkpoint, "--data", "text.h5:/validation", "--output", "y.npy", "--classes")
+        self.lockstep("predict", checkpoint, "--data", "text.h5:/validation/tokens", "--output", "z.npy", "--classes")
+        classes = numpy.load(self.folder / "y.npy")
+        self.assertTrue((classes == numpy.load(self.folder / "z.npy")).all())
+        with h5py.File(self.folder / "text.h5") as file:
+            tokens = file["validation/tokens"][()].astype(int)
+        following = tokens[1:classes.size + 1].reshape(classes.shape)
+        self.assertGreater((classes == following)[:, 8:].mean(), 0.95)
+
+    def test_tokens_without_characters_are_numbers(self):
+        checkpoint = self.train({"preset": "lstm", "vocabulary": 7, "sequence": 5, "embedding": 4, "units": 8}, "run",
+                                data={"synthetic": {"kind": "random", "vocabulary": 7, "sequence_length": 5, "train": 32}})
+        text = self.generate(checkpoint, prompt="3 1", count=4).split()
+        self.assertEqual((text[:2], len(text)), (["3", "1"], 6))
+        self.refused(64, ["--prompt: '7' is no token from 0 to 6"], "predict", checkpoint, "--generate", 2, "--prompt", "7")
+
+    def test_networks_that_look_ahead_write_nothing(self):
+        layers = [{"embedding": {"vocabulary": 13, "features": 8}}, {"attention": {"heads": 2, "causal": False}}, {"linear": 13}]
+        checkpoint = self.train({"layers": layers}, "run")
+        self.refused(64, ["looks at the tokens that follow"], "predict", checkpoint, "--generate", 2, "--prompt", "d")
+
+
+if __name__ == "__main__":
+    program.main()
