@@ -199,6 +199,20 @@ std::vector<std::string> Communicator::gather(const std::string& text) const {
   return texts;
 }
 
+std::string Communicator::to_root(const std::string& text, int from) const {
+  if (from == 0) return is_root() ? text : "";
+  const WaitsForRanks waits;
+  if (rank_ == from) MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, 0, mpi_->comm);
+  if (!is_root()) return "";
+  MPI_Status status;
+  MPI_Probe(from, 0, mpi_->comm, &status);
+  int size = 0;
+  MPI_Get_count(&status, MPI_CHAR, &size);
+  std::string received(static_cast<std::size_t>(size), '\0');
+  MPI_Recv(received.data(), size, MPI_CHAR, from, 0, mpi_->comm, MPI_STATUS_IGNORE);
+  return received;
+}
+
 void Communicator::together(const std::function<void()>& work) const {
   std::optional<Error> failure;
   try {

@@ -65,6 +65,8 @@ class Communicator {
   std::vector<std::int64_t> gather(std::int64_t value) const;
   /// The same of texts, on rank 0 alone; empty on the others.
   std::vector<std::string> gather(const std::string& text) const;
+  /// The text of rank `from` for rank 0, to which it is returned; no other rank takes part. Below 2 GiB.
+  std::string to_root(const std::string& text, int from) const;
 
   /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
   /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left

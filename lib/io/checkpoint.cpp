@@ -194,7 +194,7 @@ void point_link(const std::filesystem::path& folder, const std::string& link_nam
 }
 
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
-                       const std::vector<std::int64_t>& kept_steps) {
+                       const std::vector<std::string>& kept) {
   std::error_code ignored;
   std::vector<std::filesystem::path> unwanted;
   for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
@@ -203,7 +203,7 @@ void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
   const auto checkpoints = list_checkpoints(folder);
   if (keep > 0 && checkpoints.size() > static_cast<std::size_t>(keep))
     unwanted.insert(unwanted.end(), checkpoints.begin(), checkpoints.end() - keep);
-  for (const std::int64_t step : kept_steps) std::erase(unwanted, folder / checkpoint_name(step));
+  for (const std::string& name : kept) std::erase(unwanted, folder / name);
   for (const auto& path : unwanted) std::filesystem::remove(path, ignored);
 }
 

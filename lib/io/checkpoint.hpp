@@ -72,8 +72,9 @@ inline constexpr const char* best_name = "best";
 /// as on file systems without links, is a warning.
 void point_link(const std::filesystem::path& folder, const std::string& link, const std::string& name);
 
-/// Removes all but the newest `keep` (0: keeps all) and those of `kept_steps`, and what interrupted writes have left.
+/// Removes all but the newest `keep` (0: keeps all) and those of the names in `kept`, and what interrupted writes have
+/// left.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
-                       const std::vector<std::int64_t>& kept_steps = {});
+                       const std::vector<std::string>& kept = {});
 
 }  // namespace lockstep

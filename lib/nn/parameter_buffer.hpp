@@ -62,6 +62,9 @@ class ParameterBuffer {
   Tensor rounded() const { return rounds() ? rounded_.tensor(0, dtype_, {trained_size_}) : Tensor{}; }
   Tensor values(const Parameter& parameter) const { return slice(values_, parameter); }
   Tensor gradients(const Parameter& parameter) const { return slice(gradients_, parameter); }
+  Tensor values(ParameterRange range) const {
+    return values_.tensor(static_cast<std::size_t>(range.first) * size_of(master_), master_, {range.count});
+  }
   Tensor gradients(ParameterRange range) const {
     return gradients_.tensor(static_cast<std::size_t>(range.first) * size_of(master_), master_, {range.count});
   }

@@ -103,12 +103,14 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
                              const std::function<void()>& before_commit, const std::vector<std::int64_t>& best) {
   const Timer timer;
   const std::string name = checkpoint_name(step);
-  for (const NamedArray& array : checkpoint.arrays)
+  for (const NamedArray& array : checkpoint.arrays) {
+    if (!array.name.starts_with("/model/")) continue;  // an average of squares may be infinite, which only stops a parameter
     validate(
         count_nonfinite(array.data.get(), array.dtype, array.shape.count()) == 0, ExitStatus::internal,
         "{} of step {} holds numbers that are not finite, and is not written in the place of checkpoints that are of use; "
         "go on from the newest one, with a smaller learning rate",
         array.name, step);
+  }
   try {
     CheckpointEvents events{.progress = [this] { ++parts_; }};
     if (before_commit) events.before_commit = before_commit;
@@ -126,11 +128,14 @@ void CheckpointWriter::write(std::int64_t step, const Checkpoint& checkpoint,
 }
 
 void CheckpointWriter::tidy(const std::vector<std::int64_t>& best) const {
-  if (!best.empty() && std::filesystem::exists(folder_ / checkpoint_name(best.front())))
-    point_link(folder_, best_name, checkpoint_name(best.front()));
+  namespace fs = std::filesystem;
   try {
-    prune_checkpoints(folder_, keep_, best);
-  } catch (const Error& error) {
+    std::vector<std::string> kept;
+    for (const std::int64_t step : best) kept.push_back(checkpoint_name(step));
+    if (!best.empty() && fs::exists(folder_ / kept.front())) point_link(folder_, best_name, kept.front());
+    else if (!best.empty() && fs::is_symlink(folder_ / best_name)) kept.push_back(fs::read_symlink(folder_ / best_name));
+    prune_checkpoints(folder_, keep_, kept);
+  } catch (const std::exception& error) {
     warn("older checkpoints could not be removed: {}", error.what());
   }
 }

@@ -42,8 +42,8 @@ class CheckpointWriter {
   /// Returns when it is on disk; throws what write_checkpoint throws.
   void write_now(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit,
                  const std::vector<std::int64_t>& best = {});
-  /// Removes older checkpoints, but for those of the steps in `best`, whose first one the link `best` then names. While
-  /// nothing is being written.
+  /// Removes older checkpoints, but for those of the steps in `best`, whose first one the link `best` then names (if it
+  /// could be written; else what it names stays, too). While nothing is being written.
   void tidy(const std::vector<std::int64_t>& best) const;
   /// Until nothing is being written. Rank 0's heart beats meanwhile, as long as parts come to the disk.
   void wait();

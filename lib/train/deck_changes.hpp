@@ -8,8 +8,8 @@ namespace lockstep {
 
 /// A key whose value is not what it was when a checkpoint was written.
 struct DeckChange {
-  /// On a run that goes on from that checkpoint: `training`: what it computes from there on; `operation`: how it is run, which
-  /// leaves the results as they are but for rounding; `none`: nothing, as it only matters at step 0.
+  /// On a run that goes on from that checkpoint: `training`: what a step computes; `operation`: for how long, where and how
+  /// it is run; `none`: nothing, as it only matters at step 0.
   enum class Effect { training, operation, none };
 
   std::string key;      ///< "optimizer.learning_rate"

@@ -218,10 +218,12 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
-    load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
+    if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
     uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
     sums.emplace(batch * positions_in(model->graph().output_shape()));
   });
+  comm.broadcast(space, model->parameters().values());
+  model->parameters().round(space);
   return evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
 }
 

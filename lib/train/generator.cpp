@@ -21,6 +21,9 @@ class Vocabulary {
  public:
   explicit Vocabulary(const std::string& characters) : characters_(decode_utf8(characters).points) {}
 
+  /// 0: numbers.
+  std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
+
   /// Throws bad_usage for what is no token below `tokens`.
   std::vector<std::int32_t> tokens_of(const std::string& text, std::int64_t tokens) const {
     std::vector<std::int32_t> found;
@@ -30,9 +33,9 @@ class Vocabulary {
                decoded.bytes);
       for (const std::uint32_t point : decoded.points) {
         const auto place = std::ranges::find(characters_, point);
-        validate(place != characters_.end(), ExitStatus::bad_usage,
+        validate(place - characters_.begin() < std::min(tokens, size()), ExitStatus::bad_usage,
                  "--prompt: '{}' is none of the {} characters that the network has learned from; leave it out",
-                 encode_utf8({point}), characters_.size());
+                 encode_utf8({point}), std::min(tokens, size()));
         found.push_back(static_cast<std::int32_t>(place - characters_.begin()));
       }
       return found;
@@ -63,7 +66,7 @@ class Vocabulary {
 /// A network that reads T tokens and gives, for each of them, a vector of what may follow.
 class LanguageModel {
  public:
-  explicit LanguageModel(const TrainedModel& trained) : name_(trained.name) {
+  LanguageModel(const TrainedModel& trained, const Vocabulary& vocabulary) : name_(trained.name) {
     const RunConfig& config = trained.config;
     ExampleFormat format;
     if (config.data.file.empty()) format = open_datasets(config.data, 1).train->format();
@@ -76,7 +79,7 @@ class LanguageModel {
     validate(output.rank() == 2 && output[0] == length, ExitStatus::bad_usage,
              "{}: is no language model (of {} tokens it makes {}); use --data to let it predict", name_, length,
              to_string(output));
-    tokens_ = output[1];
+    tokens_ = vocabulary.size() > 0 ? std::min(output[1], vocabulary.size()) : output[1];
     for (const GraphNode& node : graph.nodes())
       if (node.layer->vocabulary() > 0) tokens_ = std::min(tokens_, node.layer->vocabulary());
     model_.emplace(make_model(config, std::move(graph), 1, Purpose::inference));
@@ -150,10 +153,10 @@ std::int32_t choose(const std::vector<double>& outputs, double temperature, std:
 
 std::string generate(const GenerateOptions& options) {
   const TrainedModel trained = TrainedModel::read(options.checkpoint);
-  LanguageModel model(trained);
-  model.require_causal();
   const auto characters = trained.file.texts.find("vocabulary");
   const Vocabulary vocabulary(characters == trained.file.texts.end() ? "" : characters->second);
+  LanguageModel model(trained, vocabulary);
+  model.require_causal();
   std::vector<std::int32_t> text = vocabulary.tokens_of(options.prompt, model.tokens());
   validate(!text.empty(), ExitStatus::bad_usage, "--prompt is empty; give at least one token to begin with");
   const RandomStream random(static_cast<std::uint64_t>(options.seed), RandomPurpose::generation);

@@ -39,6 +39,18 @@ void NonfiniteReport::begin_step(std::span<const std::int64_t> examples) {
   examples_.assign(examples.begin(), examples.end());
 }
 
+bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Tensor& of_the_optimizer) const {
+  std::int32_t found = 0;
+  copy_to_host(space, of_the_optimizer, &found);
+  const ParameterRange statistics = model_.parameters().statistics_range();
+  double others = 0;
+  if (statistics.count > 0) {
+    count_nonfinite(space, model_.parameters().values(statistics), count_.get());
+    copy_to_host(space, count_.get(), &others);
+  }
+  return found == 0 && others == 0;
+}
+
 std::string NonfiniteReport::layers(const ExecSpace& space, Numbers numbers) const {
   const bool gradients = numbers == Numbers::gradients;
   const ParameterBuffer& parameters = model_.parameters();
@@ -47,6 +59,7 @@ std::string NonfiniteReport::layers(const ExecSpace& space, Numbers numbers) con
   for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node) {
     double bad = 0, all = 0;
     for (const Tensor& tensor : gradients ? parameters.gradients_of(node) : parameters.values_of(node)) {
+      if (!tensor) continue;  // of a frozen layer
       count_nonfinite(space, tensor, count_.get());
       double count = 0;
       copy_to_host(space, count_.get(), &count);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <optional>
 
@@ -173,11 +174,19 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     comm.together([&] {
       if (mine < blocks->count()) bytes = blocks->compute(mine);
     });
-    const std::vector<std::string> all = comm.gather(bytes);
+    // One block after the other, so that rank 0 never holds more; what it cannot write is said when all have sent theirs.
+    std::exception_ptr failure;
+    for (std::int64_t block = first; block < std::min(first + comm.size(), blocks->count()); ++block) {
+      const std::string received = comm.to_root(bytes, static_cast<int>(block - first));
+      if (!comm.is_root() || failure) continue;
+      try {
+        file->append(received.data(), blocks->examples_of(block));
+      } catch (const std::exception&) {
+        failure = std::current_exception();
+      }
+    }
     comm.together([&] {
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (const std::int64_t block = first + static_cast<std::int64_t>(i); block < blocks->count())
-          file->append(all[i].data(), blocks->examples_of(block));
+      if (failure) std::rethrow_exception(failure);
     });
   }
   comm.together([&] {

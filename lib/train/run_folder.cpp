@@ -41,6 +41,12 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// Of a summary; empty: it is none.
+std::string status_of(const nlohmann::json& summary) {
+  const auto status = summary.is_object() ? summary.find("status") : summary.end();
+  return status != summary.end() && status->is_string() ? status->get<std::string>() : "";
+}
+
 /// Large checkpoints take their time.
 void sign_of_life() { heartbeat().beat(); }
 
@@ -90,7 +96,8 @@ bool RunFolder::has_ended() const {
   std::ifstream file(summary());
   if (!goes_on() || !file) return false;
   const auto json = nlohmann::json::parse(file, nullptr, false);
-  return json.is_object() && json.value("status", stopped_status) != stopped_status;
+  const std::string status = status_of(json);
+  return !status.empty() && status != stopped_status;
 }
 
 bool RunFolder::holds_a_run() const {
@@ -147,7 +154,7 @@ void RunFolder::refuse_earlier_run() const {
            "run.resume=auto, or give run.overwrite=true",
            path_.string());
   const auto json = nlohmann::json::parse(text_of(summary()), nullptr, false);
-  const std::string status = json.is_object() ? json.value("status", "") : "";
+  const std::string status = status_of(json);
   validate(
       status.empty() || status == failed_status, ExitStatus::cannot_create,
       "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
@@ -167,7 +174,7 @@ void RunFolder::remove_leftovers() const {
   for (const auto& entry : fs::directory_iterator(path_)) {
     const auto of = ReplaceFile::left_of(entry.path().filename().string());
     const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
-    if (of && std::ranges::any_of(files, is_ours)) left.push_back(entry.path());
+    if (of && (of == RunLock::file_name || std::ranges::any_of(files, is_ours))) left.push_back(entry.path());
   }
   std::error_code ignored;
   for (fs::directory_iterator mark(waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {

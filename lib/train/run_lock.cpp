@@ -77,7 +77,7 @@ struct Holder {
   std::string text;
   Json claim = Json::object();
 
-  bool is_ours() const { return claim.value("lockstep", "") == "lock"; }
+  bool is_ours() const { return claim.contains("lockstep") && claim["lockstep"] == "lock"; }
   std::string name() const {
     const std::string of_job = claim.value("job", "");
     return fmt::format("process {} on {}{}, since {}", claim.value("process", std::int64_t{0}), claim.value("host", "?"),
@@ -130,7 +130,11 @@ class Claim {
   /// Whether it is the lock now: at once, and whole, or not at all.
   bool becomes(const fs::path& lock) const {
     if (::link(file_.temporary().c_str(), lock.c_str()) == 0) return true;
-    if (errno == EEXIST) return false;
+    if (errno == EEXIST) {
+      // A network file system asks again when it has lost the answer, and then finds what it has made itself.
+      struct stat status{};
+      return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
+    }
     // A file system without hard links.
     const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (made < 0) {
@@ -168,7 +172,7 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
     const std::optional<double> last = changed_at(lock);
     const double age = own.now() - *first;
     if (!last || (age >= stale_after && *last == *first)) return;
-    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder);
+    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder));
     if (!std::exchange(said, true))
       log("{}: {} may write here; this run begins unless that one shows a sign of life within {}", lock.string(),
           holder.name(), duration_text(stale_after - age));
@@ -181,7 +185,7 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
 void take_away(const fs::path& lock, const Holder& stale) {
   const std::optional<Holder> now = holder_of(lock);
   if (!now || now->text != stale.text) return;
-  const fs::path aside = lock.string() + fmt::format(".stale-{}", ::getpid());
+  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host_name(), ::getpid());
   if (::rename(lock.c_str(), aside.c_str()) != 0) return;
   const std::optional<Holder> taken = holder_of(aside);
   // A new one in the moment between: it goes back. (Should somebody have come between once more, its owner notices.)

@@ -51,12 +51,13 @@ struct Entry {
   std::optional<Efficiency> efficiency;
 };
 
-/// What decides how much there is to compute for an example.
+/// What decides how much there is to compute for an example. Options of the optimizer do not: with more ranks the learning
+/// rate mostly is another.
 DeckValues work(const DeckValues& deck) {
   DeckValues values;
   std::ranges::copy_if(deck, std::back_inserter(values), [](const auto& value) {
     return std::ranges::any_of(
-        std::initializer_list<const char*>{"data", "model", "optimizer", "precision", "providers"},
+        std::initializer_list<const char*>{"data", "model", "optimizer.type", "precision", "providers"},
         [&](const char* section) { return is_below(value.first, section); });
   });
   return values;

@@ -25,8 +25,9 @@ class PassingFolder {
   explicit PassingFolder(const Communicator& comm) : is_mine_(comm.is_root()) {
     comm.together([&] {
       if (!is_mine_) return;
-      std::string name = (fs::temp_directory_path() / "lockstep-check-XXXXXX").string();
-      validate(::mkdtemp(name.data()) != nullptr, ExitStatus::io_error,
+      std::error_code code;
+      std::string name = (fs::temp_directory_path(code) / "lockstep-check-XXXXXX").string();
+      validate(!code && ::mkdtemp(name.data()) != nullptr, ExitStatus::io_error,
                "{}: cannot be made ({}); set TMPDIR to another folder", name, std::strerror(errno));
       path_ = name;
     });

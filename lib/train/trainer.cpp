@@ -40,8 +40,11 @@ ExitStatus Trainer::run() {
   comm_.together([&] {
     if (writer_) progress_.file()->flush_to_disk();
   });
+  // A run that goes on from the last checkpoint knows the best of that one, and not what this evaluation has shown.
+  std::vector<std::int64_t> best = selection_->best_steps();
+  for (const Selection::Evaluation& evaluation : state_.selection.best) best.push_back(evaluation.step);
   comm_.together([&] {
-    if (writer_) writer_->tidy(selection_->best_steps());
+    if (writer_) writer_->tidy(best);
   });
   const bool early = state_.step < total_steps();
   if (early) log("{}: the run ends at step {}", selection_->reason(), state_.step);
@@ -85,7 +88,10 @@ void Trainer::give_up() {
 
 /// Somebody wishes so.
 ExitStatus Trainer::stop() {
-  if (!parameters_are_of_use()) give_up();
+  if (!parameters_are_of_use()) {
+    if (outcome_ == Outcome::goes_back) roll_back();
+    else give_up();
+  }
   finish_checkpoints();
   const std::vector<std::string> reasons = comm_.gather(
       stop_reason_.empty() ? "" : fmt::format("{} (rank {} on {})", stop_reason_, comm_.rank(), host_name()));
@@ -220,9 +226,7 @@ void Trainer::write_checkpoint() {
   since_checkpoint_.restart();
   watchdog_.be_patient(true);  // rank 0 may have to wait for the disk
   if (!writer_) return;
-  std::int32_t bad = 0;
-  copy_to_host(space_, optimizer_->nonfinite(), &bad);
-  if (bad != 0) return;  // the next step ends the run
+  if (!nonfinite_->parameters_are_finite(space_, optimizer_->nonfinite())) return;  // the run ends, or goes back
   const std::span<std::byte> memory = writer_->memory(state_bytes());
   writer_->write_behind(
       state_.step, snapshot(kernels_run_on_host ? std::span<std::byte>() : memory), [this] { before_commit(); },

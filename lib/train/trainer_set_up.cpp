@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a Trainer does before its first step; the rest is in trainer.cpp.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/duration.hpp"
 #include "base/heartbeat.hpp"
@@ -173,7 +174,9 @@ void Trainer::open_folder() {
   if (complete_) return;
   folder_.prepare(state_.step, deck_);
   progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
-  writer_.emplace(folder_.checkpoints(), config_.checkpoint.keep, folder_.goes_on() ? state_.step : -1);
+  const bool is_there = folder_.goes_on() &&
+                        std::filesystem::exists(folder_.checkpoints() / checkpoint_name(state_.step));
+  writer_.emplace(folder_.checkpoints(), config_.checkpoint.keep, is_there ? state_.step : -1);
   if (config_.checkpoint.regular()) writer_->memory(state_bytes());
 }
 
@@ -228,6 +231,10 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& file) {
         "has some examples for the second time, and others not at all",
         file);
   state_.order = fresh.order;
+  std::erase_if(state_.selection.best, [&](const Selection::Evaluation& evaluation) {  // of another folder, or removed
+    return evaluation.step != state_.step &&
+           !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(evaluation.step));
+  });
   if (!state_.scales_loss) state_.loss_scaler = fresh.loss_scaler;
   state_.scales_loss = fresh.scales_loss;
 }

@@ -110,6 +110,7 @@ Trainer::Outcome Trainer::judge(double loss) {
         state_.step + 1, overflow_->verdict(space_, comm_), scale);
     return Outcome::impossible;
   }
+  if (loss_watch_) comm_.broadcast({&loss, 1});  // rank 0's: sums of the MPI library need not be the same everywhere
   const std::string anomaly = loss_watch_ && !overflows ? loss_watch_->look(loss) : "";
   if (!anomaly.empty()) {
     failure_ = fmt::format("step {}: {}", state_.step + 1, anomaly);
@@ -179,9 +180,7 @@ Trainer::Outcome Trainer::act_on_bad_parameters(std::int64_t step, NonfiniteRepo
 /// Whether the last update has left them finite; else `outcome_` says what follows. Collective; in a step, the next one's sums
 /// tell it.
 bool Trainer::parameters_are_of_use() {
-  std::int32_t bad = 0;
-  copy_to_host(space_, optimizer_->nonfinite(), &bad);
-  if (comm_.max(bad) == 0) return true;
+  if (comm_.max(nonfinite_->parameters_are_finite(space_, optimizer_->nonfinite()) ? 0 : 1) == 0) return true;
   votes_.bad_parameters = true;
   outcome_ = act_on_bad_parameters(state_.step, NonfiniteReport::Batch::of_this_step);
   return false;

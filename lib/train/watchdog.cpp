@@ -190,7 +190,9 @@ bool Watchdog::takes_long(const Mate& mate) const {
 }
 
 double Watchdog::plain_limit(const Mate& mate) const {
-  const double least = mate.post->phase() == StepPhase::data ? least_data_timeout : least_timeout;
+  const StepPhase phase = mate.post->phase();
+  const bool reads = phase == StepPhase::data || phase == StepPhase::evaluation;
+  const double least = reads ? least_data_timeout : least_timeout;
   return timeout_.value_or(std::max(least, median_steps * mate.post->median));
 }
 
@@ -208,7 +210,9 @@ bool Watchdog::all_wait() const {
 
 bool Watchdog::gives_up(Finding& finding) const {
   const Mate& mate = mates_[finding.mate];
-  const double most = limit(mate) * (roll_call_ && !takes_long(mate) ? elsewhere : patience) + courtesy;
+  // Those of other nodes may be waiting for data: from here nobody sees that.
+  const double least = timeout_ ? 0 : least_data_timeout;
+  const double most = std::max(least, limit(mate) * (roll_call_ && !takes_long(mate) ? elsewhere : patience)) + courtesy;
   if (mate.still <= most) return false;
   const bool in_any_case = mate.still > most + own_report;
   const std::optional<RollCall::Answer> answer = roll_call_ ? roll_call_->ask(in_any_case) : std::nullopt;

@@ -37,7 +37,7 @@ esac
 
 # PBS gives no warning before the end of the walltime, and some versions name it in no variable: the program is told when that
 # is. Where compute nodes may not ask the server, this file's own line is believed.
-in_seconds() { awk -F: '{ print NF == 3 ? 3600 * $1 + 60 * $2 + $3 : $1 }'; }
+in_seconds() { awk -F: '{ s = 0; for (i = 1; i <= NF; ++i) s = 60 * s + $i; print s }'; }
 walltime=${PBS_WALLTIME:-}
 for pause in 1 10 60 0; do # the server may be busy
     [ -z "$walltime" ] || break

@@ -37,7 +37,8 @@ done
 failed=slurm-$SLURM_JOB_ID.failed again=no
 case $status in
     75) again=yes; rm -f "$failed" ;;
-    0 | 64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
+    0) rm -f "$failed" ;;
+    64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
     *) [ -e "$failed" ] || { again=yes; echo "$status" >"$failed"; } ;;
 esac
 if [ $again = yes ] && [ $terminated = no ]; then

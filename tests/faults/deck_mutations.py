@@ -196,7 +196,9 @@ HUGE = ["9" * 19, "9" * 30, "-" + "9" * 30, "9" * 400, "1" + "0" * 5000, "922337
 def wrong_values(schema):
     """(kind, values) that a key of this schema must refuse."""
     kind = schema.get("type")
-    if "anyOf" in schema:  # a whole number, or a word
+    if any(form.get("type") == "object" for form in schema.get("anyOf", ())):  # a section, or the text that is its short form
+        yield "another type", ["[1]", "[]", "[[1]]"]
+    elif "anyOf" in schema:  # a whole number, or a word
         yield "another type", ["wrod", "1.5", "true", *LISTS]
         yield "not a number", NOT_NUMBERS
         yield "huge", HUGE[1:]

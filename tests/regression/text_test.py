@@ -16,6 +16,16 @@ class Text(LockstepTest):
         self.lockstep("import", "text", "--file", TEXT, "--validation", 0.1, "--output", "text.h5", "--overwrite")
         self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", *overrides, limit=limit)
         self.assertLessEqual(summary(self.folder / "run")["validation"]["loss"], target)
+        self.write_on()
+
+    def write_on(self):
+        """Of all pairs of characters, a third occurs in the text."""
+        written = self.lockstep("predict", "run/checkpoints/latest", "--generate", 300, "--prompt", "KING ", "--seed", 3).out.removesuffix("\n")
+        self.assertEqual((len(written), written[:5]), (305, "KING "))
+        text = TEXT.read_text()
+        pairs = [written[i:i + 2] in text for i in range(5, 304)]
+        self.assertGreater(sum(pairs) / len(pairs), 0.93, written)
+        return text, written
 
     def test_transformer(self):
         self.train("text_transformer.yaml", 2.6, "run.steps=150", limit=200)
@@ -26,6 +36,11 @@ class Text(LockstepTest):
 
 class TextLoss(Text):
     """What the decks promise, in both precisions; 4 to 6 minutes each, so by hand: ctest does not run it."""
+
+    def write_on(self):
+        text, written = super().write_on()
+        known, words = set(text.split()), written.split()[1:-1]  # the last may be cut off
+        self.assertGreater(sum(word in known for word in words) / len(words), 0.6, written)
 
     def test_transformer(self):
         for compute in ("fp32", "bf16"):

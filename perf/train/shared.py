@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs that share cores: three of two ranks each, started at once, beside one alone; called by perf/run shared.
+
+A third of the speed is their share where two ranks fill the machine. Started by mpirun with its own binding (all of them then sit
+on the same two cores), without binding, by scripts/lockstep, and, where a Slurm is installed (the tests start it), by srun and by
+mpirun in a job.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "tests/faults"), str(SOURCE / "tests/regression"), str(SOURCE / "perf/train")]
+ROUNDS, RUNS, SECONDS = 3, 3, 12
+DECK = {
+    "run": {"steps": 10000000, "output_dir": "run", "log_every": 20, "seed": 7, "wall_time": f"{SECONDS} s"},
+    "data": {"synthetic": {"kind": "glyphs", "train": 2000, "validation": 100}},
+    "model": {"layers": [{"conv2d": {"filters": 16, "kernel": 5}}, "relu", "flatten", {"dropout": {"rate": 0.2}}, {"linear": {"features": 10}}]},
+    "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9},
+    "batch": {"global": 64},
+}
+
+
+def folders(root, count):
+    for i in range(count):
+        folder = root / f"run{i}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "deck.yaml").write_text(json.dumps(DECK))
+        yield folder
+
+
+def speed(folder):
+    return json.loads((folder / "run/summary.json").read_text())["examples_per_s"]
+
+
+def started_here(root, launcher, count):
+    where = list(folders(root, count))
+    children = [subprocess.Popen([*launcher, "train", "deck.yaml"], cwd=folder, stdout=subprocess.DEVNULL) for folder in where]
+    for child in children:
+        child.wait()
+    return [speed(folder) for folder in where]
+
+
+def started_by_slurm(root, launcher, count):
+    from slurm_test import output_of
+    where = list(folders(root, count))
+    for folder in where:
+        (folder / "job.sh").write_text(f"#!/bin/bash\n{' '.join(map(str, launcher))} train deck.yaml > out 2>&1\n")
+        output_of("sbatch", "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--time=5", "job.sh", cwd=folder,
+                  environment={**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"})
+    while output_of("squeue", "--noheader"):
+        time.sleep(0.5)
+    return [speed(folder) for folder in where]
+
+
+def measure(name, root, start, launcher):
+    alone, shares = [], []
+    for _ in range(ROUNDS):
+        alone += start(root, launcher, 1)
+        shares.append([each / alone[-1] for each in start(root, launcher, RUNS)])
+    least, most = min(map(min, shares)), max(map(max, shares))
+    middle = statistics.median(each for round_ in shares for each in round_)
+    print(f"| {name} | {statistics.median(alone):.0f} | {middle:.2f} | {least:.2f} to {most:.2f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--slurm", action="store_true", help=argparse.SUPPRESS)  # this program again, in a namespace of its own
+    options = parser.parse_args()
+    program = options.build / "app/lockstep"
+    os.environ.update(LOCKSTEP_PROGRAM=str(program), LOCKSTEP_SOURCE_DIR=str(SOURCE), LOCKSTEP_MPIEXEC="mpirun|-n")
+    with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
+        root = pathlib.Path(folder)
+        if options.slurm:
+            import slurm_test
+            cluster = slurm_test.Cluster(root)
+            cluster.start()
+            try:
+                measure("Slurm: srun", root, started_by_slurm, ["srun", "--mpi=pmix", program])
+                measure("Slurm: mpirun", root, started_by_slurm, ["mpirun", "-n", "2", program])
+            finally:
+                cluster.stop()
+            return
+        import measure as steps
+        print(f"{steps.machine()}, {os.cpu_count()} cores; {RUNS} runs of 2 ranks at once, {ROUNDS} rounds in turns with one alone\n")
+        print("| started by | one alone, examples/s | each of three, of that | least to most |\n|---|--:|--:|--:|")
+        measure("mpirun", root, started_here, ["mpirun", "-n", "2", program])
+        measure("mpirun --bind-to none", root, started_here, ["mpirun", "-n", "2", "--bind-to", "none", program])
+        measure("scripts/lockstep", root, started_here, [SOURCE / "scripts/lockstep", "-n", "2"])
+        import slurm_test
+        if all(map(shutil.which, slurm_test.DAEMONS)):
+            subprocess.run([*slurm_test.NAMESPACE, sys.executable, "-B", __file__, "--build", options.build, "--slurm"], check=True)
+
+
+if __name__ == "__main__":
+    main()
