@@ -199,13 +199,11 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
 void Model::run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
   const auto i = static_cast<std::size_t>(task.node);
   const GraphNode& node = graph_.nodes()[i];
-  const bool observes = node.layer->observes();
   Inputs x, dx, gradient;
   for (std::size_t k = 0; k < node.inputs.size(); ++k) {
     x[k] = output_of(node.inputs[k], chunk, input, true);
-    const int owner = node.inputs[k] == GraphNode::data ? GraphNode::data
-                                                        : plan_.owner[static_cast<std::size_t>(node.inputs[k])];
-    if (owner == GraphNode::data || !plan_.needs_gradient[static_cast<std::size_t>(owner)] || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
+    if (!plan_.writes_gradient(graph_, task, k)) continue;
+    const int owner = plan_.owner[static_cast<std::size_t>(node.inputs[k])];
     gradient[k] = at(plan_.gradient[static_cast<std::size_t>(owner)], node.input_shapes[k], chunk);
     const Place& detour = plan_.detour[i][k];
     dx[k] = detour ? at(detour, node.input_shapes[k], chunk) : gradient[k];

@@ -18,8 +18,8 @@ void ModelConfig::describe(Fields& fields) {
   fields.check(input.size() <= 3, "input",
                "has more than three dimensions; give [features] or [height, width, channels]");
   fields.optional_section(
-      "weights", weights.present, [this](Fields& section) { weights.describe(section); },
-      "parameters to start with; a FILE alone, or", "file");
+      "weights", weights.present, [this](Fields& section) { weights.describe(section); }, "parameters to start with",
+      "file");
   static constexpr std::string_view checkpointings[] = {"none", "blocks"};
   fields.choice(
       "activation_checkpointing", checkpointing, checkpointings,

@@ -308,10 +308,9 @@ class Planner {
         auto& [first, last] = own[at(task.node)];
         first = std::min(first, time);
         last = std::max(last, time);
-        const bool observes = node(task.node).layer->observes();
         for (Index k = 0; k < node(task.node).inputs.size(); ++k) {
+          if (!plan_.writes_gradient(graph_, task, k)) continue;
           const int target = owner(node(task.node).inputs[k]);
-          if (target == GraphNode::data || !plan_.needs_gradient[at(target)] || (observes && (k == 0) != (task.kind == Task::Kind::backward))) continue;
           contributions[at(target)].push_back({time, task.node, k});
         }
       }
@@ -398,6 +397,15 @@ class Planner {
 };
 
 }  // namespace
+
+bool StepPlan::writes_gradient(const Graph& graph, const Task& task, std::size_t k) const {
+  const GraphNode& node = graph.nodes()[static_cast<std::size_t>(task.node)];
+  if (node.inputs[k] == GraphNode::data) return false;
+  const int target = owner[static_cast<std::size_t>(node.inputs[k])];
+  if (target == GraphNode::data || !needs_gradient[static_cast<std::size_t>(target)]) return false;
+  // A layer that observes writes that of its first input last, and the others as it observes.
+  return !node.layer->observes() || (k == 0) == (task.kind == Task::Kind::backward);
+}
 
 std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }
 

@@ -50,9 +50,12 @@ struct StepPlan {
   /// Where input k of node i puts its gradient when another layer has put one there before: it goes
   /// to this place, and is then added. None: straight to the owner's gradient.
   std::vector<std::vector<Place>> detour;
-  std::vector<bool> adds_gradient;  ///< whether node i adds to its first input's gradient itself
+  std::vector<bool> adds_gradient;   ///< whether node i adds to its first input's gradient itself
   std::vector<bool> needs_gradient;  ///< see Graph
   std::size_t bytes = 0;
+
+  /// Whether a backward task of `graph` writes a gradient of its layer's input k.
+  bool writes_gradient(const Graph& graph, const Task& task, std::size_t k) const;
 
   /// Bytes from one example's part of `saved` to the next one's.
   static std::size_t saved_stride(const GraphNode& node);

@@ -61,4 +61,9 @@ void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std
 void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, const Tensor& dy,
                          const BatchNormState& state, const Tensor& dx);
 
+/// Where y depends on x by scale and shift alone, as with running values: dy ← dy where relu let something through (as
+/// above), dx = scale·dy; dx may be dy, or empty.
+void batch_norm_backward_fixed(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
+                               const Tensor& dy, const BatchNormState& state, const Tensor& dx);
+
 }  // namespace lockstep

@@ -151,6 +151,22 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
       });
 }
 
+template <Mask mask, class T, class C>
+void backward_fixed(const ExecSpace& space, const T* x, const T* y, T* dy, const C* scale, const C* shift, T* dx,
+                    std::int64_t count, std::int64_t c) {
+  Kokkos::parallel_for(
+      "lockstep::batch_norm::backward_fixed", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+        const std::int64_t j = i % c;
+        C gradient = dy[i];
+        if constexpr (mask != Mask::none) {
+          const C passed = mask == Mask::by_input ? C(x[i]) * scale[j] + shift[j] : C(y[i]);
+          gradient = passed > C(0) ? gradient : C(0);
+          dy[i] = T(gradient);
+        }
+        if (dx != nullptr) dx[i] = T(gradient * scale[j]);
+      });
+}
+
 }  // namespace
 
 void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
@@ -194,6 +210,18 @@ void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor
                              state.sum_dy.as<const C>(), state.sum_dy_x.as<const C>()};
     backward<T, C>(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(),
                    static_cast<C>(1.0 / static_cast<double>(rows)), size.rows, size.c);
+  });
+}
+
+void batch_norm_backward_fixed(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
+                               const Tensor& dy, const BatchNormState& state, const Tensor& dx) {
+  dispatch_float(x.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    auto* run = !output.relu      ? backward_fixed<Mask::none, T, C>
+                : output.addition ? backward_fixed<Mask::by_output, T, C>
+                                  : backward_fixed<Mask::by_input, T, C>;
+    run(space, x.as<const T>(), output.relu && output.addition ? y.as<const T>() : nullptr, dy.as<T>(),
+        state.scale.as<const C>(), state.shift.as<const C>(), dx ? dx.as<T>() : nullptr, x.count(), x.shape[-1]);
   });
 }
 

@@ -12,7 +12,9 @@ namespace {
 DeckChange::Effect effect_of(const std::string& key) {
   const auto below = [&](std::string_view section) { return is_below(key, section); };
   const auto ends = [&](std::string_view name) { return key.ends_with(name); };
-  if (below("model.weights.freeze")) return DeckChange::Effect::training;
+  for (const char* key :
+       {"model.weights.freeze", "parallel.sync_batch_norm", "parallel.group_size", "parallel.replicas"})
+    if (below(key)) return DeckChange::Effect::training;
   if (below("model.weights") || ends(".initializer") || ends(".initial_std") || ends(".zero_gamma"))
     return DeckChange::Effect::none;
   for (const char* section :

@@ -94,18 +94,6 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
                config.batch.global, data.train->size());
 }
 
-}  // namespace
-
-void check_inputs(const Dataset& data, const Graph& graph) {
-  check_shape(data, graph.input_shape());
-  check_tokens(data, graph);
-}
-
-void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
-  check_inputs(data, graph);
-  check_targets(data, loss, graph.output_shape());
-}
-
 /// A split of the deck's data, or of another file.
 std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
   if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
@@ -117,10 +105,22 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
         "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
         what.split);
     validate(split != nullptr, ExitStatus::bad_data,
-             "{}: there are no {} examples; import them with --validation N, or name others with --data FILE",
-             data.train->description(), what.split);
+             "{}: there are no {} examples; give some (data.{}_file), or name others with --data FILE",
+             data.train->description(), what.split, what.split);
   });
   return std::move(split);
+}
+
+}  // namespace
+
+void check_inputs(const Dataset& data, const Graph& graph) {
+  check_shape(data, graph.input_shape());
+  check_tokens(data, graph);
+}
+
+void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
+  check_inputs(data, graph);
+  check_targets(data, loss, graph.output_shape());
 }
 
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {

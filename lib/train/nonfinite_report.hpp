@@ -22,11 +22,15 @@ class NonfiniteReport {
   /// A step begins, with these examples of this rank.
   void begin_step(std::span<const std::int64_t> examples);
 
-  /// "the gradient of layer 'conv1' (100 %) and of 3 others"; empty where all gradients are finite. They are those summed over
-  /// ranks: the same on all.
+  /// "the gradient of layer 'conv1' (100 %) and of 3 others"; empty where all gradients are finite. They are those
+  /// summed over ranks: the same on all.
   std::string gradients(const ExecSpace& space) const { return layers(space, Numbers::gradients); }
   /// The same of parameters.
   std::string parameters(const ExecSpace& space) const { return layers(space, Numbers::parameters); }
+
+  /// Of this rank: what the optimizer has found of those that it moves (Optimizer::nonfinite), and the layers'
+  /// statistics.
+  bool parameters_are_finite(const ExecSpace& space, const Tensor& of_the_optimizer) const;
 
   enum class Batch { of_this_step, of_the_step_before };
   /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are; whole on rank 0. Collective.

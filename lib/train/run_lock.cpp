@@ -80,8 +80,9 @@ struct Holder {
   bool is_ours() const { return claim.contains("lockstep") && claim["lockstep"] == "lock"; }
   std::string name() const {
     const std::string of_job = claim.value("job", "");
-    return fmt::format("process {} on {}{}, since {}", claim.value("process", std::int64_t{0}), claim.value("host", "?"),
-                       of_job.empty() ? "" : fmt::format(" ({})", of_job), claim.value("since", "?"));
+    return fmt::format("process {} on {}{}, since {}", claim.value("process", std::int64_t{0}),
+                       claim.value("host", "?"), of_job.empty() ? "" : fmt::format(" ({})", of_job),
+                       claim.value("since", "?"));
   }
   enum class Life { alive, ended, unknown };
   Life life() const {
@@ -159,9 +160,11 @@ class Claim {
 };
 
 [[noreturn]] void refuse(const fs::path& lock, const Holder& holder) {
-  throw Error(ExitStatus::cannot_create,
-              fmt::format("{}: another run writes here: {} ({}); choose another run.output_dir or run.name, or wait for its end",
-                          lock.parent_path().string(), holder.name(), RunLock::file_name));
+  throw Error(
+      ExitStatus::cannot_create,
+      fmt::format(
+          "{}: another run writes here: {} ({}); choose another run.output_dir or run.name, or wait for its end",
+          lock.parent_path().string(), holder.name(), RunLock::file_name));
 }
 
 /// Returns when nobody can be behind that lock any more; throws when somebody is.
@@ -185,7 +188,7 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
 void take_away(const fs::path& lock, const Holder& stale) {
   const std::optional<Holder> now = holder_of(lock);
   if (!now || now->text != stale.text) return;
-  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host_name(), ::getpid());
+  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host(), ::getpid());
   if (::rename(lock.c_str(), aside.c_str()) != 0) return;
   const std::optional<Holder> taken = holder_of(aside);
   // A new one in the moment between: it goes back. (Should somebody have come between once more, its owner notices.)
@@ -248,10 +251,11 @@ void RunLock::require() {
 void RunLock::require_lately() const {
   if (!lost_) return;
   const std::optional<Holder> holder = holder_of(path_);
-  throw Error(ExitStatus::cannot_create,
-              fmt::format("{}: {} has taken this run's folder over, as this run had shown no sign of life for {}; it ends here",
-                          path_.string(), holder && holder->is_ours() ? holder->name() : "another run",
-                          duration_text(stale_after)));
+  throw Error(
+      ExitStatus::cannot_create,
+      fmt::format("{}: {} has taken this run's folder over, as this run had shown no sign of life for {}; it ends here",
+                  path_.string(), holder && holder->is_ours() ? holder->name() : "another run",
+                  duration_text(stale_after)));
 }
 
 }  // namespace lockstep

@@ -72,6 +72,26 @@ void set(const ExecSpace& space, const std::vector<NamedArray>& arrays, const st
   copy_from_host(space, host.data(), flat);
 }
 
+/// Throws KeyError where other layers are frozen than when the checkpoint was written.
+void check_frozen(const Checkpoint& checkpoint, const std::string& file, const std::vector<std::string>& states,
+                  const std::vector<Parameter>& parameters) {
+  if (states.empty()) return;
+  const std::string prefix = "/optimizer/" + states[0] + "/";
+  if (std::ranges::none_of(checkpoint.arrays, [&](const NamedArray& array) { return array.name.starts_with(prefix); }))
+    return;
+  for (const auto& parameter : parameters) {
+    if (parameter.kind == ParameterSpec::Kind::statistic) continue;
+    const bool is_frozen = parameter.kind == ParameterSpec::Kind::frozen;
+    const bool was_trained = find(checkpoint.arrays, prefix + parameter.name) != nullptr;
+    if (is_frozen && !was_trained) continue;
+    validate_key(
+        is_frozen != was_trained, "model.weights.freeze",
+        "{} was {} in the run of {} (which layers are frozen cannot change in mid-run); keep the list, or start another "
+        "run with model.weights: {}",
+        parameter.name, was_trained ? "trained" : "frozen", file, file);
+  }
+}
+
 /// JSON has no word for what is not finite.
 Json json_of(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
 double number_of(const Json& json) {
@@ -241,6 +261,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_arrays(checkpoint.arrays, "/model", file, parameters);
   const auto states = config.optimizer.state_names();
+  check_frozen(checkpoint, file, states, parameters);
   for (const auto& state : states)
     check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_ones(parameters));
   for (const auto& array : checkpoint.arrays)

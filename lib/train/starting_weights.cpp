@@ -12,21 +12,35 @@ namespace {
 
 const std::string prefix = "/model/";
 
-/// Of each node, the image whose flattened values it reads, where their order matters: [H, W, C] with several pixels and
-/// channels. Empty for the others.
-std::vector<std::optional<Shape>> flattened_images(const Graph& graph) {
+/// Values of a vector that come of a flatten whose order matters: of [H, W, C] with several pixels and channels.
+struct Flattened {
+  std::optional<Shape> image;  ///< they are that, element by element
+  bool mixed = false;          ///< they are beside others, or added to them
+
+  explicit operator bool() const { return image || mixed; }
+};
+
+/// Of what each node reads.
+std::vector<Flattened> flattened_inputs(const Graph& graph) {
   const auto& nodes = graph.nodes();
-  std::vector<std::optional<Shape>> read(nodes.size()), written(nodes.size());
+  std::vector<Flattened> read(nodes.size()), written(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const GraphNode& node = nodes[i];
-    const Shape& input = node.input_shapes[0];
-    if (node.inputs[0] != GraphNode::data) read[i] = written[static_cast<std::size_t>(node.inputs[0])];
-    if (node.layer->type() == "flatten" && input.rank() == 3) {
-      if (input[2] > 1 && input[2] < input.count()) written[i] = input;
-    } else if (node.shape == input) {
-      written[i] = read[i];  // element by element
+    std::size_t images = 0;
+    for (const int input : node.inputs) {
+      if (input == GraphNode::data) continue;
+      const Flattened& one = written[static_cast<std::size_t>(input)];
+      if (one.image) ++images, read[i].image = one.image;
+      read[i].mixed = read[i].mixed || one.mixed;
     }
-    if (!node.parameters.empty() && node.shape.rank() == 1 && node.parameters[0].shape.rank() == 2) written[i].reset();
+    const Shape& input = node.input_shapes[0];
+    if (images > 0 && (images < node.inputs.size() || (images > 1 && node.shape != input))) read[i] = {.mixed = true};
+    const bool mixes = !node.parameters.empty() && node.parameters[0].shape.rank() == 2;  // a linear layer
+    if (node.layer->type() == "flatten" && input.rank() == 3) {
+      if (input[2] > 1 && input[2] < input.count()) written[i].image = input;
+    } else if (!mixes) {
+      written[i] = read[i];
+    }
   }
   return read;
 }
@@ -46,8 +60,8 @@ NamedArray channels_last(const NamedArray& array, const Shape& image) {
   for (std::int64_t row = 0; row < array.shape.count() / inputs; ++row)
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t p = 0; p < pixels; ++p)
-        std::memcpy(at(data.get(), row * inputs + p * channels + c), at(array.data.get(), row * inputs + c * pixels + p),
-                    element);
+        std::memcpy(at(data.get(), row * inputs + p * channels + c),
+                    at(array.data.get(), row * inputs + c * pixels + p), element);
   NamedArray permuted = array;
   permuted.data = data;
   return permuted;
@@ -66,7 +80,7 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
   for (NamedArray& array : arrays) array.name = prefix + config.renamed(array.name.substr(prefix.size()));
   if (config.match == WeightsConfig::Match::strict) check_arrays(arrays, "/model", config.file, parameters);
 
-  const std::vector<std::optional<Shape>> images = flattened_images(graph);
+  const std::vector<Flattened> flattened = flattened_inputs(graph);
   ChosenWeights chosen;
   for (const Parameter& parameter : parameters) {
     const auto found = std::ranges::find(arrays, prefix + parameter.name, &NamedArray::name);
@@ -82,14 +96,20 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
     }
     check_arrays({*found}, "/model", config.file, {parameter});
     const GraphNode& node = graph.nodes()[parameter.node];
-    const std::optional<Shape>& image = images[parameter.node];
-    if (image && !file.is_checkpoint() && has_one_for_each_input(node, parameter)) {
-      validate_key(config.layout != Layout::automatic, "model.weights.layout",
-                   "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads a flatten of {}: in which order "
-                   "the file's network had these values is not known); write NCHW for one with channels first, as "
-                   "PyTorch's, or NHWC",
-                   config.file, node.name, to_string(*image));
-      if (config.layout == Layout::nchw) *found = channels_last(*found, *image);
+    const Flattened& values = flattened[parameter.node];
+    if (values && !file.is_checkpoint() && has_one_for_each_input(node, parameter)) {
+      validate_key(
+          config.layout != Layout::automatic, "model.weights.layout",
+          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads a flatten{}: in which order the "
+          "file's network had these values is not known); write NCHW for one with channels first, as PyTorch's, or "
+          "NHWC",
+          config.file, node.name, values.image ? " of " + to_string(*values.image) : "");
+      validate_key(
+          config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
+          "NCHW cannot be followed to layer '{}' (it reads a flatten beside other values, or added to them); permute "
+          "its parameters in {}, and write NHWC",
+          node.name, config.file);
+      if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
     }
     chosen.taken.push_back(std::move(*found));
     arrays.erase(found);

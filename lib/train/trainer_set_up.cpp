@@ -197,6 +197,13 @@ void Trainer::say_what_has_changed(const Checkpoint& checkpoint) const {
   for (const DeckChange& change : changes_between(before->second, deck_)) {
     if (complete_ && change.effect == DeckChange::Effect::training) refuse(change);
     if (complete_) continue;
+    if (change.key == "data.validation_seed")
+      throw located(config_.source,
+                    KeyError(change.key,
+                             fmt::format("was {} in {} and is {} in this deck (the run would validate on examples that "
+                                         "it has trained on); keep it, or start anew with run.resume=never "
+                                         "run.overwrite=true",
+                                         change.was, folder_.resumed_from(), change.is)));
     if (change.effect == DeckChange::Effect::none)
       warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key,
            change.was, change.is);

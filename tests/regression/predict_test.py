@@ -157,6 +157,14 @@ class Generate(LockstepTest):
         self.refused(64, ["--prompt"], "predict", checkpoint, "--generate", 2)
         self.refused(64, ["--data"], "predict", checkpoint, "--generate", 2, "--prompt", "a", "--data", "text.h5", "--output", "y.npy")
 
+    def test_characters_are_known_where_a_part_is_held_out(self):
+        lstm = {"preset": "lstm", "vocabulary": 20, "sequence": 16, "embedding": 4, "units": 8}  # more than there are characters
+        with h5py.File(self.folder / "text.h5", "a") as file:
+            del file["validation"]
+        checkpoint = self.train(lstm, "run", data={"file": "text.h5", "sequence_length": 16, "validation": 0.2})
+        for seed in range(3):
+            self.assertEqual(len(self.generate(checkpoint, "--temperature", 100, "--seed", seed, count=30)), 34)
+
     def test_classes_are_the_tokens_that_follow(self):
         checkpoint = self.train({"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 12, "units": 32}, "run")
         self.lockstep("predict", checkpoint, "--data", "text.h5:/validation", "--output", "y.npy", "--classes")

@@ -60,6 +60,16 @@ class Selection(LockstepTest):
         self.train("run.steps=3")
         self.assertEqual(self.best(), "step-00000003.h5")
 
+    def test_a_run_that_goes_on_has_the_best_of_its_checkpoint(self):
+        self.train("run.steps=22")  # 22 is off the schedule
+        found = dict(evaluations(self.folder / "run"))
+        regular = sorted((loss, step) for step, loss in found.items() if step != 22)
+        self.assertLessEqual({f"step-{step:08}.h5" for _, step in regular[:2]}, self.checkpoints())
+        self.train("run.output_dir=whole", "run.steps=40")
+        self.train("run.steps=40")
+        self.assertEqual(self.checkpoints(), self.checkpoints("whole"))
+        self.assertEqual((self.best(), summary(self.folder / "run")["best"]), (self.best("whole"), summary(self.folder / "whole")["best"]))
+
     def test_patience_ends_a_run_that_does_not_improve(self):
         for ranks in (1, 2):
             run = self.folder / f"run{ranks}"
@@ -140,6 +150,7 @@ class Splits(LockstepTest):
         losses = {seed: self.evaluate("data.validation=0.25", f"data.validation_seed={seed}") for seed in (1, 1, 2)}
         self.assertEqual(losses[1], self.evaluate("data.validation=0.25"))
         self.assertNotEqual(losses[1], losses[2], "another seed, other examples")
+        self.refused(78, ["data.validation_seed: was 1 in run/checkpoints/"], "train", "deck.yaml", "data.validation=0.25", "data.validation_seed=2", "run.epochs=3")
         whole, part = self.evaluate("--split", "train"), self.evaluate("data.validation=0.25", "--split", "train")
         self.assertAlmostEqual(0.75 * part + 0.25 * losses[1], whole, delta=1e-5)  # each example is in one of them
 

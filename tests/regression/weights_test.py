@@ -90,6 +90,16 @@ class Weights(LockstepTest):
         # What Lockstep has written is known, whatever the deck says of the file that the network has begun with.
         self.assertEqual(self.evaluate(self.checkpoint, "model.weights={file: x, layout: NCHW}"), wanted)
 
+    def test_where_the_order_cannot_be_followed(self):
+        layers = [{"conv2d": {"filters": 4, "kernel": 3, "stride": 4}, "name": "c"}, {"flatten": {}, "name": "f"}, {"linear": 5, "name": "l", "from": "f"},
+                  {"concat": {}, "from": ["f", "l"]}, {"linear": 10, "name": "last"}]
+        self.deck("mixed.yaml", **{**CNN, "model": {"layers": layers}})
+        self.lockstep("train", "mixed.yaml", "run.output_dir=mixed", "run.steps=1")
+        self.weights("w.h5", self.arrays(self.folder / "mixed/checkpoints/latest"))
+        self.refused(78, ["model.weights.layout: is to be given", "layer 'last' reads a flatten: in which order"], "check", "mixed.yaml", "model.weights=w.h5")
+        self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'last'"], "check", "mixed.yaml", "model.weights={file: w.h5, layout: NCHW}")
+        self.lockstep("check", "mixed.yaml", "model.weights={file: w.h5, layout: NHWC}")
+
     def test_frozen_layers_stay_as_they_are(self):
         weights = f"model.weights={{file: {self.checkpoint}, freeze: [\"body*\"]}}"
         before = self.arrays(self.checkpoint)
@@ -114,6 +124,9 @@ class Weights(LockstepTest):
         self.lockstep("train", "deck.yaml", weights, "run.output_dir=parts", "run.steps=3", ranks=2)
         self.lockstep("train", "deck.yaml", weights, "run.output_dir=parts", ranks=2)
         self.assertEqual(without_times(metrics(self.folder / "parts")), without_times(metrics(self.folder / "whole")))
+        for freeze, words in (("[body1]", "body2/weight was frozen in the run of parts"), ("[body1, body2, fc1]", "fc1/weight was trained in the run of parts")):
+            self.refused(78, ["model.weights.freeze: ", words], "train", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: {freeze}}}",
+                         "run.output_dir=parts", "run.steps=8")
         self.refused(78, ["model.weights.freeze: 'body7' matches no layer"], "check", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: [body7]}}")
 
     def test_a_frozen_network_is_what_is_evaluated(self):

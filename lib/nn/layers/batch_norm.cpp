@@ -63,8 +63,7 @@ void BatchNorm::conclude(const StepContext& context, std::int64_t) {
 }
 
 void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
-  if (context.training && !frozen_)
-    batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
+  if (context.training && !frozen_) batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
   else
     batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], t.parameters[2], t.parameters[3],
                             config_.epsilon, state_);
@@ -73,7 +72,7 @@ void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
 
 void BatchNorm::observe_backward(const StepContext& context, const LayerTensors& t, bool first) {
   batch_norm_observe_backward(context.space, t.x[0], t.y, output_, first, t.dy, state_, t.workspace);
-  if (output_.addition && t.dx[1] && t.dx[1].data != t.dy.data) copy(context.space, t.dy, t.dx[1]);
+  pass_on(context, t);
 }
 
 void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors& t, std::int64_t n) {
@@ -83,12 +82,16 @@ void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors
 }
 
 void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
-  if (frozen_) {  // y depends on x by the scale alone: what the batch's statistics would take away is 0
-    observe_backward(context, t, true);
-    statistics_.rows = 1;
-    fill_zero(context.space, statistics_.sums);
+  if (frozen_) {
+    batch_norm_backward_fixed(context.space, t.x[0], t.y, output_, t.dy, state_, t.dx[0]);
+    pass_on(context, t);
+  } else if (t.dx[0]) {
+    batch_norm_backward(context.space, statistics_.rows, t.x[0], t.dy, state_, t.dx[0]);
   }
-  if (t.dx[0]) batch_norm_backward(context.space, statistics_.rows, t.x[0], t.dy, state_, t.dx[0]);
+}
+
+void BatchNorm::pass_on(const StepContext& context, const LayerTensors& t) const {
+  if (output_.addition && t.dx[1] && t.dx[1].data != t.dy.data) copy(context.space, t.dy, t.dx[1]);
 }
 
 }  // namespace lockstep

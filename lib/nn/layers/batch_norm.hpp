@@ -16,8 +16,9 @@ struct BatchNormConfig : LayerConfig {
 };
 
 /// Normalizes each channel (the last extent) by the batch's mean and variance, in evaluation by the running
-/// ones, and so it is when it is frozen; PyTorch's formulae. In training its calls share the batch's statistics: see Layer::observes. It can
-/// add a second input to its result, and then apply relu. Of one value per channel the variance is 0.
+/// ones, and so it is when it is frozen; PyTorch's formulae. In training its calls share the batch's statistics: see
+/// Layer::observes. It can add a second input to its result, and then apply relu. Of one value per channel the variance
+/// is 0.
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormConfig& config) : config_(config) {}
@@ -46,6 +47,9 @@ class BatchNorm final : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
+  /// The gradient of the second input is dy.
+  void pass_on(const StepContext& context, const LayerTensors& tensors) const;
+
   BatchNormConfig config_;
   BatchNormOutput output_;
   OwnedTensor memory_;  ///< [7, c]: the state

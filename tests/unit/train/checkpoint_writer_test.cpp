@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/checkpoint_writer.hpp"
 
-#include <limits>
 #include <gtest/gtest.h>
+#include <limits>
 
 #include <atomic>
 #include <cstring>
@@ -85,7 +85,9 @@ TEST(CheckpointWriter, WritesNoNumbersThatAreNotFinite) {
   std::vector<float> numbers(1000, 1.0F);
   const auto checkpoint = [&] {
     Checkpoint made;
-    made.arrays.push_back({"/optimizer/velocity/fc/weight", DType::f32, {1000},
+    made.arrays.push_back({"/model/fc/weight",
+                           DType::f32,
+                           {1000},
                            {std::shared_ptr<void>(), reinterpret_cast<const std::byte*>(numbers.data())}});
     made.texts = {{"state", "{}"}};
     return made;
@@ -93,7 +95,7 @@ TEST(CheckpointWriter, WritesNoNumbersThatAreNotFinite) {
   writer.write_now(1, checkpoint(), {});
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     numbers[999] = bad;
-    test::expect_error(ExitStatus::internal, "/optimizer/velocity/fc/weight of step 2 holds numbers that are not finite",
+    test::expect_error(ExitStatus::internal, "/model/fc/weight of step 2 holds numbers that are not finite",
                        [&] { writer.write_now(2, checkpoint(), {}); });
   }
   EXPECT_EQ(writer.written_step(), 1);
