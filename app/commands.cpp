@@ -117,15 +117,16 @@ void declare_check(CLI::App& app, Command& chosen) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
-        print(comm, write_config(config));
-        if (options->deck_alone) return;
+        std::string text = write_config(config);
         if (options->data) {
           const DataScan found = scan_data(config);
-          print(comm, "\n" + found.text);
+          text += "\n" + found.text;
+          if (found.is_bad) print(comm, text);
           validate(!found.is_bad, ExitStatus::bad_data,
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
-        print(comm, "\n" + plan_report(config, options->ranks > 0 ? options->ranks : comm.size()));
+        if (!options->deck_alone) text += "\n" + plan_report(config, options->ranks > 0 ? options->ranks : comm.size());
+        print(comm, text);
       });
       if (options->time) print(comm, time_report(config, comm));
       return ExitStatus::done;
@@ -168,21 +169,28 @@ void declare_predict(CLI::App& app, Command& chosen) {
   CLI::Option* data = command->add_option("--data", predicting.data,
                                           "FILE with examples, FILE:/GROUP, or FILE:/DATASET of inputs alone");
   CLI::Option* output = command->add_option("--output", predicting.output, "file to make: .h5, .npy or .csv");
+  CLI::Option* split =
+      command->add_option("--split", predicting.split, "group of FILE, where it has several")->capture_default_str();
   data->needs(output);
   output->needs(data);
-  CLI::Option* classes = command->add_flag("--classes", "the likeliest class of each example (-1: none; its outputs are not numbers)");
+  CLI::Option* classes = command->add_flag(
+      "--classes", "the likeliest class of each example (-1: none; its outputs are not numbers)");
   CLI::Option* probabilities = command->add_flag("--probabilities", "softmax of the outputs");
-  CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite, "replace the output file when there is one");
+  CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite,
+                                             "replace the output file when there is one");
   classes->excludes(probabilities);
   CLI::Option* count = command->add_option("--generate", generating.count, "tokens to write behind the prompt")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
-  CLI::Option* prompt = command->add_option("--prompt", generating.prompt, "text to begin with; tokens, where the data had no characters");
+  CLI::Option* prompt = command->add_option("--prompt", generating.prompt,
+                                            "text to begin with; tokens, where the data had no characters");
   count->needs(prompt);
   count->excludes(data);
-  for (CLI::Option* of_data : {output, classes, probabilities, overwrite}) of_data->needs(data);
+  for (CLI::Option* of_data : {split, output, classes, probabilities, overwrite}) of_data->needs(data);
   for (CLI::Option* of_text :
        {prompt,
-        command->add_option("--temperature", generating.temperature, "outputs are divided by it: below 1, likely tokens become likelier (0: always the likeliest)")
+        command
+            ->add_option("--temperature", generating.temperature,
+                         "outputs are divided by it: below 1, likely tokens become likelier (0: always the likeliest)")
             ->check(CLI::Range(0.0, 1e6))
             ->capture_default_str(),
         command->add_option("--top-k", generating.top_k, "choose among so many of the likeliest tokens (0: all)")
@@ -194,8 +202,7 @@ void declare_predict(CLI::App& app, Command& chosen) {
     of_text->needs(count);
   command->callback([&chosen, options, command] {
     const bool generates = command->count("--generate") > 0;
-    if (!generates && command->count("--data") == 0)
-      throw CLI::RequiredError("--data FILE, or --generate N");
+    if (!generates && command->count("--data") == 0) throw CLI::RequiredError("--data FILE, or --generate N");
     if (command->count("--classes") > 0) options->predict.form = PredictOptions::Form::classes;
     if (command->count("--probabilities") > 0) options->predict.form = PredictOptions::Form::probabilities;
     options->generate.checkpoint = options->predict.checkpoint;

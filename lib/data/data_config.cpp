@@ -112,8 +112,10 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
                "{}: {} differs from /train ({}); store both alike", file->name(), name,
                of_tokens ? "inputs and targets; tokens" : "tokens; inputs and targets");
     });
-    if (!file->has(std::string(name) + "/inputs") || file->has(std::string(name) + "/targets") || split != &datasets.test)
-      *split = open_group(file, name, config.sequence_length, reading);  // a test split of inputs alone is for predictions
+    if (!file->has(std::string(name) + "/inputs") || file->has(std::string(name) + "/targets") ||
+        split != &datasets.test)
+      *split = open_group(file, name, config.sequence_length,
+                          reading);  // a test split of inputs alone is for predictions
   }
   reading.together([&] {
     check_like_train(*datasets.train, datasets.validation.get());
@@ -209,8 +211,8 @@ std::unique_ptr<Dataset> open_examples(const std::string& place, const std::stri
   return open_group(file, group, sequence_length, reading);
 }
 
-std::unique_ptr<Dataset> open_inputs(const std::string& place, std::optional<std::int64_t> sequence_length,
-                                     const SharedReading& reading) {
+std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string& preferred,
+                                     std::optional<std::int64_t> sequence_length, const SharedReading& reading) {
   const DataPlace parsed = DataPlace::of(place);
   const std::shared_ptr<const Hdf5File> file = open_file(parsed.file, reading);
   std::string inputs, group;
@@ -218,7 +220,7 @@ std::unique_ptr<Dataset> open_inputs(const std::string& place, std::optional<std
     const std::vector<std::string> datasets = file->datasets();
     if (std::ranges::count(datasets, parsed.group) > 0) inputs = parsed.group;
     else if (parsed.group.empty() && datasets.size() == 1 && groups_of(*file).empty()) inputs = datasets.front();
-    else group = group_in(*file, parsed, "/test");
+    else group = group_in(*file, parsed, preferred);
     if (inputs.empty() && file->has(group + "/inputs") && !file->has(group + "/targets")) inputs = group + "/inputs";
     if (inputs.ends_with("/tokens")) inputs.clear(), group = parsed.group.substr(0, parsed.group.rfind('/'));
   });

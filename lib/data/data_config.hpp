@@ -50,14 +50,14 @@ struct Datasets {
 /// Throws missing_file, bad_data, or KeyError where the deck does not fit the file. Collective (SharedReading).
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading = {});
 
-/// Examples of FILE, or of FILE:/GROUP: without a group those of `preferred` ("/validation"), or the only ones in the file. Throws
-/// likewise. Collective.
+/// Examples of FILE, or of FILE:/GROUP: without a group those of `preferred` ("/validation"), or the only ones in the
+/// file. Throws likewise. Collective.
 std::unique_ptr<Dataset> open_examples(const std::string& place, const std::string& preferred,
                                        std::optional<std::int64_t> sequence_length, const SharedReading& reading = {});
 
-/// What a network is to predict of: as open_examples, and targets are not needed; or FILE:/DATASET of inputs alone, or the
-/// only dataset in FILE. Collective.
-std::unique_ptr<Dataset> open_inputs(const std::string& place, std::optional<std::int64_t> sequence_length,
-                                     const SharedReading& reading = {});
+/// What a network is to predict of: as open_examples, and targets are not needed; or FILE:/DATASET of inputs alone, or
+/// the only dataset in FILE. Collective.
+std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string& preferred,
+                                     std::optional<std::int64_t> sequence_length, const SharedReading& reading = {});
 
 }  // namespace lockstep

@@ -142,7 +142,8 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   trained.share(comm);
   const RunConfig& config = trained.config;
   const SharedReading reading(comm, config.source);
-  const std::unique_ptr<Dataset> data = open_inputs(options.data, config.data.sequence_length, reading);
+  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, config.data.sequence_length,
+                                                    reading);
   std::optional<Blocks> blocks;
   reading.together([&] {
     Graph graph = make_graph(config, data->format());
@@ -174,7 +175,8 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     comm.together([&] {
       if (mine < blocks->count()) bytes = blocks->compute(mine);
     });
-    // One block after the other, so that rank 0 never holds more; what it cannot write is said when all have sent theirs.
+    // One block after the other, so that rank 0 never holds more; what it cannot write is said when all have sent
+    // theirs.
     std::exception_ptr failure;
     for (std::int64_t block = first; block < std::min(first + comm.size(), blocks->count()); ++block) {
       const std::string received = comm.to_root(bytes, static_cast<int>(block - first));

@@ -12,15 +12,16 @@ struct PredictOptions {
   /// Of the network's outputs: themselves, the largest one's number, or what softmax makes of them.
   enum class Form { outputs, classes, probabilities };
 
-  std::string checkpoint;  ///< file; the deck in it says what the network is
-  std::string data;        ///< FILE, FILE:/GROUP, or FILE:/DATASET of inputs alone
-  std::string output;      ///< see ArrayFile
+  std::string checkpoint;      ///< file; the deck in it says what the network is
+  std::string data;            ///< FILE, FILE:/GROUP, or FILE:/DATASET of inputs alone
+  std::string split = "test";  ///< the group of FILE, where it has several
+  std::string output;          ///< see ArrayFile
   Form form = Form::outputs;
   bool overwrite = false;
 };
 
-/// What the network of a checkpoint makes of each example, in the order of the file: the same bits on any number of ranks.
-/// Returns what it has done, in words. Collective.
+/// What the network of a checkpoint makes of each example, in the order of the file: the same bits on any number of
+/// ranks. Returns what it has done, in words. Collective.
 std::string predict(const PredictOptions& options, const Communicator& comm);
 
 struct GenerateOptions {

@@ -43,7 +43,8 @@ void RunOptions::describe(Fields& fields) {
       "hang_timeout", hang_timeout, not_negative,
       "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
       "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
-      "ranks that die are reported (the larger of 30, or 300 while data are waited for, and 10 median steps, when not given)");
+      "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
+      "and for another node, which may be reading)");
   fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
                fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
   const bool evaluates = evaluation_interval().count > 0;

@@ -78,6 +78,7 @@ class Predict(LockstepTest):
 
     def test_inputs_alone(self):
         _, wanted = self.predict("y.h5")
+        self.assertTrue((self.predict("s.npy", "--split", "validation", data="data.h5") == wanted).all())
         with h5py.File(self.folder / "data.h5") as file:
             inputs = file["validation/inputs"][()]
         for name, places in (("x", ("only.h5", "only.h5:/x")), ("new/inputs", ("only.h5", "only.h5:/new", "only.h5:/new/inputs"))):
