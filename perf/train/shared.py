@@ -3,8 +3,7 @@
 """Runs that share cores: three of two ranks each, started at once, beside one alone; called by perf/run shared.
 
 A third of the speed is their share where two ranks fill the machine. Started by mpirun with its own binding (all of them then sit
-on the same two cores), without binding, by scripts/lockstep, and, where a Slurm is installed (the tests start it), by srun and by
-mpirun in a job.
+on the same two cores), without binding, and, where a Slurm is installed (the tests start it), by srun and by mpirun in a job.
 """
 import argparse
 import json
@@ -19,7 +18,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests/faults"), str(SOURCE / "tests/regression"), str(SOURCE / "perf/train")]
-ROUNDS, RUNS, SECONDS = 3, 3, 12
+ROUNDS, RUNS, SECONDS = 3, 3, 10
 DECK = {
     "run": {"steps": 10000000, "output_dir": "run", "log_every": 20, "seed": 7, "wall_time": f"{SECONDS} s"},
     "data": {"synthetic": {"kind": "glyphs", "train": 2000, "validation": 100}},
@@ -96,7 +95,6 @@ def main():
         print("| started by | one alone, examples/s | each of three, of that | least to most |\n|---|--:|--:|--:|")
         measure("mpirun", root, started_here, ["mpirun", "-n", "2", program])
         measure("mpirun --bind-to none", root, started_here, ["mpirun", "-n", "2", "--bind-to", "none", program])
-        measure("scripts/lockstep", root, started_here, [SOURCE / "scripts/lockstep", "-n", "2"])
         import slurm_test
         if all(map(shutil.which, slurm_test.DAEMONS)):
             subprocess.run([*slurm_test.NAMESPACE, sys.executable, "-B", __file__, "--build", options.build, "--slurm"], check=True)
