@@ -53,7 +53,7 @@ std::string group_in(const Hdf5File& file, const DataPlace& place, const std::st
   return groups.front();
 }
 
-/// Of a file that is there for all ranks.
+/// Opens a file on every rank; throws on all of them where one cannot.
 std::shared_ptr<const Hdf5File> open_file(const std::string& path, const SharedReading& reading) {
   std::shared_ptr<const Hdf5File> file;
   reading.together([&] { file = std::make_shared<const Hdf5File>(Hdf5File::open(path)); });

@@ -31,7 +31,7 @@ class ChosenExamples final : public Dataset {
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
   std::int64_t number_in_file(std::int64_t example) const override { return order_(first_ + example); }
   std::string vocabulary() const override { return all_->vocabulary(); }
-  // Those of the whole.
+  // Classes and tokens are checked in the whole dataset.
   void check_classes(std::int64_t classes) const override { all_->check_classes(classes); }
   void check_tokens(std::int64_t vocabulary) const override { all_->check_tokens(vocabulary); }
 

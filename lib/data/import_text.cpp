@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-/// Of the file, or of its tokens, that is in memory at a time.
+/// Size of the piece of the file, or of its tokens, that is in memory at a time.
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr std::uint32_t code_points = 0x110000;
 
@@ -38,8 +38,9 @@ void for_each_character(const RawFile& file, Use use) {
       const Utf8Character character = first_character(text);
       if (character.cut_off && done < size) break;
       const std::uint64_t at = done - text.size();
-      validate(character.bytes > 0, ExitStatus::bad_data, "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8",
-               file.name(), at, static_cast<std::uint8_t>(text[0]));
+      validate(character.bytes > 0, ExitStatus::bad_data,
+               "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8", file.name(), at,
+               static_cast<std::uint8_t>(text[0]));
       validate(character.code_point != 0, ExitStatus::bad_data, "{}: byte {} is 0 (no text has that); give a text file",
                file.name(), at);
       use(character.code_point);
@@ -100,7 +101,8 @@ class TokenRow {
 };
 
 template <class T>
-void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, const Contents& contents, std::uint64_t train) {
+void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, const Contents& contents,
+                  std::uint64_t train) {
   std::vector<std::uint32_t> token_of(code_points);
   for (std::size_t token = 0; token < contents.vocabulary.size(); ++token)
     token_of[contents.vocabulary[token]] = static_cast<std::uint32_t>(token);
@@ -139,8 +141,8 @@ std::string import_text(const ImportTextOptions& options) {
 
   const Contents contents(file);
   // The remainder is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
-  const auto train = static_cast<std::uint64_t>(
-      (1 - options.validation) * static_cast<double>(contents.characters) + 1e-6);
+  const auto train = static_cast<std::uint64_t>((1 - options.validation) * static_cast<double>(contents.characters) +
+                                                1e-6);
   validate(train > 0, ExitStatus::bad_usage, "--validation {}: leaves nothing to train on (there are {} characters)",
            options.validation, contents.characters);
   write_output(options.output, [&](Hdf5File& to) {

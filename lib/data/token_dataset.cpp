@@ -58,8 +58,8 @@ class TokensInFile final : public TokenDataset {
 
 void require_token(const std::string& where, std::int64_t position, std::int64_t token) {
   validate(token >= 0 && token < std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
-           "{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it", where,
-           token, position);
+           "{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it",
+           where, token, position);
 }
 
 /// Integers of any width become i32; behind them stands the largest.
@@ -127,22 +127,20 @@ TokenDataset::Found TokenDataset::first_not_below(std::int64_t limit) const {
   return {0, largest_};
 }
 
-void TokenDataset::check_classes(std::int64_t classes) const {
-  if (largest_ < classes) return;
-  const Found found = first_not_below(classes);
+void TokenDataset::require_below(std::int64_t limit, std::string_view what, std::string_view remedy) const {
+  if (largest_ < limit) return;
+  const Found found = first_not_below(limit);
   throw Error(ExitStatus::bad_data,
-              fmt::format("{}: token {} at position {} is outside the model's {} outputs (0 to {}); correct the tokens, or "
-                          "give the model's last layer more features",
-                          description_, found.token, found.position, classes, classes - 1));
+              fmt::format("{}: token {} at position {} is outside the model's {} (0 to {}); correct the tokens, or {}",
+                          description_, found.token, found.position, what, limit - 1, remedy));
+}
+
+void TokenDataset::check_classes(std::int64_t classes) const {
+  require_below(classes, fmt::format("{} outputs", classes), "give the model's last layer more features");
 }
 
 void TokenDataset::check_tokens(std::int64_t vocabulary) const {
-  if (largest_ < vocabulary) return;
-  const Found found = first_not_below(vocabulary);
-  throw Error(ExitStatus::bad_data,
-              fmt::format("{}: token {} at position {} is outside the model's vocabulary of {} words (0 to {}); correct the "
-                          "tokens, or give the model a larger vocabulary",
-                          description_, found.token, found.position, vocabulary, vocabulary - 1));
+  require_below(vocabulary, fmt::format("vocabulary of {} words", vocabulary), "give the model a larger vocabulary");
 }
 
 std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
@@ -155,23 +153,25 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
     if (!file->has(name)) return;
     for (const char* other : {"/inputs", "/targets"})
       validate(!file->has(group + other), ExitStatus::bad_data,
-               "{}: stands beside {}{} (a dataset is either of tokens or of these); remove one of them", description, group,
-               other);
+               "{}: stands beside {}{} (a dataset is either of tokens or of these); remove one of them", description,
+               group, other);
     const StoredArray array = file->info(name);
     validate(array.type.kind == StoredType::Kind::integer, ExitStatus::bad_data,
              "{}: holds {} (tokens are integers); store it as one of these types", description, to_string(array.type));
     validate(array.extents.size() == 1, ExitStatus::bad_data,
              "{}: has the shape {} (tokens have one dimension); store them as one long row", description,
              extents_text(array.extents));
-    validate(array.count() > sequence_length, ExitStatus::bad_data,
-             "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at "
-             "least {}, or a smaller data.sequence_length",
-             description, array.count(), sequence_length, sequence_length + 1);
+    validate(
+        array.count() > sequence_length, ExitStatus::bad_data,
+        "{}: has {} tokens (data.sequence_length is {}, and the last token of a window is only predicted); give at "
+        "least {}, or a smaller data.sequence_length",
+        description, array.count(), sequence_length, sequence_length + 1);
     found = array;
     if (file->has("/vocabulary") && file->info("/vocabulary").type.kind == StoredType::Kind::text)
       about.vocabulary = file->read_text("/vocabulary");
   });
-  reading.agree(description, found ? fmt::format("{} tokens {}", found->count(), to_string(found->type)) : "no examples");
+  reading.agree(description,
+                found ? fmt::format("{} tokens {}", found->count(), to_string(found->type)) : "no examples");
   if (!found) return nullptr;
   const std::int64_t count = about.count = found->count();
   if (static_cast<std::size_t>(count) > memory_limit / sizeof(std::int32_t)) {

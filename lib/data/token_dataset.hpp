@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "data/dataset.hpp"
@@ -41,6 +42,7 @@ class TokenDataset : public Dataset {
 
   virtual void read_tokens(std::int64_t first, std::int64_t count, std::int32_t* tokens) const = 0;
   Found first_not_below(std::int64_t limit) const;
+  void require_below(std::int64_t limit, std::string_view what, std::string_view remedy) const;
 
   std::string description_;
   std::int64_t count_;
@@ -50,8 +52,8 @@ class TokenDataset : public Dataset {
   std::string vocabulary_;
 };
 
-/// A group's dataset of tokens: "/train/tokens". Null when there is none. Tokens that take more than `memory_limit` stay in the
-/// file. Throws bad_data. Collective (SharedReading).
+/// A group's dataset of tokens: "/train/tokens". Null when there is none. Tokens that take more than `memory_limit`
+/// stay in the file. Throws bad_data. Collective (SharedReading).
 std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
                                             std::int64_t sequence_length, const SharedReading& reading = {},
                                             std::size_t memory_limit = default_memory_limit);

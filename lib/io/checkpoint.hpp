@@ -50,8 +50,8 @@ struct ParameterFile {
 
   bool is_checkpoint() const { return texts.contains("state"); }
 };
-/// Of a checkpoint (verified likewise) or a hand-made weights file (which may lack checksums). PyTorch's
-/// num_batches_tracked, a count that no formula uses, is passed over.
+/// Reads the parameters in a checkpoint (which is verified as by read_checkpoint) or in a weights file of other
+/// programs (which may lack checksums). PyTorch's num_batches_tracked, a count that no formula uses, is passed over.
 ParameterFile read_parameters(const std::filesystem::path& path);
 
 /// step-00001234.h5

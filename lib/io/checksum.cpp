@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Of all of it, given to `take` in pieces of some megabytes.
+/// Hashes a whole dataset, which is given to `take` in pieces of some megabytes.
 std::uint64_t hash_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,
                              const std::function<void(std::int64_t, std::int64_t, const std::byte*)>& take) {
   RunningHash hash;

@@ -40,11 +40,11 @@ void write_text_checked(Hdf5File& file, const std::string& dataset, const std::s
 enum class Checksum { required, if_present };
 void verify_checksum(const Hdf5File& file, const std::string& dataset, const void* data, std::size_t bytes,
                      Checksum presence);
-/// The same of data whose hash is known.
+/// Verifies a dataset's stored checksum against a hash that is known already.
 void verify_checksum(const Hdf5File& file, const std::string& dataset, std::uint64_t hash, Checksum presence);
 
-/// Reads a dataset once, in pieces, whatever its size: gives each to `take`, with the number of its first row, and verifies the
-/// checksum at the end where there is one. The heart beats with each piece.
+/// Reads a dataset once, in pieces, whatever its size: gives each to `take`, with the number of its first row, and
+/// verifies the checksum at the end where there is one. The heart beats with each piece.
 void read_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,
                     const std::function<void(std::int64_t first, std::int64_t rows, const std::byte* values)>& take);
 

@@ -41,10 +41,10 @@ class Graph {
   std::int64_t parameter_count() const;
 
   /// Freezes the layers whose names, or all whose parameters' names ("conv1/weight"), match one of the patterns (of the
-  /// shell: * stands for anything). Throws KeyError(`key`) for a pattern that matches none, or a part of a layer, and if
-  /// nothing is left to train.
+  /// shell: * stands for anything). Throws KeyError(`key`) for a pattern that matches none, or a part of a layer, and
+  /// if nothing is left to train.
   void freeze(std::span<const std::string> patterns, const std::string& key);
-  /// Of each node, whether anything that is trained is in it or before it: it then takes part in the backward pass.
+  /// For each node: whether it takes part in the backward pass, because something in it or before it is trained.
   std::vector<bool> needs_gradient() const;
 
  private:

@@ -35,9 +35,10 @@ std::size_t gradient_bytes(const Graph& graph, DType dtype);
 /// All parameters in one allocation and all gradients in another, of the last layer first: in the
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
 /// an optimizer step is one kernel. What layers keep as statistics comes after all that is trained,
-/// and what is to be added to them stands in the gradients' buffer; what is frozen comes last, and has no gradients. Parameters begin at multiples of
-/// 64 bytes; the gaps are zero. Behind all gradients there are a few numbers of whoever sums them over ranks. All are
-/// of master_dtype; beside 16-bit activations there is a rounded copy, which the large products read.
+/// and what is to be added to them stands in the gradients' buffer; what is frozen comes last, and has no gradients.
+/// Parameters begin at multiples of 64 bytes; the gaps are zero. Behind all gradients there are a few numbers of
+/// whoever sums them over ranks. All are of master_dtype; beside 16-bit activations there is a rounded copy, which the
+/// large products read.
 class ParameterBuffer {
  public:
   /// `dtype`: of the activations. `gradient_memory`: of gradient_bytes; empty: the gradients get their own.
@@ -72,7 +73,7 @@ class ParameterBuffer {
   /// Views for the layers, in the order of their ParameterSpecs.
   const std::vector<Tensor>& values_of(std::size_t node) const { return node_values_[node]; }
   const std::vector<Tensor>& gradients_of(std::size_t node) const { return node_gradients_[node]; }
-  /// Of those that are no statistics: as the large products read them.
+  /// Views of one layer's parameters, but for its statistics, as the large products read them.
   const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
   /// Everything trained of one layer; empty for layers without.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }

@@ -16,7 +16,8 @@ using Bytes = std::vector<std::byte>;
 MemoryDataset numbered(std::int64_t size) {
   constexpr std::int64_t pixels = 12;
   const auto count = static_cast<std::size_t>(size * pixels);
-  const std::shared_ptr<std::byte[]> inputs(new std::byte[count]), targets(new std::byte[static_cast<std::size_t>(size) * 4]);
+  const std::shared_ptr<std::byte[]> inputs(new std::byte[count]),
+      targets(new std::byte[static_cast<std::size_t>(size) * 4]);
   for (std::size_t i = 0; i < count; ++i) inputs[i] = static_cast<std::byte>(i * 7 % 251);
   for (std::int32_t i = 0; i < size; ++i) std::memcpy(targets.get() + 4 * i, &i, 4);
   return {"numbered", size, {{2, 3, 2}, DType::u8, {}, DType::i32}, inputs, {targets, size - 1}};
@@ -99,7 +100,7 @@ TEST(DataLoader, StopsAtAnyTime) {
     for (const int milliseconds : {0, 2}) {
       const FaultyDataset dataset(4, milliseconds);
       DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 4}), 4, {}, 0);
-      for (int i = 0; i < std::min(taken, 4); ++i) loader.next();
+      for (int i = 0; i < std::min(taken, 4); ++i) EXPECT_NE(loader.next(), nullptr);
     }
   const MemoryDataset dataset = numbered(10);
   for (int i = 0; i < 200; ++i) DataLoader(dataset, Sampler({.dataset_size = 10, .global_batch = 2}), 2, {}, 0);
