@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "base/scheduling.hpp"
 #include "base/version.hpp"
 #include "commands.hpp"
 
@@ -41,6 +42,7 @@ int run_command(const Command& command, const Communicator& comm) {
 
 int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes one
+  schedule_as_batch();
   CLI::App app{"Lockstep: data-parallel neural-network training", "lockstep"};
   app.set_version_flag("--version", fmt::format("lockstep {} ({})", version(), git_hash()));
   app.require_subcommand(1);

@@ -110,12 +110,7 @@ class LibraryAllReduce final : public AllReduce {
     MPI_Iallreduce(MPI_IN_PLACE, begin, static_cast<int>(count), mpi_type(summands_.dtype), MPI_SUM, ranks_.mpi().comm,
                    &request_);
   }
-  bool advance() override {
-    const std::lock_guard lock(mpi_lock());
-    int done = 0;
-    MPI_Test(&request_, &done, MPI_STATUS_IGNORE);
-    return done != 0;
-  }
+  bool advance() override { return has_ended(request_); }
 
  private:
   Communicator ranks_;

@@ -12,6 +12,7 @@
 
 #include "base/heartbeat.hpp"
 #include "comm/mpi_handle.hpp"
+#include "comm/patience.hpp"
 
 namespace lockstep {
 
@@ -24,6 +25,13 @@ bool may_release() {
 std::mutex& mpi_lock() {
   static std::mutex lock;
   return lock;
+}
+
+bool has_ended(MPI_Request& request) {
+  const std::lock_guard lock(mpi_lock());
+  int ended = 0;
+  MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+  return ended != 0;
 }
 
 MPI_Datatype mpi_type(DType dtype) {
@@ -64,9 +72,17 @@ void in_pieces(const Tensor& tensor, std::byte* data, std::int64_t piece, Call c
          static_cast<int>(std::min(piece, tensor.count() - done)));
 }
 
-}  // namespace
-
-namespace {
+/// Waits for what `start` has begun. Waits of the MPI library would keep the core, which other ranks may share, busy.
+template <class Start>
+void complete(Start start) {
+  const WaitsForRanks waits;
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const std::lock_guard lock(mpi_lock());
+    start(&request);
+  }
+  wait_until([&] { return has_ended(request); });
+}
 
 bool started_by_a_launcher() {
   return std::ranges::any_of(std::array{"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"},
@@ -119,46 +135,49 @@ Communicator Communicator::on_this_node() const {
 }
 
 void Communicator::barrier() const {
-  const WaitsForRanks waits;
-  MPI_Barrier(mpi_->comm);
+  complete([&](MPI_Request* request) { MPI_Ibarrier(mpi_->comm, request); });
 }
 
 void Communicator::broadcast(std::string& text, int from) const {
-  const WaitsForRanks waits;
   auto size = static_cast<std::int64_t>(text.size());
-  MPI_Bcast(&size, 1, MPI_INT64_T, from, mpi_->comm);
+  complete([&](MPI_Request* request) { MPI_Ibcast(&size, 1, MPI_INT64_T, from, mpi_->comm, request); });
   text.resize(static_cast<std::size_t>(size));
   validate(size <= max_mpi_count, ExitStatus::internal, "a text of {} bytes is too long to broadcast", size);
-  MPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, from, mpi_->comm);
+  complete([&](MPI_Request* request) {
+    MPI_Ibcast(text.data(), static_cast<int>(size), MPI_CHAR, from, mpi_->comm, request);
+  });
 }
 
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
-    const WaitsForRanks waits;
-    in_pieces(tensor, data, max_mpi_count,
-              [&](std::byte* piece, int count) { MPI_Bcast(piece, count, mpi_type(tensor.dtype), 0, mpi_->comm); });
+    in_pieces(tensor, data, max_mpi_count, [&](std::byte* piece, int count) {
+      complete([&](MPI_Request* request) { MPI_Ibcast(piece, count, mpi_type(tensor.dtype), 0, mpi_->comm, request); });
+    });
   });
 }
 
 void Communicator::broadcast(std::span<double> values) const {
-  const WaitsForRanks waits;
-  MPI_Bcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm);
+  complete([&](MPI_Request* request) {
+    MPI_Ibcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm, request);
+  });
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes) const {
-  const WaitsForRanks waits;
   for (std::size_t done = 0, count = 0; done < bytes.size(); done += count) {
     count = std::min<std::size_t>(bytes.size() - done, max_mpi_count);
-    MPI_Bcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, 0, mpi_->comm);
+    complete([&](MPI_Request* request) {
+      MPI_Ibcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, 0, mpi_->comm, request);
+    });
   }
 }
 
 void Communicator::sum(std::span<double> values) const {
-  const WaitsForRanks waits;
-  // No MPI_Allreduce: it may leave other bits on each rank.
-  MPI_Reduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
-             static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, mpi_->comm);
+  // No MPI_Iallreduce: it may leave other bits on each rank.
+  complete([&](MPI_Request* request) {
+    MPI_Ireduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
+                static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, mpi_->comm, request);
+  });
   broadcast(values);
 }
 
@@ -173,15 +192,17 @@ void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
 }
 
 std::int64_t Communicator::max(std::int64_t value) const {
-  const WaitsForRanks waits;
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm);
+  complete([&](MPI_Request* request) {
+    MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm, request);
+  });
   return value;
 }
 
 std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
-  const WaitsForRanks waits;
   std::vector<std::int64_t> values(static_cast<std::size_t>(size_));
-  MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm);
+  complete([&](MPI_Request* request) {
+    MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm, request);
+  });
   return values;
 }
 
@@ -190,9 +211,10 @@ std::vector<std::string> Communicator::gather(const std::string& text) const {
   std::vector<int> counts(sizes.begin(), sizes.end()), places(sizes.size());
   std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
   std::string all(is_root() ? static_cast<std::size_t>(places.back() + counts.back()) : 0, '\0');
-  const WaitsForRanks waits;
-  MPI_Gatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR,
-              0, mpi_->comm);
+  complete([&](MPI_Request* request) {
+    MPI_Igatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(), places.data(),
+                 MPI_CHAR, 0, mpi_->comm, request);
+  });
   std::vector<std::string> texts;
   for (std::size_t i = 0; is_root() && i < counts.size(); ++i)
     texts.push_back(all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(counts[i])));
@@ -201,15 +223,21 @@ std::vector<std::string> Communicator::gather(const std::string& text) const {
 
 std::string Communicator::to_root(const std::string& text, int from) const {
   if (from == 0) return is_root() ? text : "";
-  const WaitsForRanks waits;
-  if (rank_ == from) MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, 0, mpi_->comm);
-  if (!is_root()) return "";
-  MPI_Status status;
-  MPI_Probe(from, 0, mpi_->comm, &status);
-  int size = 0;
-  MPI_Get_count(&status, MPI_CHAR, &size);
-  std::string received(static_cast<std::size_t>(size), '\0');
-  MPI_Recv(received.data(), size, MPI_CHAR, from, 0, mpi_->comm, MPI_STATUS_IGNORE);
+  // Of other messages of this communicator none is like these two, which keep their order.
+  auto size = static_cast<std::int64_t>(text.size());
+  std::string received;
+  if (rank_ == from) {
+    complete([&](MPI_Request* request) { MPI_Isend(&size, 1, MPI_INT64_T, 0, 0, mpi_->comm, request); });
+    complete([&](MPI_Request* request) {
+      MPI_Isend(text.data(), static_cast<int>(size), MPI_CHAR, 0, 0, mpi_->comm, request);
+    });
+  } else if (is_root()) {
+    complete([&](MPI_Request* request) { MPI_Irecv(&size, 1, MPI_INT64_T, from, 0, mpi_->comm, request); });
+    received.resize(static_cast<std::size_t>(size));
+    complete([&](MPI_Request* request) {
+      MPI_Irecv(received.data(), static_cast<int>(size), MPI_CHAR, from, 0, mpi_->comm, request);
+    });
+  }
   return received;
 }
 
@@ -225,22 +253,19 @@ void Communicator::together(const std::function<void()>& work) const {
     failure = Error(ExitStatus::internal,
                     fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
   }
-  const WaitsForRanks waits;
   std::int64_t first = failure ? rank_ : size_;
-  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, mpi_->comm);
+  complete([&](MPI_Request* request) {
+    MPI_Iallreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, mpi_->comm, request);
+  });
   if (first == size_) return;
 
   // The lowest rank that failed tells the others what it would have said.
-  std::int64_t header[2] = {0, 0};
+  const auto speaker = static_cast<int>(first);
+  std::int64_t status = failure ? static_cast<std::int64_t>(failure->status()) : 0;
   std::string message = failure ? failure->what() : "";
-  if (first == rank_) {
-    header[0] = static_cast<std::int64_t>(failure->status());
-    header[1] = static_cast<std::int64_t>(message.size());
-  }
-  MPI_Bcast(header, 2, MPI_INT64_T, static_cast<int>(first), mpi_->comm);
-  message.resize(static_cast<std::size_t>(header[1]));
-  MPI_Bcast(message.data(), static_cast<int>(header[1]), MPI_CHAR, static_cast<int>(first), mpi_->comm);
-  throw SharedError(static_cast<ExitStatus>(header[0]), message);
+  complete([&](MPI_Request* request) { MPI_Ibcast(&status, 1, MPI_INT64_T, speaker, mpi_->comm, request); });
+  broadcast(message, speaker);
+  throw SharedError(static_cast<ExitStatus>(status), message);
 }
 
 void Communicator::abort(ExitStatus status) const {

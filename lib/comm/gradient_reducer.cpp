@@ -139,8 +139,10 @@ GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& t
   }
   cut_into_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
   cut_into_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
-  if (config.overlap == Overlap::automatic) trial_ = std::make_unique<Trial>();
-  use(config.overlap == Overlap::automatic ? Trial::ways[0] : config.overlap);
+  const bool automatic = config.overlap == Overlap::automatic;
+  // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
+  if (automatic && !(host_shares_memory && topology.one_node())) trial_ = std::make_unique<Trial>();
+  use(automatic ? Trial::ways[0] : config.overlap);
 }
 
 /// The first one and the last one are smaller.

@@ -31,18 +31,10 @@ class MpiLink final : public Link {
     const std::lock_guard lock(mpi_lock());
     MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &receive_);
   }
-  bool sent() override { return done(send_); }
-  bool received() override { return done(receive_); }
+  bool sent() override { return send_ == MPI_REQUEST_NULL || has_ended(send_); }
+  bool received() override { return receive_ == MPI_REQUEST_NULL || has_ended(receive_); }
 
  private:
-  static bool done(MPI_Request& request) {
-    if (request == MPI_REQUEST_NULL) return true;
-    const std::lock_guard lock(mpi_lock());
-    int flag = 0;
-    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
-    return flag != 0;
-  }
-
   Communicator ranks_;
   MPI_Request send_ = MPI_REQUEST_NULL, receive_ = MPI_REQUEST_NULL;
 };

@@ -30,6 +30,9 @@ struct MpiHandle {
 /// wait are made under this lock.
 std::mutex& mpi_lock();
 
+/// Whether what the request stands for is done; also for MPI_REQUEST_NULL.
+bool has_ended(MPI_Request& request);
+
 /// Counts of one MPI call are ints.
 inline constexpr std::int64_t max_mpi_count = std::int64_t{1} << 30;
 

@@ -24,7 +24,7 @@ void ParallelConfig::describe(Fields& fields) {
   fields.choice(
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
-      "auto tries them in the first steps");
+      "auto tries them in the first steps, but not on one node, whose cores would do both");
   fields.boolean(
       "sync_batch_norm", sync_batch_norm,
       "whether batch_norm takes mean and variance of the examples of all ranks (in each piece of batch.micro), "

@@ -3,30 +3,44 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <thread>
+#include <utility>
+
+#include "base/scheduling.hpp"
 
 namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Whether others want this thread's core too: it has waited for it in more than a tenth of the last moments.
+bool shares_its_core(Clock::time_point now) {
+  constexpr auto often_enough = std::chrono::milliseconds(10);
+  thread_local Clock::time_point looked;
+  thread_local std::chrono::nanoseconds waited{};
+  thread_local bool shared = false;
+  const Clock::duration between = now - looked;
+  if (between < often_enough) return shared;
+  const std::chrono::nanoseconds before = std::exchange(waited, waited_for_core());
+  looked = now;
+  return shared = waited - before > between / 10;
+}
+
+}  // namespace
 
 void Patience::pause() {
-  constexpr int at_once = 64;
-  constexpr auto between_yields = std::chrono::microseconds(5), nap = std::chrono::microseconds(20);
-  // Linux 6.6 to 6.17 move a thread's deadline by a time slice whenever it yields ("sched/fair: Forfeit vruntime on yield",
-  // 2025): thousands of yields cost it seconds where others want the core. Sleep brings the deadline back.
-  constexpr int most_yields = 64;
-  thread_local int yields = 0;  // since this thread has last slept
+  using std::chrono::microseconds;
+  constexpr microseconds moment(20), longer(300), most(1000);
   [[maybe_unused]] thread_local const int precise = ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);  // ns, in place of 50 µs
-  if (++tries_ < at_once) return;
-  if (!waits_ && yields < most_yields) {
-    const Clock::time_point now = Clock::now();
-    if (now < next_yield_) return;
-    ++yields;
-    std::this_thread::yield();
-    next_yield_ = Clock::now() + between_yields;
-    return;
-  }
+  const Clock::time_point now = Clock::now();
+  if (!since_) since_ = now;
+  const Clock::duration waited = now - *since_;
+  if (waited < moment) return;
+  const bool shared = shares_its_core(now);
+  if (!shared && waited < longer) return;
   if (!waits_) waits_.emplace();
-  yields = 0;
-  std::this_thread::sleep_for(nap);
+  std::this_thread::sleep_for(shared ? std::clamp<Clock::duration>(waited / 8, moment, most) : moment);
 }
 
 }  // namespace lockstep

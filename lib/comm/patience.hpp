@@ -8,21 +8,21 @@
 
 namespace lockstep {
 
-/// How to wait for other ranks: with a core of its own a rank sees them at once, and it does not keep one for long
-/// from a rank that has something to do.
+/// How to wait for other ranks: at first watchfully, for less long where the core is not this thread's own, then in
+/// naps of an eighth of the time waited so far, which leave the core to who has something to do. (sched_yield does that
+/// badly: Linux 6.6 and later charge a time slice for it.)
 class Patience {
  public:
   void pause();
   /// Something has happened.
   void begin_anew() {
-    tries_ = 0;
+    since_.reset();
     waits_.reset();
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  int tries_ = 0;
-  Clock::time_point next_yield_;
+  std::optional<Clock::time_point> since_;
   std::optional<WaitsForRanks> waits_;  ///< once it is more than a moment
 };
 

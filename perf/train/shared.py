@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs that share cores: three of two ranks each, started at once, beside one alone; called by perf/run shared.
+"""Runs that share cores: three of two ranks each at once, beside one alone; called by perf/run shared.
 
 A third of the speed is their share where two ranks fill the machine. Started by mpirun with its own binding (all of them then sit
-on the same two cores), without binding, and, where a Slurm is installed (the tests start it), by srun and by mpirun in a job.
+on the same two cores), without binding, by scripts/lockstep, and, where a Slurm is installed (the tests start it), by srun and by
+mpirun in a job. Speeds are of the time in which all of them train.
 """
 import argparse
 import json
@@ -18,9 +19,9 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests/faults"), str(SOURCE / "tests/regression"), str(SOURCE / "perf/train")]
-ROUNDS, RUNS, SECONDS = 3, 3, 10
+ROUNDS, RUNS, SECONDS = 3, 3, 12
 DECK = {
-    "run": {"steps": 10000000, "output_dir": "run", "log_every": 20, "seed": 7, "wall_time": f"{SECONDS} s"},
+    "run": {"steps": 10000000, "output_dir": "run", "log_every": 20, "seed": 7, "wall_time": "5 min"},
     "data": {"synthetic": {"kind": "glyphs", "train": 2000, "validation": 100}},
     "model": {"layers": [{"conv2d": {"filters": 16, "kernel": 5}}, "relu", "flatten", {"dropout": {"rate": 0.2}}, {"linear": {"features": 10}}]},
     "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9},
@@ -37,28 +38,54 @@ def folders(root, count):
         yield folder
 
 
-def speed(folder):
-    return json.loads((folder / "run/summary.json").read_text())["examples_per_s"]
+def steps_done(folder):
+    metrics = folder / "run/metrics.csv"
+    rows = metrics.read_text().split("\n")[1:-1] if metrics.exists() else []
+    return int(rows[-1].split(",")[0]) if rows else 0
+
+
+def speeds(where, ended):
+    """Examples per second of each run, from when all of them train; `ended()` says that one has stopped, which it should not."""
+    def wait(seconds):
+        time.sleep(seconds)
+        if ended():
+            sys.exit(f"error: a run ended before it was measured; see {where[0].parent}")
+
+    while not all(map(steps_done, where)):
+        wait(0.1)
+    wait(1)
+    begin, before = time.monotonic(), list(map(steps_done, where))
+    wait(SECONDS)
+    after, seconds = list(map(steps_done, where)), time.monotonic() - begin
+    return [DECK["batch"]["global"] * (last - first) / seconds for first, last in zip(before, after)]
 
 
 def started_here(root, launcher, count):
     where = list(folders(root, count))
-    children = [subprocess.Popen([*launcher, "train", "deck.yaml"], cwd=folder, stdout=subprocess.DEVNULL) for folder in where]
-    for child in children:
-        child.wait()
-    return [speed(folder) for folder in where]
+    children = [subprocess.Popen([*launcher, "train", "deck.yaml"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                for folder in where]
+    try:
+        return speeds(where, lambda: any(child.poll() is not None for child in children))
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait()
 
 
 def started_by_slurm(root, launcher, count):
     from slurm_test import output_of
     where = list(folders(root, count))
     for folder in where:
-        (folder / "job.sh").write_text(f"#!/bin/bash\n{' '.join(map(str, launcher))} train deck.yaml > out 2>&1\n")
+        (folder / "job.sh").write_text(f"#!/bin/bash\nexec {' '.join(map(str, launcher))} train deck.yaml > out 2>&1\n")
         output_of("sbatch", "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--time=5", "job.sh", cwd=folder,
                   environment={**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"})
-    while output_of("squeue", "--noheader"):
-        time.sleep(0.5)
-    return [speed(folder) for folder in where]
+    try:
+        return speeds(where, lambda: len(output_of("squeue", "--noheader").splitlines()) < count)
+    finally:
+        output_of("scancel", "--me")
+        while output_of("squeue", "--noheader"):
+            time.sleep(0.5)
 
 
 def measure(name, root, start, launcher):
@@ -91,9 +118,10 @@ def main():
                 cluster.stop()
             return
         import measure as steps
-        print(f"{steps.machine()}, {os.cpu_count()} cores; {RUNS} runs of 2 ranks at once, {ROUNDS} rounds in turns with one alone\n")
+        print(f"{steps.machine()}, {os.cpu_count()} cores; {RUNS} runs of 2 ranks at once, {ROUNDS} rounds in turns with one alone, {SECONDS} s each\n")
         print("| started by | one alone, examples/s | each of three, of that | least to most |\n|---|--:|--:|--:|")
         measure("mpirun", root, started_here, ["mpirun", "-n", "2", program])
+        measure("scripts/lockstep", root, started_here, [SOURCE / "scripts/lockstep", "--preset", options.build.name, "-n", "2"])
         measure("mpirun --bind-to none", root, started_here, ["mpirun", "-n", "2", "--bind-to", "none", program])
         import slurm_test
         if all(map(shutil.which, slurm_test.DAEMONS)):

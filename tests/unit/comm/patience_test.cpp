@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "support/one_core.hpp"
+
 namespace {
 thread_local int yields = 0;
 }
@@ -20,41 +22,41 @@ extern "C" int sched_yield() {
 namespace lockstep {
 namespace {
 
-/// Threads that yield again and again are not run for seconds by some versions of Linux.
-TEST(Patience, YieldsAFewTimesBeforeItSleeps) {
-  yields = 0;
-  constexpr int waits = 500;
-  int most = 0;
-  for (int wait = 0; wait < waits; ++wait) {
-    const int before = yields;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(400);
-    wait_until([&] { return std::chrono::steady_clock::now() > end; });
-    most = std::max(most, yields - before);
-  }
-  EXPECT_GT(yields, 0);
-  EXPECT_LE(most, 64);
-  EXPECT_LE(yields, waits * 64);
+using Clock = std::chrono::steady_clock;
+
+void wait_for(Clock::duration time) {
+  wait_until([end = Clock::now() + time] { return Clock::now() > end; });
 }
 
-/// Waits that are over soon must not add up to more.
-TEST(Patience, SleepsAfterManyShortWaits) {
-  wait_until([end = std::chrono::steady_clock::now() + std::chrono::milliseconds(5)] {
-    return std::chrono::steady_clock::now() > end;
-  });  // which sleeps
-  const auto naps = [] {
-    rusage usage{};
-    ::getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nvcsw;
-  };
+std::int64_t naps() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+std::chrono::nanoseconds time_on_core() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+/// Threads that yield again and again are not run for seconds by some versions of Linux.
+TEST(Patience, SleepsAndNeverYields) {
   yields = 0;
-  const auto before = naps();
-  for (int wait = 0; wait < 1000; ++wait) {
-    Patience patience;
-    for (const int seen = yields; yields == seen && naps() == before;) patience.pause();
-    if (naps() != before) break;
-  }
-  EXPECT_LE(yields, 64);
-  EXPECT_GT(naps(), before);
+  const std::int64_t before = naps();
+  for (int wait = 0; wait < 100; ++wait) wait_for(std::chrono::milliseconds(1));
+  EXPECT_GE(naps() - before, 100);
+  EXPECT_EQ(yields, 0);
+}
+
+TEST(Patience, LeavesASharedCoreToOthers) {
+  const OneCore core;
+  const BusyThread other;
+  wait_for(std::chrono::milliseconds(100));  // by then it has seen that the core is not its own
+  const auto begin = Clock::now();
+  const std::chrono::nanoseconds before = time_on_core();
+  for (int wait = 0; wait < 100; ++wait) wait_for(std::chrono::milliseconds(2));
+  EXPECT_LT(time_on_core() - before, (Clock::now() - begin) / 4) << "half is what it would get";
 }
 
 }  // namespace

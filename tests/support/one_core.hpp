@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <sched.h>
+
+#include <thread>
+
+namespace lockstep {
+
+/// Keeps this thread, and those that it starts, on one core of the machine while it lives.
+class OneCore {
+ public:
+  OneCore() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+  ~OneCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
+
+/// Takes all the time of a core that it gets.
+class BusyThread {
+ private:
+  std::jthread thread_{[](const std::stop_token& stop) {
+    while (!stop.stop_requested()) continue;
+  }};
+};
+
+}  // namespace lockstep
