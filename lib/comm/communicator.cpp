@@ -223,7 +223,7 @@ std::vector<std::string> Communicator::gather(const std::string& text) const {
 
 std::string Communicator::to_root(const std::string& text, int from) const {
   if (from == 0) return is_root() ? text : "";
-  // Of other messages of this communicator none is like these two, which keep their order.
+  // No other call sends messages to one rank, and these two arrive in their order.
   auto size = static_cast<std::int64_t>(text.size());
   std::string received;
   if (rank_ == from) {
