@@ -9,8 +9,8 @@
 namespace lockstep {
 
 /// How to wait for other ranks: at first watchfully, for less long where the core is not this thread's own, then in
-/// naps of an eighth of the time waited so far, which leave the core to who has something to do. (sched_yield does that
-/// badly: Linux 6.6 and later charge a time slice for it.)
+/// naps of an eighth of the time waited so far, which leave the core to who has something to do. (Not by sched_yield, whose
+/// cost to the caller differs between versions of Linux.)
 class Patience {
  public:
   void pause();

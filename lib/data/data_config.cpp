@@ -112,10 +112,9 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
                "{}: {} differs from /train ({}); store both alike", file->name(), name,
                of_tokens ? "inputs and targets; tokens" : "tokens; inputs and targets");
     });
-    if (!file->has(std::string(name) + "/inputs") || file->has(std::string(name) + "/targets") ||
-        split != &datasets.test)
-      *split = open_group(file, name, config.sequence_length,
-                          reading);  // a test split of inputs alone is for predictions
+    const bool inputs_alone = file->has(std::string(name) + "/inputs") && !file->has(std::string(name) + "/targets");
+    if (inputs_alone && split == &datasets.test) continue;  // it is for predictions
+    *split = open_group(file, name, config.sequence_length, reading);
   }
   reading.together([&] {
     check_like_train(*datasets.train, datasets.validation.get());

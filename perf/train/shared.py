@@ -49,7 +49,7 @@ def speeds(where, ended):
     def wait(seconds):
         time.sleep(seconds)
         if ended():
-            sys.exit(f"error: a run ended before it was measured; see {where[0].parent}")
+            sys.exit("error: a run ended before it was measured")
 
     while not all(map(steps_done, where)):
         wait(0.1)

@@ -3,11 +3,14 @@
 mpirun, at a rank. It stops at a checkpoint, with status 75, and says so. How many rounds: the argument (20)."""
 import os
 import pathlib
+import pty
 import random
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
@@ -108,6 +111,33 @@ class Signals(LockstepTest):
         limit = time.monotonic() + 30
         while pathlib.Path(f"/proc/{mpirun}").exists() and time.monotonic() < limit:
             time.sleep(0.05)
+        self.assertEqual(summary(self.folder / "run")["status"], "stopped")
+
+    def test_on_a_terminal(self):
+        """That stops processes in the background when they read, and (stty tostop) when they write."""
+        self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1000, "seed": 7})
+        child, terminal = pty.fork()
+        if child == 0:
+            modes = termios.tcgetattr(0)
+            modes[3] |= termios.TOSTOP
+            termios.tcsetattr(0, termios.TCSANOW, modes)
+            os.chdir(self.folder)
+            os.execv(LAUNCH, [str(LAUNCH), "2", "serial", str(program.PROGRAM), "train", "deck.yaml"])
+        out, typed, limit = b"", False, time.monotonic() + 60
+        while time.monotonic() < limit:
+            if not typed and b"examples/s" in out:
+                typed = os.write(terminal, b"words\n\x03")  # Ctrl-C
+            if not select.select([terminal], [], [], 0.1)[0]:
+                continue
+            try:
+                out += os.read(terminal, 65536)
+            except OSError:  # nobody has it open any more
+                break
+        else:
+            os.kill(child, signal.SIGKILL)  # of which the ranks take notice
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.assertEqual(status, 75, out.decode())
+        self.assertIn("stopped at step", out.decode())
         self.assertEqual(summary(self.folder / "run")["status"], "stopped")
 
     def test_one_rank(self):
