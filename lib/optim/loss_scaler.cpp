@@ -26,7 +26,8 @@ LossScaler::LossScaler(const LossScaleConfig& config)
 void LossScaler::update(bool overflow) {
   if (overflow) {
     state_.good_steps = 0;
-    if (--state_.hysteresis_left > 0) return;
+    state_.hysteresis_left = std::max<std::int64_t>(state_.hysteresis_left - 1, 0);
+    if (state_.hysteresis_left > 0) return;
     state_.scale = static_cast<float>(std::max(state_.scale * config_.backoff, config_.floor));
     return;
   }
@@ -40,7 +41,7 @@ void LossScaler::update(bool overflow) {
 void LossScaler::restore(const State& state) {
   state_ = state;
   state_.scale = std::max(state.scale, static_cast<float>(config_.floor));
-  state_.hysteresis_left = std::clamp<std::int64_t>(state.hysteresis_left, 1, config_.hysteresis);
+  state_.hysteresis_left = std::clamp<std::int64_t>(state.hysteresis_left, 0, config_.hysteresis);
 }
 
 }  // namespace lockstep

@@ -17,7 +17,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
 import program
-from program import SOURCE, LockstepTest, idx_images, idx_labels
+from idx import idx_images, idx_labels
+from program import SOURCE, LockstepTest
 
 try:
     import yaml

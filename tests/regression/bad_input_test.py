@@ -6,7 +6,8 @@ import re
 import unittest
 
 import program
-from program import LockstepTest, idx_file, idx_images, idx_labels, snapshot
+from idx import idx_file, idx_images, idx_labels
+from program import LockstepTest, snapshot
 
 RANKS = (1, 4)
 

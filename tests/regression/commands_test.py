@@ -8,7 +8,8 @@ import subprocess
 import unittest
 
 import program
-from program import SOURCE, LockstepTest, idx_images, idx_labels, metrics, summary
+from idx import idx_images, idx_labels
+from program import SOURCE, LockstepTest, metrics, summary
 
 try:
     import jsonschema

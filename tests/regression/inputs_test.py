@@ -6,9 +6,9 @@ import subprocess
 import unittest
 
 import program
-from program import SOURCE, LockstepTest, idx_images, idx_labels, metrics, summary
-
-DECKS = sorted((SOURCE / "inputs").glob("*.yaml"))
+import short_decks
+from program import SOURCE, LockstepTest, metrics, summary
+from short_decks import DECKS, import_data
 
 
 class Inputs(LockstepTest):
@@ -17,23 +17,10 @@ class Inputs(LockstepTest):
         self.assertIn("linear_regression.yaml", [deck.name for deck in DECKS])
 
     def test_every_deck_runs_a_few_steps(self):
-        images, labels = idx_images(self.folder / "images", 300), idx_labels(self.folder / "labels", 300)
-        self.lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 40, "--output", "small.h5")
-        text = self.folder / "text.txt"
-        text.write_text("".join(chr(32 + i * i % 65) for i in range(6000)))
-        self.lockstep("import", "text", "--file", text, "--validation", 0.1, "--output", "text.h5")
+        import_data(self.folder, self.lockstep)
         for deck in DECKS:
             with self.subTest(deck=deck.name):
-                overrides = ["run.steps=3", "run.log_every=1", f"run.output_dir=runs/{deck.stem}"]
-                content = deck.read_text()
-                if "file: text.h5" in content:
-                    overrides += ["batch.global=4"]
-                elif "synthetic:" in content:
-                    large = "224, 224" in content
-                    overrides += [f"data.synthetic.train={8 if large else 256}", f"data.synthetic.validation={2 if large else 40}"]
-                    overrides += ["batch.global=2"] if large else []
-                else:
-                    overrides += ["data.file=small.h5"]
+                overrides = ["run.steps=3", "run.log_every=1", f"run.output_dir=runs/{deck.stem}", *short_decks.overrides(deck)]
                 check = self.lockstep("check", deck, *overrides).out
                 self.lockstep("train", deck, *overrides, ranks=2, limit=120)
                 rows = metrics(self.folder / "runs" / deck.stem)

@@ -4,7 +4,8 @@ import csv
 import unittest
 
 import program
-from program import LockstepTest, idx_images, idx_labels, metrics
+from idx import idx_images, idx_labels
+from program import LockstepTest, metrics
 
 try:
     import h5py

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs the lockstep program as users do, on any number of ranks and never for longer than a limit."""
 import csv
-import gzip
 import json
 import os
 import pathlib
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -92,27 +90,6 @@ class LockstepTest(unittest.TestCase):
         deck.update(sections)
         text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in deck.items() if value is not None)
         return self.write(name, text)
-
-
-def idx_file(path, values, *extents, magic=None):
-    """An IDX file of u8 values; gzipped when its name says so."""
-    head = struct.pack(">I", magic if magic is not None else 0x0800 + len(extents))
-    content = head + struct.pack(f">{len(extents)}I", *extents) + bytes(values)
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
-
-
-def idx_images(path, count, height=28, width=28):
-    """Images of which each class is bright in another place."""
-    values = bytearray(count * height * width)
-    for i in range(count):
-        for k in range(height * width):
-            values[i * height * width + k] = 200 if (k // 7) % 10 == i % 10 else (31 * k + 17 * i) % 60
-    return idx_file(path, values, count, height, width)
-
-
-def idx_labels(path, count, classes=10):
-    return idx_file(path, [i % classes for i in range(count)], count)
 
 
 def metrics(folder):

@@ -4,7 +4,8 @@ import shutil
 import unittest
 
 import program
-from program import LockstepTest, idx_images, idx_labels, metrics, summary, without_times
+from idx import idx_images, idx_labels
+from program import LockstepTest, metrics, summary, without_times
 
 # Noisy enough, and taught fast enough, that validation is best in the middle.
 DECK = {

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The decks of inputs/, made small: a few steps on little data."""
+import pathlib
+
+from idx import idx_images, idx_labels
+
+INPUTS = pathlib.Path(__file__).resolve().parent.parent.parent / "inputs"
+DECKS = sorted(INPUTS.glob("*.yaml"))
+
+
+def import_data(folder, lockstep):
+    """small.h5 (images) and text.h5 in the folder, in which `lockstep` runs the program."""
+    images, labels = idx_images(folder / "images", 300), idx_labels(folder / "labels", 300)
+    lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 40, "--output", "small.h5")
+    text = folder / "text.txt"
+    text.write_text("".join(chr(32 + i * i % 65) for i in range(6000)))
+    lockstep("import", "text", "--file", text, "--validation", 0.1, "--output", "text.h5")
+
+
+def overrides(deck):
+    """Which make this deck of inputs/ small; the steps are left to the caller."""
+    content = deck.read_text()
+    if "file: text.h5" in content:
+        return ["batch.global=4"]
+    if "synthetic:" not in content:
+        return ["data.file=small.h5"]
+    large = "224, 224" in content
+    return [f"data.synthetic.train={8 if large else 256}", f"data.synthetic.validation={2 if large else 40}",
+            *(["batch.global=2"] if large else [])]
