@@ -16,14 +16,14 @@
 #include "data/import_idx.hpp"
 #include "data/import_text.hpp"
 #include "io/inspect.hpp"
-#include "train/build_info.hpp"
-#include "train/data_scan.hpp"
-#include "train/plan_report.hpp"
-#include "train/predictor.hpp"
-#include "train/scaling_report.hpp"
-#include "train/stop_request.hpp"
-#include "train/time_report.hpp"
-#include "train/trainer.hpp"
+#include "monitor/build_info.hpp"
+#include "resilience/stop_request.hpp"
+#include "run/data_scan.hpp"
+#include "run/plan_report.hpp"
+#include "run/predictor.hpp"
+#include "run/scaling_report.hpp"
+#include "run/time_report.hpp"
+#include "run/trainer.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What a rank is doing, where others of its node can look on while it does it (train/watchdog.hpp).
+/// What a rank is doing, where others of its node can look on while it does it (resilience/watchdog.hpp).
 struct Heartbeat {
   std::atomic<std::uint64_t> beats{0};      ///< signs of life
   std::atomic<std::int64_t> since_ns{0};    ///< of the last one, by the steady clock, which a machine's processes share

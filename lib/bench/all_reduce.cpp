@@ -11,8 +11,8 @@
 #include "base/process.hpp"
 #include "base/timer.hpp"
 #include "comm/all_reduce_table.hpp"
-#include "comm/gradient_reducer.hpp"
 #include "comm/make_all_reduce.hpp"
+#include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
 namespace {

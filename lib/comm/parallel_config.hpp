@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "data/dataset.hpp"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "data/augment.hpp"
 #include "data/dataset.hpp"
 #include "data/shared_reading.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/deck.hpp"
+#include "config/deck.hpp"
 
 namespace lockstep {
 

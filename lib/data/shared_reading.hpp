@@ -8,14 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "base/deck.hpp"
 #include "comm/communicator.hpp"
+#include "config/deck.hpp"
 
 namespace lockstep {
 
-/// How the ranks of a run read their data: what is held in memory is read by one rank of each node, into memory that all of them
-/// share, and long looks through a file are shared out over all ranks. Ten thousand ranks would otherwise ask a file system for
-/// ten thousand copies.
+/// How the ranks of a run read their data: what is held in memory is read by one rank of each node, into memory that
+/// all of them share, and long looks through a file are shared out over all ranks. Ten thousand ranks would otherwise
+/// ask a file system for ten thousand copies.
 class SharedReading {
  public:
   /// By this process alone.
@@ -27,8 +27,8 @@ class SharedReading {
   /// See Communicator::together.
   void together(const std::function<void()>& work) const;
 
-  /// Throws where another rank has found something else than rank 0 (expect_agreement): then what comes next would not be the same
-  /// for all. `found`: by this rank, in the place that `where` names.
+  /// Throws where another rank has found something else than rank 0 (expect_agreement): then what comes next would not
+  /// be the same for all. `found`: by this rank, in the place that `where` names.
   void agree(const std::string& where, const std::string& found) const;
 
   /// Memory of `bytes` bytes as one rank of each node has filled it. Throws what `fill` throws, on all ranks alike.

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "data/dataset.hpp"
 
 namespace lockstep {

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/deck_text.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "io/object_header.hpp"
 
 namespace lockstep {

@@ -8,8 +8,8 @@
 #include <limits>
 #include <string_view>
 
-#include "base/deck_text.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "io/checksum.hpp"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "core/tensor.hpp"
 #include "nn/initializer.hpp"
 #include "nn/statistics_exchange.hpp"
@@ -22,8 +22,8 @@ inline constexpr std::size_t max_layer_inputs = 16;
 /// A parameter that a layer asks for; it lives in the ParameterBuffer.
 struct ParameterSpec {
   /// `trained`: moved by the optimizer. `statistic`: the layer's own running value; what stands in its
-  /// gradient's place after a backward pass is the sum over examples of what is to be added to it. `frozen`: either, of a
-  /// layer that stays as it is.
+  /// gradient's place after a backward pass is the sum over examples of what is to be added to it. `frozen`: either, of
+  /// a layer that stays as it is.
   enum class Kind { trained, statistic, frozen };
 
   std::string name;  ///< "weight"
@@ -55,8 +55,8 @@ struct LayerTensors {
   Tensor dy;
   std::span<const Tensor> parameters;
   std::span<const Tensor> gradients;  ///< empty ones of a frozen layer: not wanted
-  Tensor saved;      ///< u8 [saved_bytes]: kept from forward to backward
-  Tensor workspace;  ///< u8: anybody's during one call
+  Tensor saved;                       ///< u8 [saved_bytes]: kept from forward to backward
+  Tensor workspace;                   ///< u8: anybody's during one call
 };
 
 /// What a layer is planned for.

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "nn/initializer.hpp"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "ops/convolution.hpp"
 #include "ops/inner_product.hpp"
 

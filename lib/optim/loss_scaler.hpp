@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 
 namespace lockstep {
 

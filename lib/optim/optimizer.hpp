@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 #include "nn/parameter_buffer.hpp"
 
 namespace lockstep {
 
-/// What an optimizer multiplies with in a step, a function of the learning rate and the step's number; what each is, the
-/// optimizer knows. One rank computes them for all: powers and cosines differ in their last bits between kinds of CPUs.
+/// What an optimizer multiplies with in a step, a function of the learning rate and the step's number; what each is,
+/// the optimizer knows. One rank computes them for all: powers and cosines differ in their last bits between kinds of
+/// CPUs.
 using StepCoefficients = std::array<double, 4>;
 
 struct OptimizerStep {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 
 namespace lockstep {
 

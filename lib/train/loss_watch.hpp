@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fields.hpp"
+#include "config/fields.hpp"
 
 namespace lockstep {
 

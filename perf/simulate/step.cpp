@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "comm/gradient_reducer.hpp"
+#include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "io/checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

@@ -14,10 +14,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/deck.hpp"
 #include "base/log.hpp"
-#include "train/stop_request.hpp"
-#include "train/trainer.hpp"
+#include "config/deck.hpp"
+#include "resilience/stop_request.hpp"
+#include "run/trainer.hpp"
 
 using namespace lockstep;
 

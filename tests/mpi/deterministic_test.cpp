@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "mpi/serial_training.hpp"
+#include "run/trainer.hpp"
 #include "support/fixtures.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {

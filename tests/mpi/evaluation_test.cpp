@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "mpi/serial_training.hpp"
+#include "run/experiment.hpp"
 #include "support/fixtures.hpp"
 #include "train/evaluator.hpp"
-#include "train/experiment.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/gradient_reducer.hpp"
+#include "parallel/gradient_reducer.hpp"
 
 #include <gtest/gtest.h>
 

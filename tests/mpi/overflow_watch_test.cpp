@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "mpi/serial_training.hpp"
-#include "train/experiment.hpp"
+#include "run/experiment.hpp"
 
 namespace lockstep {
 namespace {

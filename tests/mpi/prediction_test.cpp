@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "io/hdf5.hpp"
+#include "run/experiment.hpp"
+#include "run/predictor.hpp"
+#include "run/run_state.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
-#include "train/experiment.hpp"
-#include "train/predictor.hpp"
-#include "train/run_state.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "mpi/serial_training.hpp"
+#include "run/trainer.hpp"
 #include "support/fixtures.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/replica_audit.hpp"
+#include "parallel/replica_audit.hpp"
 
 #include <gmock/gmock.h>
 
+#include "checkpoint/checkpoint.hpp"
 #include "core/random.hpp"
-#include "io/checkpoint.hpp"
 #include "mpi/serial_training.hpp"
+#include "run/trainer.hpp"
 #include "support/fixtures.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/roll_call.hpp"
+#include "resilience/roll_call.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include "data/sampler.hpp"
 #include "data/upload.hpp"
 #include "optim/gradient_scale.hpp"
+#include "run/experiment.hpp"
 #include "support/fixtures.hpp"
-#include "train/experiment.hpp"
 
 namespace lockstep::test {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/run_config.hpp"
+#include "run/run_config.hpp"
 
 namespace lockstep::test {
 

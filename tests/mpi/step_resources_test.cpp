@@ -5,8 +5,8 @@
 
 #include "base/log.hpp"
 #include "mpi/serial_training.hpp"
+#include "run/trainer.hpp"
 #include "support/fixtures.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {

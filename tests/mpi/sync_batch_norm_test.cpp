@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "parallel/rank_statistics.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
-#include "train/rank_statistics.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,6 +6,7 @@ For scripts/compare_numbers, which says how to call it. Status: 0 equal, 1 not, 
 import argparse
 import concurrent.futures
 import csv
+import hashlib
 import json
 import os
 import pathlib
@@ -47,7 +48,7 @@ def state_text(dataset):
 
 
 def contents(checkpoint):
-    """Name → bytes, shape and type of each dataset; of the state, each of its keys."""
+    """Name → shape, type and digest of each dataset; of the state, each of its keys."""
     found = {}
     with h5py.File(checkpoint) as file:
         def visit(name, item):
@@ -56,7 +57,7 @@ def contents(checkpoint):
             if name == "state":
                 found.update({f"state {key}": value for key, value in state_text(item).items()})
             else:
-                found[name] = (item.shape, str(item.dtype), item[()].tobytes())
+                found[name] = (item.shape, str(item.dtype), hashlib.sha256(item[()].tobytes()).hexdigest())
         file.visititems(visit)
     return found
 
@@ -104,7 +105,10 @@ class Comparison:
         shutil.copytree(self.folder / f"{name}-{ranks}-old", resumed)
         (resumed / "checkpoints" / f"step-{STEPS:08}.h5").unlink()
         (resumed / "summary.json").unlink()
-        return differences(old, new) + [f"resumed: {key}" for key in differences(old, train(self.options.new, resumed.name))]
+        names = differences(old, new) + [f"resumed: {key}" for key in differences(old, train(self.options.new, resumed.name))]
+        for run in self.folder.glob(f"{name}-{ranks}-*"):
+            shutil.rmtree(run)
+        return names
 
 
 def main():

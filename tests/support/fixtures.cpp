@@ -9,8 +9,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "base/deck.hpp"
 #include "comm/communicator.hpp"
+#include "config/deck.hpp"
 
 namespace lockstep::test {
 

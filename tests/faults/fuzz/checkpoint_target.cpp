@@ -6,8 +6,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "checkpoint/checkpoint.hpp"
 #include "hdf5_files.hpp"
-#include "io/checkpoint.hpp"
 #include "io/checksum.hpp"
 #include "support.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Decks: text, the typed configuration, the resolved deck, and the network that it describes.
 #include "nn/graph.hpp"
+#include "run/run_config.hpp"
 #include "support.hpp"
-#include "train/run_config.hpp"
 
 namespace lockstep::fuzz {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/data_config.hpp"
 
-#include "base/deck.hpp"
+#include "config/deck.hpp"
 #include "data/synthetic.hpp"
 #include "support/scratch.hpp"
 

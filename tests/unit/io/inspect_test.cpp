@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "io/checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "support/scratch.hpp"

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+
+namespace lockstep {
+namespace {
+
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80; }
+
+}  // namespace
+
+bool is_control(char c) {
+  const auto code = static_cast<unsigned char>(c);
+  return code < 0x20 || code == 0x7F;
+}
+
+std::string for_message(std::string_view text, std::size_t most) {
+  if (text.size() > most) {
+    std::size_t head = most / 2, tail = text.size() - most / 2;
+    while (head > 0 && continues(text[head])) --head;
+    while (tail < text.size() && continues(text[tail])) ++tail;
+    return for_message(text.substr(0, head), most) + "…" + for_message(text.substr(tail), most);
+  }
+  std::string shown;
+  for (const char c : text) shown += is_control(c) ? fmt::format("\\x{:02x}", c) : std::string(1, c);
+  return shown;
+}
+
+}  // namespace lockstep

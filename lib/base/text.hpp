@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// Whether a terminal would obey it rather than print it.
+bool is_control(char c);
+
+/// As part of a message, which is one line: control characters are written \x1b, and the middle of long text is left
+/// out.
+std::string for_message(std::string_view text, std::size_t most);
+
+}  // namespace lockstep

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "io/checksum.hpp"
+#include "io/hdf5.hpp"
+#include "io/manifest.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view name_prefix = "step-";
+constexpr std::string_view name_suffix = ".h5";
+
+/// The step of "step-00001234.h5"; none for other names.
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(name_prefix) || !name.ends_with(name_suffix)) return std::nullopt;
+  name.remove_prefix(name_prefix.size());
+  name.remove_suffix(name_suffix.size());
+  std::int64_t step = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (name.empty() || code != std::errc{} || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+/// "step-00001234.h5.tmp-nodea-4711": what a killed process has left of a checkpoint.
+bool is_leftover(std::string_view name) {
+  const auto of = ReplaceFile::left_of(name);
+  return of && step_of(*of);
+}
+
+std::vector<std::int64_t> extents_of(const Shape& shape) { return {shape.extents().begin(), shape.extents().end()}; }
+
+/// Reads a dataset as it is stored, but f16 (hand-made weights) as f32.
+NamedArray read_array(const Hdf5File& file, const std::string& name, Checksum presence) {
+  const StoredArray stored = file.info(name);
+  std::optional<DType> dtype = stored.type.dtype();
+  if (stored.type == StoredType{StoredType::Kind::real, 2, true}) dtype = DType::f32;
+  validate(dtype.has_value(), ExitStatus::bad_data,
+           "{}:{}: holds {} (f32, f64, u8, i32 or i64 is expected); store it as f32", file.name(), name,
+           to_string(stored.type));
+  validate(stored.extents.size() <= Shape::max_rank, ExitStatus::bad_data,
+           "{}:{}: has {} dimensions (at most {} are allowed)", file.name(), name, stored.extents.size(),
+           Shape::max_rank);
+  NamedArray array{name, *dtype, Shape(std::span<const std::int64_t>(stored.extents)), {}};
+  const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
+  file.read(name, StoredType::of(*dtype), data.get());
+  if (stored.type.dtype()) verify_checksum(file, name, data.get(), array.bytes(), presence);
+  array.data = data;
+  return array;
+}
+
+std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::filesystem::path& folder) {
+  std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    if (const auto step = step_of(entry->path().filename().string())) found.emplace_back(*step, entry->path());
+  // A folder that cannot be read is not an empty one: a run would start anew over the one that is there.
+  validate(!code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory,
+           ExitStatus::io_error, "{}: cannot be read ({}); check its permissions", folder.string(), code.message());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// Flushes to disk as it goes: at the end it would take its time without a sign of life.
+void write_parts(RawFile& file, const std::vector<FilePart>& parts, const std::vector<const std::byte*>& data,
+                 const std::function<void()>& progress) {
+  constexpr std::uint64_t piece = std::uint64_t{256} << 20;
+  std::uint64_t unflushed = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (std::uint64_t done = 0, count = 0; done < parts[i].bytes; done += count) {
+      count = std::min(piece - unflushed, parts[i].bytes - done);
+      file.write(parts[i].first + done, data[i] + done, count);
+      unflushed += count;
+      if (unflushed < piece) continue;
+      file.flush_to_disk();
+      unflushed = 0;
+      progress();
+    }
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointEvents& events) {
+  std::vector<std::string> names;
+  for (const auto& array : checkpoint.arrays) names.push_back(array.name);
+  const std::size_t block = manifest_block(names);
+  std::vector<FilePart> parts;
+  std::vector<const std::byte*> data;
+
+  ReplaceFile replacement(path);
+  // HDF5 makes the structure; the numbers go past it, so that whoever reads another file need not wait for them.
+  Hdf5File structure = Hdf5File::create(replacement.temporary(), block);
+  for (const auto& array : checkpoint.arrays) {
+    const std::uint64_t hash = hash_of(array.data.get(), array.bytes());
+    const auto place = structure.reserve(array.name, StoredType::of(array.dtype), extents_of(array.shape));
+    structure.write_attribute(array.name, checksum_attribute, checksum_text(hash));
+    if (!place) continue;
+    parts.push_back({*place, array.bytes(), hash, array.name});
+    data.push_back(array.data.get());
+  }
+  for (const auto& [name, text] : checkpoint.texts) write_text_checked(structure, "/" + name, text);
+  structure.close();
+
+  RawFile file(replacement.temporary(), RawFile::Access::change);
+  write_parts(file, parts, data, events.progress);
+  write_manifest(file, block, std::move(parts));
+  file.close();
+  events.before_commit();
+  replacement.commit();
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress) {
+  require_readable_file(path);
+  validate(verify_manifest(path, progress) == ManifestState::holds, ExitStatus::bad_data,
+           "{}: is no checkpoint, or a damaged one (it does not begin with a manifest); give a file of a run's folder "
+           "checkpoints/",
+           path.string());
+  const Hdf5File file = Hdf5File::open(path);
+  Checkpoint checkpoint;
+  for (const auto& name : file.datasets()) {
+    progress();
+    if (file.info(name).type.kind == StoredType::Kind::text) {
+      std::string text = file.read_text(name);
+      verify_checksum(file, name, text.data(), text.size(), Checksum::required);
+      checkpoint.texts.emplace(name.substr(1), std::move(text));
+    } else {
+      checkpoint.arrays.push_back(read_array(file, name, Checksum::required));
+    }
+  }
+  validate(!checkpoint.texts.empty(), ExitStatus::bad_data,
+           "{}: is no checkpoint (it holds no /deck and /state); give a file of a run's folder checkpoints/",
+           file.name());
+  return checkpoint;
+}
+
+ParameterFile read_parameters(const std::filesystem::path& path) {
+  require_readable_file(path);
+  verify_manifest(path);
+  const Hdf5File file = Hdf5File::open(path);
+  ParameterFile found;
+  for (const auto& name : file.datasets()) {
+    if (name.starts_with("/model/")) {
+      if (!name.ends_with("/num_batches_tracked")) found.arrays.push_back(read_array(file, name, Checksum::if_present));
+    } else if (file.info(name).type.kind == StoredType::Kind::text && name.rfind('/') == 0) {
+      std::string text = file.read_text(name);
+      verify_checksum(file, name, text.data(), text.size(), Checksum::if_present);
+      found.texts.emplace(name.substr(1), std::move(text));
+    }
+  }
+  validate(!found.arrays.empty(), ExitStatus::bad_data,
+           "{}: holds no parameters (datasets /model/<layer>/<weight, bias, …>); give a checkpoint or a weights file",
+           file.name());
+  return found;
+}
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", name_prefix, step, name_suffix); }
+
+void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
+  for (const auto& [other, path] : steps_in(folder))
+    if (other > step) {
+      std::error_code code;
+      std::filesystem::rename(path, path.string() + ".aside", code);
+      validate(!code, ExitStatus::io_error, "{}: cannot be set aside ({})", path.string(), code.message());
+    }
+}
+
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  for (auto& [step, path] : steps_in(folder)) paths.push_back(std::move(path));
+  return paths;
+}
+
+void point_link(const std::filesystem::path& folder, const std::string& link_name, const std::string& name) {
+  const std::filesystem::path link = folder / link_name;
+  const std::filesystem::path temporary = link.string() + ".tmp";
+  std::error_code code;
+  std::filesystem::remove(temporary, code);
+  std::filesystem::create_symlink(name, temporary, code);
+  if (!code) std::filesystem::rename(temporary, link, code);
+  try {
+    validate(!code, ExitStatus::io_error, "{}", code.message());
+    RawFile(folder, RawFile::Access::folder).flush_to_disk();
+  } catch (const Error& error) {
+    warn("{}: cannot be made to name {} ({})", link.string(), name, error.what());
+  }
+}
+
+void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep, const std::vector<std::string>& kept) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> unwanted;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored))
+    if (is_leftover(entry->path().filename().string())) unwanted.push_back(entry->path());
+  const auto checkpoints = list_checkpoints(folder);
+  if (keep > 0 && checkpoints.size() > static_cast<std::size_t>(keep))
+    unwanted.insert(unwanted.end(), checkpoints.begin(), checkpoints.end() - keep);
+  for (const std::string& name : kept) std::erase(unwanted, folder / name);
+  for (const auto& path : unwanted) std::filesystem::remove(path, ignored);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "config/deck.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "config/deck_builder.hpp"
+#include "config/deck_text.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::uintmax_t max_bytes = 1u << 20;
+// Of a message's parts: a value of a megabyte is not quoted whole.
+constexpr std::size_t max_path = 160, max_problem = 600;
+
+/// yaml-cpp reports an indenting tab in many ways or not at all, and takes a line that begins with % for a directive,
+/// wherever it stands, and leaves it out: so both are looked for first.
+/// Block scalars (| and >) do not occur in decks, so every leading tab is a mistake.
+void refuse_tabs_and_directives(const std::string& text, const std::string& file) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.starts_with('%'))
+      throw DeckError({file, number, 1}, "",
+                      "a line begins with % (decks have no directives); remove the %, or the line");
+    const auto first = line.find_first_not_of(' ');
+    if (first != std::string::npos && line[first] == '\t' && line.find_first_not_of(" \t\r") != std::string::npos)
+      throw DeckError({file, number, static_cast<int>(first) + 1}, "",
+                      "a tab is used for indentation (YAML allows only spaces); replace it by spaces");
+  }
+}
+
+DeckNode* find_or_make(DeckNode& node, const std::string& key, const DeckPosition& where) {
+  if (node.kind == DeckNode::Kind::sequence) {
+    const bool number = !key.empty() && key.size() < 6 &&
+                        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!number || std::stoul(key) >= node.items.size())
+      throw DeckError(
+          where, child_path(node.path, key),
+          fmt::format("no such list entry (the list has {}, counted from 0); use one of these", node.items.size()));
+    return &node.items[std::stoul(key)];
+  }
+  if (node.kind == DeckNode::Kind::scalar)
+    throw DeckError(where, child_path(node.path, key),
+                    fmt::format("'{}' is a value, not a mapping; give it without '.{}'", node.path, key));
+  node.kind = DeckNode::Kind::mapping;
+  for (auto& entry : node.entries)
+    if (entry.key == key) return &entry.value;
+  node.entries.push_back({key, where, DeckNode{}});
+  DeckNode& made = node.entries.back().value;
+  made.position = where;
+  made.path = child_path(node.path, key);
+  return &made;
+}
+
+}  // namespace
+
+const DeckNode* DeckNode::find(std::string_view key) const {
+  for (const auto& entry : entries)
+    if (entry.key == key) return &entry.value;
+  return nullptr;
+}
+
+DeckError::DeckError(const DeckPosition& where, std::string_view path, std::string_view problem)
+    : Error(ExitStatus::bad_deck,
+            fmt::format("{}{}{}{}",
+                        where.file.empty() ? "" : fmt::format("{}:{}:{}: ", where.file, where.line, where.column),
+                        for_message(path, max_path), path.empty() ? "" : ": ", for_message(problem, max_problem))),
+      where_(where) {}
+
+DeckError located(const DeckNode& deck, const KeyError& error) {
+  const DeckNode* node = &deck;
+  std::istringstream keys(error.path());
+  for (std::string key; std::getline(keys, key, '.');) {
+    const DeckNode* child = node->find(key);
+    if (child == nullptr) break;
+    node = child;
+  }
+  return DeckError(node->position, error.path(), error.problem());
+}
+
+namespace {
+
+void refuse_large(std::uintmax_t bytes, const std::string& file) {
+  if (bytes > max_bytes)
+    throw DeckError({file, 1, 1}, "",
+                    fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
+}
+
+}  // namespace
+
+std::string read_deck_file(const std::string& path) {
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(path, code);
+  if (!code) refuse_large(bytes, path);
+  return read_text_file(path);
+}
+
+DeckNode parse_deck(const std::string& text, const std::string& file) {
+  refuse_large(text.size(), file);
+  refuse_what_is_no_text(text, file);
+  refuse_tabs_and_directives(text, file);
+  DeckNode deck = build_deck(text, file);
+  if (deck.kind != DeckNode::Kind::mapping)
+    throw DeckError(deck.position, "",
+                    "a deck is a mapping of sections (run, data, model, …); "
+                    "see docs/user/deck_reference.md");
+  return deck;
+}
+
+void apply_override(DeckNode& deck, const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  validate(equals != std::string::npos && equals > 0, ExitStatus::bad_usage,
+           "'{}' is not an override (no '='); write key.path=value", assignment);
+  const std::string path = assignment.substr(0, equals);
+  validate(path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos, ExitStatus::bad_usage,
+           "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);
+  refuse_what_is_no_text(assignment, "command line");
+  const DeckPosition where{"command line '" + assignment + "'", 1, 1};
+  DeckNode* node = &deck;
+  std::istringstream keys(path);
+  for (std::string key; std::getline(keys, key, '.');) node = find_or_make(*node, key, where);
+  DeckNode value = build_deck(assignment.substr(equals + 1), where.file);
+  value.position.column += static_cast<int>(equals) + 1;
+  repath(value, path);
+  *node = std::move(value);
+}
+
+std::string read_text_file(const std::string& path) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  validate(status.type() != std::filesystem::file_type::not_found, ExitStatus::missing_file,
+           "{}: no such file; check the path (relative paths start at the working directory)", path);
+  validate(status.type() != std::filesystem::file_type::directory, ExitStatus::missing_file,
+           "{}: is a folder, not a file; name a file in it", path);
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  validate(in.is_open() && !in.bad(), ExitStatus::io_error, "{}: cannot be read ({}); check its permissions", path,
+           std::strerror(errno));
+  return text;
+}
+
+}  // namespace lockstep

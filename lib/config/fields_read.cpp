@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "config/fields.hpp"
+#include "config/fields_text.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string_view kind_name(const DeckNode& node) {
+  switch (node.kind) {
+    case DeckNode::Kind::null: return "empty";
+    case DeckNode::Kind::scalar: return node.quoted ? "quoted text" : "text";
+    case DeckNode::Kind::sequence: return "a list";
+    case DeckNode::Kind::mapping: return "a mapping";
+  }
+  return "";
+}
+
+[[noreturn]] void wrong_type(const DeckNode& node, std::string_view wanted) {
+  const std::string given = node.kind == DeckNode::Kind::scalar ? fmt::format("'{}'", node.text)
+                                                                : std::string(kind_name(node));
+  throw DeckError(node.position, node.path,
+                  fmt::format("{} is given ({} is expected); write {}", given, wanted, wanted));
+}
+
+template <class T>
+bool parse_number(const std::string& text, T& value) {
+  const char* begin = text.data();
+  if (text.size() > 1 && *begin == '+') ++begin;
+  const auto [end, code] = std::from_chars(begin, text.data() + text.size(), value);
+  return code == std::errc{} && end == text.data() + text.size() && begin != end;
+}
+
+/// What is wrong with a deck, as far as it has been read.
+using Complaints = std::vector<DeckError>;
+
+class Reader final : public Fields {
+ public:
+  Reader(const DeckNode& node, Complaints& complaints)
+      : node_(node), complaints_(complaints), complaints_before_(complaints.size()) {}
+
+  void boolean(std::string_view key, bool& value, std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::scalar || node.quoted || (node.text != "true" && node.text != "false"))
+        wrong_type(node, "true or false");
+      value = node.text == "true";
+    });
+  }
+
+  void integer(std::string_view key, std::int64_t& value, Range range, std::string_view, Presence presence) override {
+    with(key, presence, [&](const DeckNode& node) { value = to_integer(node, range); });
+  }
+
+  void integer(std::string_view key, std::optional<std::int64_t>& value, Range range, std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) { value = to_integer(node, range); });
+  }
+
+  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+                  std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind == DeckNode::Kind::scalar && node.text == word) return value.reset();
+      std::int64_t number = 0;
+      if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, number))
+        wrong_type(node, fmt::format("a whole number or '{}'", word));
+      require_range(node, number, range);
+      value = number;
+    });
+  }
+
+  void number(std::string_view key, double& value, Range range, std::string_view, Presence presence) override {
+    with(key, presence, [&](const DeckNode& node) { value = to_number(node, range); });
+  }
+
+  void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view) override {
+    list(key, values, "a list of numbers, as [0.5, 0.5]", [&](const DeckNode& item) { return to_number(item, range); });
+  }
+
+  void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view) override {
+    list(key, values, "a list of whole numbers, as [28, 28, 1]",
+         [&](const DeckNode& item) { return to_integer(item, range); });
+  }
+
+  void text(std::string_view key, std::string& value, std::string_view, Presence presence,
+            const TextForm& form) override {
+    with(key, presence, [&](const DeckNode& node) {
+      const std::string given = to_text(node);
+      if (!form.pattern.empty() && !std::regex_match(given, std::regex(std::string(form.pattern))))
+        wrong_type(node, form.words);
+      value = given;
+    });
+  }
+
+  void texts(std::string_view key, std::vector<std::string>& values, std::string_view) override {
+    list(key, values, "a list of text, as [a, b]", to_text);
+  }
+
+  void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
+                  std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping, as {a: b}");
+      values.clear();
+      for (const auto& entry : node.entries) values.emplace_back(entry.key, to_text(entry.value));
+    });
+  }
+
+  void choice(std::string_view key, int& index, std::span<const std::string_view> names, std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::scalar) wrong_type(node, one_of_words(names));
+      const auto found = std::find(names.begin(), names.end(), node.text);
+      if (found == names.end()) refuse_word(node, {names.begin(), names.end()});
+      index = static_cast<int>(found - names.begin());
+    });
+  }
+
+  void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
+               Presence presence) override {
+    const DeckNode* node = take(key, presence);
+    if (!node && presence == Presence::required) return;
+    const DeckNode empty{.position = node_.position, .path = child(key)};
+    read(node ? *node : empty, complaints_, describe);
+  }
+
+  void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
+                        std::string_view, std::string_view short_form) override {
+    const DeckNode* node = take(key);
+    present = node != nullptr;
+    if (node) read(*node, complaints_, describe, short_form);
+  }
+
+  void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
+              std::span<const Alternative> alternatives, std::string_view) override {
+    const DeckNode* chosen = nullptr;
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      knows_its_keys_ = false;
+      if (node.kind != DeckNode::Kind::scalar) wrong_type(node, "a name");
+      if (!find(alternatives, node.text)) refuse_word(node, names_of(alternatives));
+      knows_its_keys_ = true;
+      name = node.text;
+      chosen = &node;
+    });
+    config.reset();
+    if (name.empty()) return;
+    config = find(alternatives, name)->make();
+    config->position = chosen ? chosen->position : node_.position;
+    config->path = child(key);
+    if (knows_its_keys_) config->describe(*this);
+  }
+
+  void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
+               std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, "a list (- entry)");
+      if (node.items.empty()) throw DeckError(node.position, node.path, "the list is empty; give at least one entry");
+      items.clear();
+      for (const auto& item : node.items) attempt([&] { items.push_back(read_item(item, alternatives)); });
+    });
+  }
+
+  void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) override {
+    std::vector<std::string> all, given;
+    for (const std::string_view key : keys) {
+      all.push_back(child(key));
+      if (node_.find(key)) given.emplace_back(key);
+    }
+    if (given.empty() && all.size() == 1) lacks_its_kind_ = true;
+    if (given.empty())
+      broken_.emplace_back(
+          node_.position, all[0],
+          all.size() == 1 ? fmt::format("is missing ({}); give it", why)
+                          : fmt::format("neither {} is given ({}); give one of them", fmt::join(all, " nor "), why));
+    else if (needs == Needs::exactly_one)
+      check(given.size() == 1, given.back(),
+            fmt::format("stands beside {} (only one of them can be); remove one of them", given.front()));
+  }
+
+  void check(bool ok, std::string_view key, std::string_view problem) override {
+    if (ok) return;
+    for (const auto& entry : node_.entries)
+      if (entry.key == key)
+        return static_cast<void>(broken_.emplace_back(entry.value.position, entry.value.path, problem));
+    broken_.emplace_back(node_.position, child(key), problem);
+  }
+
+  /// Every key of the mapping must have been asked for. What is wrong with single keys is the likelier mistake where
+  /// others are missing, and that where a rule between keys is broken: it alone is said then.
+  void finish() const {
+    if (knows_its_keys_)
+      for (const auto& entry : node_.entries)
+        if (!known_.count(entry.key) &&
+            !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
+          complaints_.emplace_back(
+              entry.position, entry.value.path,
+              fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
+    for (const Complaints* next : {&missing_, &broken_})
+      if (complaints_.size() == complaints_before_) complaints_.insert(complaints_.end(), next->begin(), next->end());
+  }
+
+  static void read(const DeckNode& node, Complaints& complaints, const std::function<void(Fields&)>& describe,
+                   std::string_view short_form = {}) {
+    if (node.kind == DeckNode::Kind::scalar && !short_form.empty())
+      return read(spelled_out(node, short_form), complaints, describe);
+    try {
+      if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
+        wrong_type(node, "a mapping (key: value)");
+    } catch (const DeckError& error) {
+      return complaints.push_back(error);
+    }
+    Reader reader(node, complaints);
+    describe(reader);
+    reader.finish();
+  }
+
+ private:
+  std::string child(std::string_view key) const {
+    return node_.path.empty() ? std::string(key) : fmt::format("{}.{}", node_.path, key);
+  }
+
+  /// The mapping {key: node}.
+  static DeckNode spelled_out(const DeckNode& node, std::string_view key) {
+    DeckNode value = node;
+    value.path = fmt::format("{}.{}", node.path, key);
+    return {.kind = DeckNode::Kind::mapping,
+            .entries = {{std::string(key), node.position, std::move(value)}},
+            .position = node.position,
+            .path = node.path};
+  }
+
+  template <class Work>
+  void attempt(Work work) {
+    try {
+      work();
+    } catch (const DeckError& error) {
+      complaints_.push_back(error);
+    }
+  }
+
+  const DeckNode* take(std::string_view key, Presence presence = Presence::optional) {
+    known_.insert(std::string(key));
+    const DeckNode* node = node_.find(key);
+    if (node && node->kind != DeckNode::Kind::null) return node;
+    if (node)
+      complaints_.emplace_back(node->position, node->path, "has no value; give one, or remove the key for its default");
+    else if (presence == Presence::required)
+      missing_.emplace_back(node_.position, child(key), "is missing (it has no default); give it");
+    return nullptr;
+  }
+
+  /// `read` of the key's value, where there is one.
+  template <class Read>
+  void with(std::string_view key, Presence presence, Read read) {
+    if (const DeckNode* node = take(key, presence)) attempt([&] { read(*node); });
+  }
+
+  template <class T, class Read>
+  void list(std::string_view key, std::vector<T>& values, std::string_view wanted, Read read) {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, wanted);
+      values.clear();
+      for (const auto& item : node.items) values.push_back(read(item));
+    });
+  }
+
+  static std::string to_text(const DeckNode& node) {
+    if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
+    return node.text;
+  }
+
+  static std::int64_t to_integer(const DeckNode& node, Range range) {
+    std::int64_t value = 0;
+    if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value))
+      wrong_type(node, "a whole number");
+    require_range(node, value, range);
+    return value;
+  }
+
+  static double to_number(const DeckNode& node, Range range) {
+    double value = 0;
+    if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value) || !std::isfinite(value))
+      wrong_type(node, "a finite number");
+    require_range(node, value, range);
+    return value;
+  }
+
+  /// Whole numbers are compared as such: as floating-point ones, large neighbours would be equal.
+  static bool less(std::int64_t a, double b) {
+    constexpr double beyond = 9.2233720368547758e18;
+    return b >= beyond || (b >= -beyond && a < static_cast<std::int64_t>(std::ceil(b)));
+  }
+  static bool less(double a, std::int64_t b) {
+    constexpr double beyond = 9.2233720368547758e18;
+    return a < -beyond || (a < beyond && static_cast<std::int64_t>(std::floor(a)) < b);
+  }
+  static bool less(double a, double b) { return a < b; }
+
+  template <class T>
+  static void require_range(const DeckNode& node, T value, Range range) {
+    const bool low = range.above_min ? !less(range.min, value) : less(value, range.min);
+    const bool high = range.below_max ? !less(value, range.max) : less(range.max, value);
+    if (low || high)
+      throw DeckError(
+          node.position, node.path,
+          fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
+  }
+
+  static std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
+    const std::string near = nearest(word, words);
+    if (!near.empty()) return fmt::format("did you mean '{}'?", near);
+    return fmt::format("known here: {}", fmt::join(words, ", "));
+  }
+
+  [[noreturn]] static void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
+    throw DeckError(
+        node.position, node.path,
+        fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
+                    nearest(node.text, words).empty() ? "use one of these"
+                                                      : fmt::format("did you mean '{}'?", nearest(node.text, words))));
+  }
+
+  static std::vector<std::string> names_of(std::span<const Alternative> alternatives) {
+    std::vector<std::string> names;
+    for (const auto& alternative : alternatives) names.emplace_back(alternative.name);
+    return names;
+  }
+
+  static const Alternative* find(std::span<const Alternative> alternatives, std::string_view name) {
+    for (const auto& alternative : alternatives)
+      if (alternative.name == name) return &alternative;
+    return nullptr;
+  }
+
+  ListItem read_item(const DeckNode& node, std::span<const Alternative> alternatives) {
+    ListItem item;
+    const DeckNode* options = nullptr;
+    if (node.kind == DeckNode::Kind::scalar) {
+      if (!find(alternatives, node.text)) refuse_word(node, names_of(alternatives));
+      item.type = node.text;
+    } else if (node.kind == DeckNode::Kind::mapping) {
+      for (const auto& entry : node.entries) {
+        if (entry.key == "name") {
+          if (entry.value.kind != DeckNode::Kind::scalar) wrong_type(entry.value, "a name");
+          item.name = entry.value.text;
+        } else if (entry.key == "from") {
+          item.from = read_names(entry.value);
+        } else if (find(alternatives, entry.key)) {
+          if (options)
+            throw DeckError(
+                entry.position, entry.value.path,
+                fmt::format("a second type in one entry (it is already '{}'); begin a new '- ' entry", item.type));
+          item.type = entry.key;
+          options = &entry.value;
+        } else {
+          std::vector<std::string> words = names_of(alternatives);
+          words.insert(words.end(), {"name", "from"});
+          throw DeckError(entry.position, entry.value.path,
+                          fmt::format("unknown key; {}", suggestion(entry.key, words)));
+        }
+      }
+      if (!options) throw DeckError(node.position, node.path, "the entry names no type; write - type or - {type: {…}}");
+    } else {
+      wrong_type(node, "a type, or a mapping {type: {…}}");
+    }
+    item.config = find(alternatives, item.type)->make();
+    item.config->position = node.position;
+    item.config->path = node.path;
+    const DeckNode empty{.position = node.position, .path = node.path + "." + item.type};
+    read(
+        options ? *options : empty, complaints_, [&](Fields& fields) { item.config->describe(fields); },
+        item.config->short_form());
+    return item;
+  }
+
+  static std::vector<std::string> read_names(const DeckNode& node) {
+    std::vector<std::string> names;
+    if (node.kind == DeckNode::Kind::scalar) names.push_back(node.text);
+    for (const auto& item : node.items) {
+      if (item.kind != DeckNode::Kind::scalar) wrong_type(item, "a name");
+      names.push_back(item.text);
+    }
+    if (names.empty()) wrong_type(node, "a name or a list of names");
+    return names;
+  }
+
+  const DeckNode& node_;
+  Complaints& complaints_;
+  std::size_t complaints_before_;
+  Complaints missing_, broken_;  ///< keys; rules
+  std::set<std::string> known_;
+  bool lacks_its_kind_ = false;  ///< which must be given, and would say what other keys there are
+  bool knows_its_keys_ = true;   ///< of this mapping: it is known which of several kinds it is
+};
+
+/// As a compiler does it: one to a line, in the deck's order.
+std::string text_of(const Complaints& complaints) {
+  constexpr std::size_t most = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, complaints.size()); ++i)
+    text += (i > 0 ? "\n" : "") + std::string(complaints[i].what());
+  if (complaints.size() > most) text += fmt::format("\nand {} more", complaints.size() - most);
+  return text;
+}
+
+}  // namespace
+
+void read_config(const DeckNode& deck, Config& config) {
+  Complaints complaints;
+  Reader::read(deck, complaints, [&](Fields& fields) { config.describe(fields); });
+  if (complaints.empty()) return;
+  std::ranges::stable_sort(complaints, {},
+                           [](const DeckError& error) { return std::pair(error.where().line, error.where().column); });
+  if (complaints.size() == 1) throw DeckError(complaints.front());
+  throw Error(ExitStatus::bad_deck, text_of(complaints));
+}
+
+}  // namespace lockstep

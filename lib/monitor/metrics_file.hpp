@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "io/raw_file.hpp"
+
+namespace lockstep {
+
+/// One row of metrics.csv; what is not meaningful is left empty.
+struct MetricsRow {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  std::string split;  ///< "train" or "validation"
+  double loss = 0;
+  std::optional<double> accuracy, learning_rate, loss_scale, grad_norm, examples_per_s, step_ms, noise_scale,
+      reduce_exposed_ms;
+};
+
+/// The curves of a run, a row at a time; each can be read before the next step. Rows that a full disk does not take
+/// wait for the next one, or for flush_to_disk.
+class MetricsFile {
+ public:
+  /// Continues the file after its first `rows` rows (0: begins it anew).
+  MetricsFile(const std::filesystem::path& path, std::int64_t rows);
+
+  void write(const MetricsRow& row);
+  /// On disk, not only on its way: before a checkpoint that counts on the rows. From any thread. Throws io_error.
+  void flush_to_disk();
+  std::int64_t rows() const { return rows_; }
+
+ private:
+  void write_waiting();
+
+  std::int64_t rows_ = 0;
+  std::mutex mutex_;  // guards what follows
+  std::optional<RawFile> file_;
+  std::uint64_t bytes_ = 0;  ///< in the file
+  std::string waiting_;      ///< rows that are not
+  bool fails_ = false;       ///< the last attempt to write them
+};
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "monitor/progress.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/duration.hpp"
+#include "base/log.hpp"
+
+namespace lockstep {
+
+void Progress::step_done(double seconds, double reduce_seconds, std::int64_t examples) {
+  times_.add(seconds);
+  now_.seconds += seconds;
+  now_.reduce_seconds += reduce_seconds;
+  now_.examples += examples;
+  ++now_.steps;
+}
+
+void Progress::log(const Step& step) {
+  const std::int64_t steps = now_.steps - logged_.steps;
+  // Of this process: an earlier one may have done the step.
+  std::optional<double> rate, step_ms, exposed_ms;
+  if (steps > 0) {
+    rate = static_cast<double>(now_.examples - logged_.examples) / (now_.seconds - logged_.seconds);
+    step_ms = 1e3 * times_.quantile(0.5, steps);
+    if (ranks_ > 1) exposed_ms = 1e3 * (now_.reduce_seconds - logged_.reduce_seconds) / static_cast<double>(steps);
+  }
+  const double mean_seconds = now_.steps > 0 ? now_.seconds / static_cast<double>(now_.steps) : 0;
+  if (file_)
+    file_->write({.step = step.number,
+                  .epoch = step.epoch,
+                  .split = "train",
+                  .loss = step.metrics.loss,
+                  .accuracy = step.metrics.accuracy,
+                  .learning_rate = step.learning_rate,
+                  .loss_scale = step.loss_scale,
+                  .grad_norm = step.skipped ? std::nullopt : std::optional(step.gradient_norm),
+                  .examples_per_s = rate,
+                  .step_ms = step_ms,
+                  .noise_scale = step.noise_scale,
+                  .reduce_exposed_ms = exposed_ms});
+  lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}{}{}  {} left", step.number,
+                step.epoch, step.metrics.loss,
+                step.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.metrics.accuracy) : "",
+                step.gradient_norm, step.learning_rate, rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
+                exposed_ms ? fmt::format("  sums {:.3g} ms", *exposed_ms) : "",
+                duration_text(static_cast<double>(step.left) * mean_seconds));
+  logged_ = now_;
+}
+
+void Progress::log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
+                              bool row) {
+  if (file_ && row)
+    file_->write({.step = step, .epoch = epoch, .split = split, .loss = metrics.loss, .accuracy = metrics.accuracy});
+  lockstep::log("step {:>7}  epoch {:>4}  {} loss {:<10.6g}{}", step, epoch, split, metrics.loss,
+                metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/fields.hpp"
+#include "train/evaluator.hpp"
+
+namespace lockstep {
+
+/// What an evaluation on validation data is judged by.
+enum class ValidationMetric { validation_loss, validation_accuracy };
+inline constexpr std::string_view validation_metric_names[] = {"validation_loss", "validation_accuracy"};
+
+/// The deck's run.target: ends the run when it is reached.
+struct TargetOptions {
+  bool present = false;
+  ValidationMetric metric = ValidationMetric::validation_accuracy;
+  double value = 0;
+
+  void describe(Fields& fields);
+};
+
+/// run.patience: ends the run when nothing improves any more.
+struct PatienceOptions {
+  bool present = false;
+  ValidationMetric metric = ValidationMetric::validation_loss;
+  std::int64_t evaluations = 0;  ///< in a row, none of which is better than the best before them
+
+  void describe(Fields& fields);
+};
+
+/// checkpoint.keep_best.
+struct KeepBestOptions {
+  bool present = false;
+  ValidationMetric metric = ValidationMetric::validation_loss;
+  std::int64_t count = 1;
+
+  void describe(Fields& fields);
+};
+
+/// What follows from the evaluations of a run: when it ends, and which of its checkpoints are the best. The same on all
+/// ranks.
+class Selection {
+ public:
+  struct Options {
+    TargetOptions target;
+    PatienceOptions patience;
+    KeepBestOptions keep_best;
+  };
+  struct Evaluation {
+    std::int64_t step = 0;
+    double value = 0;
+  };
+  /// What a checkpoint remembers of it.
+  struct State {
+    std::string target, patience_metric, best_metric;  ///< what was looked for
+    bool target_reached = false;
+    std::optional<Evaluation> patience_best;
+    std::int64_t without_improvement = 0;  ///< evaluations since then
+    std::vector<Evaluation> best;          ///< the best one first
+
+    /// JSON, and back; the latter throws std::exception when anything is missing.
+    std::string text() const;
+    static State parse(const std::string& text);
+  };
+
+  /// What the state was looking for, and the options are not, is forgotten.
+  Selection(const Options& options, State state);
+
+  /// An evaluation after so many steps: true, if its checkpoint is to be kept as one of the best.
+  bool look(std::int64_t step, const Metrics& metrics);
+
+  bool target_reached() const { return options_.target.present && state_.target_reached; }
+  bool out_of_patience() const {
+    return options_.patience.present && state_.without_improvement >= options_.patience.evaluations;
+  }
+  bool ends_run() const { return target_reached() || out_of_patience(); }
+  /// Why it does.
+  std::string reason() const;
+
+  /// Steps of the checkpoints to keep, the best one first.
+  std::vector<std::int64_t> best_steps() const;
+  struct Best {
+    std::string metric;  ///< empty: the deck does not look for the best
+    Evaluation evaluation;
+  };
+  Best best() const { return state_.best.empty() ? Best{} : Best{state_.best_metric, state_.best.front()}; }
+
+  const State& state() const { return state_; }
+
+ private:
+  Options options_;
+  State state_;
+};
+
+}  // namespace lockstep

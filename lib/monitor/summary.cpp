@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "monitor/summary.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "config/deck.hpp"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN: what is not finite is null.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json metrics_json(const std::optional<Metrics>& metrics) {
+  Json json = Json::object();
+  json["loss"] = metrics ? number(metrics->loss) : Json(nullptr);
+  json["accuracy"] = metrics && metrics->accuracy ? number(*metrics->accuracy) : Json(nullptr);
+  return json;
+}
+
+double examples_per_second(const Summary& s) {
+  return s.times->total() > 0 ? static_cast<double>(s.examples) / s.times->total() : 0;
+}
+
+double gflops_per_rank(const Summary& s) {
+  const double seconds = s.times->total();
+  return seconds > 0 ? 1e-9 * s.flops_per_example * static_cast<double>(s.examples) / seconds / s.ranks : 0;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
+                                                               std::int64_t steps) {
+  const double each = 1e3 / static_cast<double>(std::max<std::int64_t>(1, steps));
+  const auto phase_ms = [&](StepPhase phase) { return each * clock.seconds(phase); };
+  // Buckets are summed inside the backward pass: their time is the reduction's, not the pass's.
+  const double reduce_ms = each * reduce_seconds;
+  const double reduced_in_backward = std::max(0.0, reduce_ms - phase_ms(StepPhase::reduce));
+  return {{"data", phase_ms(StepPhase::data)},
+          {"forward", phase_ms(StepPhase::forward)},
+          {"backward", phase_ms(StepPhase::backward) - reduced_in_backward},
+          {"reduce_exposed", reduce_ms},
+          {"optimizer", phase_ms(StepPhase::optimizer)},
+          {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+}
+
+std::string summary_json(const Summary& s) {
+  Json json;
+  json["status"] = s.status;
+  if (!s.failure.empty()) json["failure"] = s.failure;
+  json["steps"] = s.steps;
+  json["epochs"] = s.epochs;
+  json["ranks"] = s.ranks;
+  json["threads"] = s.threads;
+  json["train"] = metrics_json(s.train);
+  json["validation"] = metrics_json(s.validation);
+  if (s.test) json["test"] = metrics_json(s.test);
+  if (!s.best.metric.empty())
+    json["best"] = {{"step", s.best.evaluation.step}, {s.best.metric, number(s.best.evaluation.value)}};
+  json["examples_per_s"] = examples_per_second(s);
+  json["step_ms"] = {{"median", 1e3 * s.times->quantile(0.5)}, {"p99", 1e3 * s.times->quantile(0.99)}};
+  for (const auto& [phase, milliseconds] : phase_milliseconds(*s.clock, s.reduce_seconds, s.times->count()))
+    json["phases_ms"][phase] = milliseconds;
+  for (const RankSpread& spread : s.spreads)
+    json["ranks_ms"][spread.phase] = {
+        {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
+  json["examples_per_step"] = s.examples_per_step;
+  json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
+  json["gflops_per_rank"] = gflops_per_rank(s);
+  const auto mean_ms = [](double seconds, std::int64_t count) {
+    return count > 0 ? Json(1e3 * seconds / static_cast<double>(count)) : Json(nullptr);
+  };
+  json["checkpoints"] = {{"written", s.checkpoints.written},
+                         {"write_ms", mean_ms(s.checkpoints.writing, s.checkpoints.written)},
+                         {"wait_ms", mean_ms(s.checkpoints.waiting, s.checkpoints.behind)}};
+  json["start_s"] = s.start_seconds;
+  json["peak_rss_bytes"] = s.peak_rss_bytes;
+  json["parameters"] = s.parameters;
+  json["resumed_from"] = s.resumed_from.empty() ? Json(nullptr) : Json(s.resumed_from);
+  json["provenance"] = Json::parse(s.provenance);
+  json["deck"] = Json::parse(deck_json(parse_deck(s.deck, "deck")));
+  return json.dump(2) + "\n";
+}
+
+std::string summary_text(const Summary& s, const std::string& folder) {
+  std::string text = fmt::format("{}: {} steps, {:.1f} examples/s, {:.1f} GFLOP/s a rank", s.status, s.steps,
+                                 examples_per_second(s), gflops_per_rank(s));
+  if (s.validation) {
+    text += fmt::format(", validation loss {:.6g}", s.validation->loss);
+    if (s.validation->accuracy) text += fmt::format(", accuracy {:.4f}", *s.validation->accuracy);
+  }
+  if (!s.best.metric.empty())
+    text += fmt::format("; best {} {:.6g} at step {}", s.best.metric, s.best.evaluation.value, s.best.evaluation.step);
+  if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
+  return text + fmt::format("\nresults: {}", folder);
+}
+
+}  // namespace lockstep

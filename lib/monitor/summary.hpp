@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/checkpoint_writer.hpp"
+#include "monitor/rank_spread.hpp"
+#include "monitor/selection.hpp"
+#include "monitor/step_times.hpp"
+#include "train/evaluator.hpp"
+#include "train/phase_clock.hpp"
+
+namespace lockstep {
+
+/// Of a run that goes on with the same command.
+inline constexpr const char* stopped_status = "stopped";
+/// Of one that has ended with an error.
+inline constexpr const char* failed_status = "failed";
+
+/// What a run leaves in summary.json; times are of rank 0, memory is the largest of any rank.
+struct Summary {
+  std::string status;
+  std::string failure;  ///< why it has failed; else empty
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  int ranks = 1;
+  int threads = 1;
+  std::optional<Metrics> train;       ///< of the last logged step
+  std::optional<Metrics> validation;  ///< of the last evaluation
+  std::optional<Metrics> test;        ///< at the end of the run
+  Selection::Best best;               ///< evaluation, by checkpoint.keep_best
+  const StepTimes* times = nullptr;
+  const PhaseClock* clock = nullptr;
+  double reduce_seconds = 0;
+  std::vector<RankSpread> spreads;     ///< over ranks
+  std::int64_t examples = 0;           ///< of all ranks, in this process
+  std::int64_t examples_per_step = 0;  ///< of all ranks, in a full batch
+  double flops_per_example = 0;        ///< large products only
+  std::int64_t peak_rss_bytes = 0;
+  std::int64_t parameters = 0;
+  CheckpointWriter::Times checkpoints;
+  double start_seconds = 0;  ///< from the start of the process to its first step
+  std::string resumed_from;
+  std::string provenance;  ///< JSON
+  std::string deck;        ///< resolved, as text
+};
+
+/// Milliseconds a step of this rank, by the names of summary.json's phases_ms.
+std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
+                                                               std::int64_t steps);
+
+std::string summary_json(const Summary& summary);
+/// The same in two lines for the terminal.
+std::string summary_text(const Summary& summary, const std::string& folder);
+
+}  // namespace lockstep

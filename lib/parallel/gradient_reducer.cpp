@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/gradient_reducer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "base/log.hpp"
+
+namespace lockstep {
+namespace {
+
+/// The first bucket is smaller, so that communication begins early, and so is the last one, for which the step waits.
+constexpr double end_bucket_mb = 1;
+
+}  // namespace
+
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
+  const bool wanted = config.all_reduce == AllReduceKind::automatic || config.all_reduce == AllReduceKind::hierarchical;
+  if (!wanted || topology.all.size() == 1) return std::nullopt;
+  std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
+  // Where one node has none, nobody uses any: all ranks must sum in the same way.
+  if (topology.all.max(memory ? 0 : 1) == 0) return memory;
+  if (topology.all.is_root())
+    warn(
+        "a node's ranks cannot share {} bytes of memory each; gradients are sent in messages instead, which takes "
+        "longer (is /dev/shm large enough?)",
+        bytes);
+  return std::nullopt;
+}
+
+/// Runs the sums, bucket by bucket, as they are allowed.
+class GradientReducer::Helper {
+ public:
+  explicit Helper(const std::vector<Bucket>& buckets) : buckets_(buckets), thread_([this] { work(); }) {}
+  /// After a failure a sum may be under way that never ends.
+  ~Helper() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  /// The first `count` buckets are final.
+  void allow(std::size_t count) {
+    {
+      const std::lock_guard lock(mutex_);
+      allowed_ = count;
+    }
+    changed_.notify_all();
+  }
+  /// Waits until all buckets are summed, and begins anew.
+  void finish() {
+    const WaitsForRanks waits;
+    std::unique_lock lock(mutex_);
+    allowed_ = buckets_.size();
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return summed_ == buckets_.size(); });
+    allowed_ = summed_ = 0;
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stopping_ || summed_ < allowed_; });
+      if (stopping_) return;
+      const Bucket bucket = buckets_[summed_];
+      heartbeat().sum(static_cast<std::int32_t>(summed_));
+      lock.unlock();
+      bucket.start();
+      wait_until([&] { return bucket.sum->advance() || stopping_; });
+      lock.lock();
+      ++summed_;
+      changed_.notify_all();
+    }
+  }
+
+  const std::vector<Bucket>& buckets_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::size_t allowed_ = 0, summed_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;  // last: starts when all else stands
+};
+
+/// Runs some steps in each way, and tells which was the fastest.
+class GradientReducer::Trial {
+ public:
+  /// A step has ended. The way for the next one, and whether that is for good. Collective.
+  std::pair<Overlap, bool> next(const Communicator& ranks) {
+    const std::size_t way = steps_ / each;
+    // The first step makes what all others find there; the first of a way begins with what the way before it has left.
+    if (steps_ % each != 0) seconds_[way] = std::min(seconds_[way], timer_.seconds());
+    timer_.restart();
+    if (++steps_ < each * ways_) return {ways[steps_ / each], false};
+    ranks.sum(seconds_);
+    return {ways[static_cast<std::size_t>(std::ranges::min_element(seconds_) - seconds_.begin())], true};
+  }
+
+  static constexpr std::array<Overlap, 3> ways{Overlap::none, Overlap::poll, Overlap::thread};
+
+ private:
+  static constexpr std::size_t each = 5;  // steps
+
+  const std::size_t ways_ = mpi_serves_threads() ? ways.size() : ways.size() - 1;
+  std::size_t steps_ = 0;
+  std::array<double, ways.size()> seconds_{1e9, 1e9, 1e9};
+  Timer timer_;
+};
+
+GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& topology,
+                                 const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t exact)
+    : ranks_(topology.all), gradients_(gradients) {
+  if (ranks_.size() == 1) return;
+  host_ = static_cast<std::byte*>(gradients.data);
+  if constexpr (!host_shares_memory) {
+    if (!memory) staging_.resize(gradients.bytes());
+    host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
+  }
+  if (config.overlap == Overlap::thread && !mpi_serves_threads())
+    throw SharedError(
+        ExitStatus::bad_deck,
+        "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
+  const Summands summands{gradients.dtype, host_};
+  all_reduce_ = make_all_reduce(config, topology, memory, summands);
+  std::int64_t rounded = gradients.count();  // elements that may travel in 16 bits
+  if (config.wire != ParallelConfig::Wire::fp32 && exact < gradients.count()) {
+    ParallelConfig whole = config;
+    whole.wire = ParallelConfig::Wire::fp32;
+    exact_all_reduce_ = make_all_reduce(whole, topology, memory, summands);
+    rounded = exact;
+  }
+  cut_into_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
+  cut_into_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
+  const bool automatic = config.overlap == Overlap::automatic;
+  // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
+  if (automatic && !(host_shares_memory && topology.one_node())) trial_ = std::make_unique<Trial>();
+  use(automatic ? Trial::ways[0] : config.overlap);
+}
+
+/// The first one and the last one are smaller.
+void GradientReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum) {
+  const auto elements = [&](double mb) {
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(size_of(gradients_.dtype)));
+  };
+  const std::int64_t most = elements(megabytes), at_ends = std::min(most, elements(end_bucket_mb));
+  for (std::int64_t first = begin; first < end; first = buckets_.back().end) {
+    const std::int64_t left = end - first;
+    const std::int64_t count = left <= at_ends ? left : first == begin ? at_ends : std::min(most, left - at_ends);
+    buckets_.push_back({first, first + count, sum});
+  }
+}
+
+GradientReducer::~GradientReducer() = default;
+
+void GradientReducer::use(Overlap overlap) {
+  overlap_ = overlap;
+  if (overlap != Overlap::thread) helper_.reset();
+  else if (!helper_) helper_ = std::make_unique<Helper>(buckets_);
+}
+
+void GradientReducer::ready(const ExecSpace& space, std::int64_t count) {
+  if (!all_reduce_) return;
+  const Timer timer;
+  ready_ += count;
+  const std::size_t before = available_;
+  while (available_ < buckets_.size() && buckets_[available_].end <= ready_) ++available_;
+  if (available_ > before) to_host(space, buckets_[available_ - 1].end);
+  switch (overlap_) {
+    case Overlap::none: complete(available_); break;
+    case Overlap::poll: advance(available_); break;
+    case Overlap::thread:
+      if (available_ > before) helper_->allow(available_);
+      break;
+    case Overlap::automatic: break;
+  }
+  exposed_seconds_ += timer.seconds();
+}
+
+void GradientReducer::finish(const ExecSpace& space) {
+  if (!all_reduce_) return;
+  const Timer timer;
+  to_host(space, gradients_.count());
+  if (helper_) helper_->finish();
+  else complete(buckets_.size());
+  if constexpr (!host_shares_memory) copy_from_host(space, host_, gradients_);
+  exposed_seconds_ += timer.seconds();
+  ready_ = on_host_ = 0;
+  available_ = next_ = 0;
+  heartbeat().sum(-1);
+  if (!trial_) return;
+  const auto [overlap, chosen] = trial_->next(ranks_);
+  use(overlap);
+  if (chosen) trial_.reset();
+}
+
+/// Kernels have written elements up to `end`: the host can read them from here on.
+void GradientReducer::to_host(const ExecSpace& space, std::int64_t end) {
+  if constexpr (host_shares_memory) {
+    space.fence("lockstep::gradient_reducer");
+  } else {
+    const std::size_t before = static_cast<std::size_t>(on_host_) * size_of(gradients_.dtype);
+    if (end > on_host_)
+      copy_to_host(space, {static_cast<std::byte*>(gradients_.data) + before, gradients_.dtype, {end - on_host_}},
+                   host_ + before);
+    on_host_ = end;
+  }
+}
+
+/// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.
+void GradientReducer::advance(std::size_t last) {
+  for (;;) {
+    if (running_ && !buckets_[next_ - 1].sum->advance()) return;
+    running_ = false;
+    if (next_ == last) return;
+    heartbeat().sum(static_cast<std::int32_t>(next_));
+    buckets_[next_++].start();
+    running_ = true;
+  }
+}
+
+void GradientReducer::complete(std::size_t last) {
+  Patience patience;
+  for (std::size_t before = next_;; before = next_) {
+    advance(last);
+    if (!running_ && next_ == last) return;
+    if (next_ == before) patience.pause();
+    else patience.begin_anew();
+  }
+}
+
+double GradientReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+
+}  // namespace lockstep

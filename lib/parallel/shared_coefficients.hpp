@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+/// What the optimizer multiplies with in each step, computed by rank 0 for all ranks, some hundred steps at a time:
+/// replicas on different kinds of CPUs would otherwise part by the last bits of their mathematical libraries.
+class SharedCoefficients {
+ public:
+  using Compute = std::function<StepCoefficients(std::int64_t step)>;
+
+  SharedCoefficients(const Communicator& comm, Compute compute) : comm_(comm), compute_(std::move(compute)) {}
+
+  /// Of the step behind `step` others. Collective: all ranks ask for the same ones.
+  StepCoefficients at(std::int64_t step);
+
+ private:
+  static constexpr std::int64_t steps_at_once = 256;
+
+  const Communicator& comm_;
+  Compute compute_;
+  std::int64_t first_ = 0;
+  std::vector<StepCoefficients> known_;  ///< from first_ on
+};
+
+}  // namespace lockstep

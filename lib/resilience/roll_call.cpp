@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "resilience/roll_call.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Less than what makes a watchdog believe that another one is stopped: this one waits for the answer.
+constexpr auto answers_within = std::chrono::seconds(1);
+
+fs::path mark(const fs::path& folder, int first_of_node) { return folder / std::to_string(first_of_node); }
+
+/// Differs between folders of the same path on nodes that share no file system; 0: there is none. Opened, so that
+/// network file systems do not answer from memory.
+std::int64_t identity(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return 0;
+  struct stat status{};
+  const bool known = ::fstat(file, &status) == 0;
+  ::close(file);
+  if (!known) return 0;
+  return static_cast<std::int64_t>(status.st_ino) ^ (status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec);
+}
+
+/// In a thread that nobody waits for. Whether there was one to have.
+template <class Work>
+bool start_apart(Work work) {
+  try {
+    std::thread(std::move(work)).detach();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+/// Whether this node's file is to be there. Threads make it so one after the other, however late they come.
+struct RollCall::Wish {
+  std::mutex one_at_a_time;
+  std::atomic<bool> waits{false};
+};
+
+std::optional<RollCall> RollCall::make(const Communicator& ranks, int first_of_node, const fs::path& folder) {
+  const fs::path absolute = fs::absolute(folder);
+  const std::vector<std::int64_t> seen = ranks.gather(identity(absolute.parent_path())),
+                                  firsts = ranks.gather(first_of_node);
+  std::string hosts = fmt::format("{}", fmt::join(ranks.gather(host_name()), "\n"));
+  ranks.broadcast(hosts);
+  if (seen[0] == 0 || std::ranges::count(seen, seen[0]) != std::ssize(seen)) return std::nullopt;
+
+  RollCall call;
+  call.first_ = first_of_node;
+  call.folder_ = absolute;
+  call.wish_ = std::make_shared<Wish>();
+  std::istringstream names(hosts);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    Node& node = call.nodes_[static_cast<int>(firsts[static_cast<std::size_t>(rank)])];
+    std::getline(names, node.host);
+    node.ranks.push_back(rank);
+  }
+  return call;
+}
+
+void RollCall::waits(bool waits) {
+  if (waits == wish_->waits.exchange(waits)) return;
+  const bool started = start_apart([wish = wish_, folder = folder_, file = mark(folder_, first_)] {
+    const std::lock_guard lock(wish->one_at_a_time);
+    std::error_code ignored;  // `ask` looks what is there
+    if (!wish->waits) {
+      fs::remove(file, ignored);
+      return;
+    }
+    fs::create_directory(folder, ignored);
+    std::ofstream{file};
+  });
+  if (!started) wish_->waits = !waits;  // the next call tries again
+}
+
+std::optional<RollCall::Answer> RollCall::ask(bool in_any_case) const {
+  using Found = std::optional<Answer>;
+  std::packaged_task<Found()> task([=, nodes = nodes_, folder = folder_, first = first_]() -> Found {
+    std::error_code error;
+    if (!fs::exists(mark(folder, first), error) || error) return std::nullopt;  // nor would those of others be there
+    Answer answer{.speaks = true, .silent = {}};
+    for (const auto& [other, node] : nodes) {
+      const bool waits = fs::exists(mark(folder, other), error);
+      if (error) return std::nullopt;
+      if (!waits) answer.silent.push_back(node);
+      if (!waits || other >= first) continue;
+      answer.speaks = false;
+      if (!in_any_case) break;
+    }
+    return answer;
+  });
+  std::future<Found> answer = task.get_future();
+  if (!start_apart(std::move(task)) || answer.wait_for(answers_within) != std::future_status::ready)
+    return std::nullopt;
+  return answer.get();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "resilience/stop_request.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <string_view>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/error.hpp"
+#include "base/heartbeat.hpp"
+#include "base/process.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::array<std::pair<int, const char*>, 5> signals{
+    {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGHUP, "SIGHUP"}}};
+
+// Written by the handler.
+std::atomic<int> first_signal = 0;
+std::atomic<std::int64_t> first_at_ns = 0;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+void take(int signal) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t at = std::int64_t{1000000000} * now.tv_sec + now.tv_nsec;
+  int none = 0;
+  if (first_signal.compare_exchange_strong(none, signal)) {
+    first_at_ns = at;
+    return;
+  }
+  // Launcher and scheduler may both pass the same wish on.
+  constexpr std::int64_t same_wish_ns = 1000000000;
+  if (first_at_ns == 0 || at - first_at_ns < same_wish_ns) return;
+  heartbeat().leaves_at_once = true;  // the others need not miss it
+  ::_exit(static_cast<int>(ExitStatus::stopped_early));
+}
+
+std::string_view name_of(int number) {
+  for (const auto& [signal, name] : signals)
+    if (signal == number) return name;
+  return "a signal";
+}
+
+std::optional<double> variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? number_of(text) : std::nullopt;
+}
+
+}  // namespace
+
+void StopRequest::take_signals() {
+  first_signal = 0;
+  first_at_ns = 0;
+  struct sigaction action{};
+  action.sa_handler = take;
+  action.sa_flags = SA_RESTART;
+  for (const auto& [signal, name] : signals) {
+    struct sigaction before{};
+    ::sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
+    : end_(end), file_(std::move(file)) {}
+
+std::string StopRequest::reason(double seconds) {
+  if (const int signal = first_signal) return std::string(name_of(signal));
+  if (end_ && std::chrono::duration<double>(*end_ - Time::clock::now()).count() < seconds) return "its time is up";
+  constexpr auto between_looks = std::chrono::seconds(1);  // shared file systems do not like to be asked often
+  const auto now = std::chrono::steady_clock::now();
+  if (file_ && now - looked_ >= between_looks && found_.empty()) {
+    looked_ = now;
+    std::error_code ignored;
+    static constexpr int at_launcher[] = {SIGTERM, SIGINT, SIGHUP};
+    if (const int signal = pending_signal(::getppid(), at_launcher))
+      found_ = fmt::format("{} at the launcher", name_of(signal));
+    else if (std::filesystem::exists(*file_, ignored)) found_ = fmt::format("the file {}", file_->string());
+  }
+  return found_;
+}
+
+void StopRequest::done() {
+  std::error_code ignored;
+  if (file_) std::filesystem::remove(*file_, ignored);
+}
+
+std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time) {
+  using Time = StopRequest::Time;
+  const auto after = [](Time start, double seconds) {
+    return start + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
+  };
+  const Time now = Time::clock::now();
+  const double date = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::optional<Time> end;
+  const auto sooner = [&](Time other) {
+    if (!end || other < *end) end = other;
+  };
+  if (wall_time) sooner(after(process_start(), *wall_time));
+  const auto of_job = [&](Time other) {
+    if (other > now) sooner(other);
+  };
+  for (const char* name : {"LOCKSTEP_JOB_END_TIME", "SLURM_JOB_END_TIME"})
+    if (const auto seconds = variable(name)) of_job(after(now, *seconds - date));
+  if (const auto seconds = variable("PBS_WALLTIME")) of_job(after(process_start(), *seconds));
+  return end;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/dataset.hpp"
+#include "run/run_config.hpp"
+
+namespace lockstep {
+
+/// What `lockstep check --data` finds.
+struct DataScan {
+  std::string text;     ///< a line for each dataset
+  bool is_bad = false;  ///< numbers that are not finite, or classes out of range
+};
+
+/// Reads all examples of a dataset. `classes`: of the network; 0: its targets are values.
+DataScan scan(const Dataset& data, std::int64_t classes);
+
+/// The same for all datasets of a deck.
+DataScan scan_data(const RunConfig& config);
+
+}  // namespace lockstep

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/experiment.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/log.hpp"
+#include "run/starting_weights.hpp"
+
+namespace lockstep {
+namespace {
+
+void check_shape(const Dataset& data, const Shape& wanted) {
+  const Shape& given = data.format().input_shape;
+  validate(given == wanted, ExitStatus::bad_data,
+           "{}: its examples are {}, but the model reads {} (model.input); use other data, or set model.input",
+           data.description(), to_string(given), to_string(wanted));
+}
+
+/// Tokens must be read as such, and nothing else.
+void check_tokens(const Dataset& data, const Graph& graph) {
+  const bool tokens = data.format().has_tokens();
+  for (const GraphNode& node : graph.nodes()) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), GraphNode::data) == node.inputs.end()) continue;
+    const std::int64_t words = node.layer->vocabulary();
+    validate_key(!tokens || words > 0, "model", "layer '{}' reads numbers ({} holds tokens); begin with an embedding",
+                 node.name, data.description());
+    validate(tokens || words == 0, ExitStatus::bad_data,
+             "{}: holds no tokens, but layer '{}' reads them; use data with tokens (`lockstep import text`), or begin "
+             "with another layer",
+             data.description(), node.name);
+    if (tokens) data.check_tokens(words);
+  }
+}
+
+void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
+  const ExampleFormat& format = data.format();
+  if (format.has_tokens()) {
+    validate_key(loss.wants_classes(), "loss.type", "mse reads values ({} holds tokens); use cross_entropy",
+                 data.description());
+    validate_key(output.rank() == 2 && output[0] == format.target_shape[0], "model",
+                 "its output is {} (each of the {} tokens needs a vector); end with a linear layer", to_string(output),
+                 format.target_shape[0]);
+    data.check_classes(output[1]);
+    return;
+  }
+  validate_key(output.rank() == 1, "model",
+               "its output is {} (the loss reads vectors); end with a flatten or linear layer", to_string(output));
+  if (loss.wants_classes()) {
+    validate(format.has_classes(), ExitStatus::bad_data,
+             "{}: its targets are values, but loss cross_entropy reads classes; use loss: {{type: mse}}, or other data",
+             data.description());
+    data.check_classes(output[0]);
+  } else {
+    validate(!format.has_classes(), ExitStatus::bad_data,
+             "{}: its targets are classes, but loss mse reads values; use loss: {{type: cross_entropy}}, or other data",
+             data.description());
+    validate(format.target_shape == output, ExitStatus::bad_data,
+             "{}: its targets are {} values each, but the model's output is {}; change the last layer",
+             data.description(), to_string(format.target_shape), to_string(output));
+  }
+}
+
+/// Frameworks that keep channels first write their images so.
+void warn_of_channels_first(const Dataset& data) {
+  constexpr std::int64_t most_channels = 4;
+  const Shape& shape = data.format().input_shape;
+  if (shape.rank() != 3 || shape[0] > most_channels || shape[2] <= most_channels) return;
+  warn(
+      "{}: its examples are {}, which is read as height × width × channels; if channels come first in it, as PyTorch has them, "
+      "store them transposed: numpy.transpose(inputs, (0, 2, 3, 1))",
+      data.description(), to_string(shape));
+}
+
+/// The data and the network that a deck asks for must suit each other.
+void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
+  for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
+    if (split) check_examples(*split, graph, loss);
+  const ExampleFormat& format = data.train->format();
+  check_normalize(format, config.data.normalize);
+  check_augment(format, config.data.augment);
+  const auto& [target, patience, keep_best] = config.selection();
+  const auto check_selection = [&](const auto& options, const std::string& key) {
+    validate_key(!options.present || data.validation, key,
+                 "there are no validation examples to decide on it; remove it, or give some");
+    validate_key(!options.present || loss.wants_classes() || options.metric == ValidationMetric::validation_loss,
+                 key + ".metric", "loss mse has no accuracy; use validation_loss");
+  };
+  check_selection(target, "run.target");
+  check_selection(patience, "run.patience");
+  check_selection(keep_best, "checkpoint.keep_best");
+  validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
+               "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+               config.batch.global, data.train->size());
+}
+
+/// A split of the deck's data, or of another file.
+std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
+  if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
+  Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+  auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
+  reading.together([&] {
+    validate(
+        what.split == "train" || what.split == "validation" || what.split == "test", ExitStatus::bad_usage,
+        "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
+        what.split);
+    validate(split != nullptr, ExitStatus::bad_data,
+             "{}: there are no {} examples; give some (data.{}_file), or name others with --data FILE",
+             data.train->description(), what.split, what.split);
+  });
+  return std::move(split);
+}
+
+}  // namespace
+
+void check_inputs(const Dataset& data, const Graph& graph) {
+  check_shape(data, graph.input_shape());
+  check_tokens(data, graph);
+}
+
+void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
+  check_inputs(data, graph);
+  check_targets(data, loss, graph.output_shape());
+}
+
+Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
+  return with_positions(config.source, [&] {
+    Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+    warn_of_channels_first(*data.train);
+    std::optional<Graph> graph;
+    std::unique_ptr<Loss> loss;
+    reading.together([&] {
+      graph.emplace(make_graph(config, data.train->format()));
+      loss = config.loss.make();
+      check(config, data, *graph, *loss);
+    });
+    return Experiment{std::move(data), std::move(*graph), std::move(loss)};
+  });
+}
+
+Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
+  Graph graph(config.model.resolved_layers(),
+              config.model.input.empty() ? format.input_shape : Shape(std::span(config.model.input)));
+  graph.freeze(config.model.weights.freeze, "model.weights.freeze");
+  return graph;
+}
+
+Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool norms = std::ranges::any_of(graph.nodes(), [](const GraphNode& node) { return node.layer->observes(); });
+  const std::int64_t shards = parallel.deterministic.shards;
+  Cut cut{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
+  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be cut.
+  if (norms && !parallel.sync_batch_norm) cut.shards = parallel.replicas;
+  if (!parallel.deterministic.present) return cut;
+  validate_key(shards % ranks == 0, "parallel.deterministic.shards",
+               "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
+  validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
+               "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
+  cut.shards = shards / ranks;
+  cut.separate = true;
+  return cut;
+}
+
+std::string batch_text(const RunConfig& config, const Cut& cut, std::int64_t examples) {
+  const std::int64_t batch = std::min(config.batch.global, examples);
+  const std::int64_t most = cut.largest_share(batch), least = cut.smallest_share(batch);
+  return fmt::format("batch {} = {} rank{} × {}{}", batch, cut.ranks, cut.ranks == 1 ? "" : "s",
+                     least == most       ? ""
+                     : least + 1 == most ? fmt::format("{} or ", least)
+                                         : fmt::format("{} to ", least),
+                     most);
+}
+
+std::vector<std::string> batch_remarks(const RunConfig& config, const Cut& cut, std::int64_t examples) {
+  std::vector<std::string> remarks;
+  const std::int64_t batch = std::min(config.batch.global, examples);
+  if (batch < config.batch.global)
+    remarks.push_back(fmt::format(
+        "batch.global: {} examples are more than the {} there are to train on; each step takes all of these",
+        config.batch.global, batch));
+  std::int64_t idle = 0;
+  while (idle < cut.ranks && share_of(cut, batch, static_cast<int>(cut.ranks - idle - 1)).count == 0) ++idle;
+  if (idle > 0)
+    remarks.push_back(
+        fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
+                    cut.ranks, batch));
+  return remarks;
+}
+
+Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
+                 const Buffer& gradient_memory) {
+  return with_positions(config.source, [&] {
+    return Model(std::move(graph), {.dtype = config.dtype(),
+                                    .providers = config.providers,
+                                    .max_batch = max_batch,
+                                    .purpose = purpose,
+                                    .checkpointing = config.model.checkpointing,
+                                    .gradient_memory = gradient_memory});
+  });
+}
+
+Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
+                      const Communicator& comm) {
+  const SharedReading reading(comm, config.source);
+  std::unique_ptr<Dataset> data = with_positions(config.source, [&] { return open_split(config, what, reading); });
+  const ExecSpace space;
+  std::unique_ptr<Loss> loss;
+  std::optional<Model> model;
+  std::optional<BatchUploader> uploader;
+  std::optional<MetricSums> sums;
+  std::int64_t batch = 0;
+  reading.together([&] {
+    Graph graph = make_graph(config, data->format());
+    loss = config.loss.make();
+    check_examples(*data, graph, *loss);
+    check_normalize(data->format(), config.data.normalize);
+    batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());
+    batch = std::min(config.batch.micro.value_or(batch), batch);
+    model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
+    if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
+    uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
+    sums.emplace(batch * positions_in(model->graph().output_shape()));
+  });
+  comm.broadcast(space, model->parameters().values());
+  model->parameters().round(space);
+  return evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
+}
+
+}  // namespace lockstep

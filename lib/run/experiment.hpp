@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/data_config.hpp"
+#include "data/pieces.hpp"
+#include "nn/loss.hpp"
+#include "nn/model.hpp"
+#include "run/run_config.hpp"
+#include "train/evaluator.hpp"
+
+namespace lockstep {
+
+/// A deck's data, network and loss, opened and found to fit each other; nothing is allocated for steps yet.
+struct Experiment {
+  Datasets data;
+  Graph graph;
+  std::unique_ptr<Loss> loss;
+};
+
+/// Throws for everything that is wrong with the deck or its files: see docs/user/errors.md. Collective (SharedReading).
+Experiment open_experiment(const RunConfig& config, const SharedReading& reading = {});
+
+/// The deck's network for such examples, whose shape it has unless the deck says another.
+Graph make_graph(const RunConfig& config, const ExampleFormat& format);
+
+/// Throws unless the network can read these inputs.
+void check_inputs(const Dataset& data, const Graph& graph);
+/// Throws unless the network and the loss can read these examples.
+void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
+
+/// How the deck's batches are cut on so many ranks. Throws for shards that cannot be dealt out to them, by key.
+Cut cut_of(const RunConfig& config, const Graph& graph, int ranks);
+
+/// "batch 50 = 8 ranks × 6 or 7": of `examples` to train on.
+std::string batch_text(const RunConfig& config, const Cut& cut, std::int64_t examples);
+/// What may not be meant: a batch larger than the data, ranks that have nothing to do.
+std::vector<std::string> batch_remarks(const RunConfig& config, const Cut& cut, std::int64_t examples);
+
+/// The network for batches of up to `max_batch`, not initialised.
+Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
+                 const Buffer& gradient_memory = {});
+
+/// What `lockstep evaluate` looks at.
+struct EvaluationData {
+  std::string place;                 ///< FILE or FILE:/GROUP; empty: the deck's own data
+  std::string split = "validation";  ///< of them
+};
+
+/// What `lockstep evaluate` does: metrics of the parameters in `file`. Collective.
+Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
+                      const Communicator& comm);
+
+}  // namespace lockstep

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/plan_report.hpp"
+
+#include <algorithm>
+
+#include "base/process.hpp"
+#include "parallel/shard_tree.hpp"
+#include "run/experiment.hpp"
+#include "run/run_folder.hpp"
+#include "run/run_state.hpp"
+#include "run/starting_weights.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string bytes_text(double bytes) {
+  for (const char* unit : {"B", "KB", "MB", "GB", "TB"}) {
+    if (bytes < 1000 || unit[0] == 'T') return fmt::format("{:.{}f} {}", bytes, unit[0] == 'B' ? 0 : 2, unit);
+    bytes /= 1000;
+  }
+  return "";
+}
+
+std::string layer_table(const Graph& graph) {
+  std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters",
+                                 "names in files");
+  for (const auto& node : graph.nodes()) {
+    std::int64_t count = 0;
+    std::string names;
+    for (const auto& parameter : node.parameters) {
+      count += parameter.shape.count();
+      names += fmt::format("{}{} [{}]", names.empty() ? "" : ", ", parameter.name,
+                           fmt::join(parameter.shape.extents(), ", "));
+    }
+    // Columns are counted in characters; × is one, of two bytes.
+    const std::string shape = to_string(node.shape);
+    const int extra = std::max(0, node.shape.rank() - 1);
+    text += fmt::format("{:<20} {:<18} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
+                        count > 0 ? std::to_string(count) : "", names);
+  }
+  return text;
+}
+
+/// What the first step begins with, read and found to fit, as the trainer does it.
+std::string starting_point(const RunConfig& config, const Experiment& experiment) {
+  const auto parameters = plan_parameters(experiment.graph, config.dtype());
+  RunFolder folder(config);
+  if (const auto checkpoint = folder.find_checkpoint()) {
+    const std::string& file = folder.resumed_from();
+    check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
+    return fmt::format("{}, after step {}", file, state_of(*checkpoint, file).step);
+  }
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);
+  return choose_weights(weights, read_parameters(weights.file), experiment.graph, parameters).text;
+}
+
+/// "12000 in 10 epochs of 1200".
+std::string steps_text(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t steps = total_steps(config, examples), epoch = steps_per_epoch(config, examples);
+  const std::string end = config.run.target.present || config.run.patience.present
+                              ? ", or fewer by run.target or run.patience"
+                              : "";
+  if (steps % epoch == 0)
+    return fmt::format("{} in {} epoch{} of {}{}", steps, steps / epoch, steps == epoch ? "" : "s", epoch, end);
+  return fmt::format("{} in {:.3g} epochs of {}{}", steps, static_cast<double>(steps) / static_cast<double>(epoch),
+                     epoch, end);
+}
+
+std::string report(const RunConfig& config, int ranks) {
+  Experiment experiment = open_experiment(config);
+  const std::string start = starting_point(config, experiment);
+
+  const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.global, train);
+  const Cut cut = cut_of(config, experiment.graph, ranks);
+  const std::int64_t share = cut.largest_share(global), piece = cut.largest_piece(global);
+  const Graph& graph = experiment.graph;
+  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(),
+                                                             .providers = config.providers,
+                                                             .max_batch = piece,
+                                                             .checkpointing = config.model.checkpointing});
+  const DType type = config.dtype(), master = master_dtype(type);
+  const auto count = static_cast<double>(graph.parameter_count());
+  const double parameters = count * static_cast<double>(size_of(master)),
+               rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
+  const double gradients =
+      parameters *
+      (1 + (cut.separate ? static_cast<double>(ShardTree::buffers(config.parallel.deterministic.shards, ranks)) : 0));
+  const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
+  const ExampleFormat& format = experiment.data.train->format();
+  const double batches = static_cast<double>(piece * format.input_shape.count()) * static_cast<double>(size_of(type)) +
+                         static_cast<double>(share) * 3.0 *
+                             static_cast<double>(format.input_bytes() + format.target_bytes());
+
+  const std::size_t workspace = prepare_layers(experiment.graph, activations, piece);
+  const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
+
+  std::string text = layer_table(graph);
+  text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()),
+                      experiment.data.train->description());
+  text += fmt::format("examples             {} to train on, {} to validate on, {} to test on\n", train,
+                      experiment.data.validation ? experiment.data.validation->size() : 0,
+                      experiment.data.test ? experiment.data.test->size() : 0);
+  text += fmt::format("parameters           {}\n", graph.parameter_count());
+  text += fmt::format("steps                {}\n", steps_text(config, train));
+  text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, cut, train), piece);
+  for (const std::string& remark : batch_remarks(config, cut, train))
+    text += fmt::format("                     {}\n", remark);
+  text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
+                      1e-9 * flops);
+  const double step = parameters + gradients + rounded + states + static_cast<double>(activations.bytes + workspace) +
+                      batches;
+  text += fmt::format(
+      "memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
+      "batches {})\n",
+      bytes_text(step), bytes_text(parameters + rounded), bytes_text(gradients), bytes_text(states),
+      bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)),
+      bytes_text(batches));
+  // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
+  // and code of the libraries that only a running step brings into memory, about this much on x86.
+  constexpr double code_bytes = 9e6;
+  const double copy = config.checkpoint.regular() ? parameters + states : 0;  // of the state, while it is written
+  text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
+                      bytes_text(step + copy + code_bytes + static_cast<double>(resident_bytes())));
+  text += fmt::format("begins with          {}\n", start);
+  text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
+  return text;
+}
+
+}  // namespace
+
+std::string plan_report(const RunConfig& config, int ranks) {
+  return with_positions(config.source, [&] { return report(config, ranks); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+
+#include "run/run_config.hpp"
+
+namespace lockstep {
+
+/// What `lockstep check` prints: layers with shapes and parameters, operations, memory and bytes
+/// reduced of a step on `ranks` ranks. Opens the deck's files, and throws for what is wrong with
+/// them, but allocates nothing for a step.
+std::string plan_report(const RunConfig& config, int ranks);
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/provenance.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/execution.hpp"
+#include "monitor/build_info.hpp"
+#include "run/rank_agreement.hpp"
+
+namespace lockstep {
+
+using Json = nlohmann::ordered_json;
+
+std::string provenance(const Communicator& comm, const Datasets& data, const SharedReading& reading) {
+  Json json = Json::parse(build_info_json());
+  json["ranks"] = comm.size();
+  json["threads"] = ExecSpace().concurrency();
+  std::map<std::string, int> ranks_of;
+  for (const std::string& host : comm.gather(host_name())) ++ranks_of[host];
+  json["hosts"] = ranks_of;
+  json["data"] = Json::object();
+  for (const auto& [name, split] :
+       {std::pair("train", data.train.get()), {"validation", data.validation.get()}, {"test", data.test.get()}}) {
+    const std::string fingerprint = agreed_data(comm, split, reading);
+    if (split) json["data"][name] = {{"from", split->description()}, {"fingerprint", fingerprint}};
+  }
+  return json.dump();
+}
+
+bool same_data(const std::string& one, const std::string& other) {
+  const auto prints = [](const std::string& text) {
+    std::map<std::string, std::string> found;
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_object() && json.contains("data"))
+      for (const auto& [name, split] : json["data"].items()) found[name] = split.value("fingerprint", "");
+    return found;
+  };
+  return prints(one) == prints(other);
+}
+
+}  // namespace lockstep

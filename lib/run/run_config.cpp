@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/run_config.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "base/duration.hpp"
+
+namespace lockstep {
+
+void RunOptions::describe(Fields& fields) {
+  fields.text("name", name, "what the run is called");
+  fields.text("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
+  fields.integer("seed", seed, {0, 9007199254740992.0},
+                 "of everything random: the same seed, the same run, bit for bit");
+  fields.integer("epochs", epochs, {1, 1e9}, "stop after this many passes over the training data");
+  fields.integer("steps", steps, {1, 1e12}, "stop after this many steps (with epochs: at whichever comes first)");
+  fields.optional_section(
+      "target", target.present, [this](Fields& section) { target.describe(section); },
+      "ends the run early, as soon as it is reached");
+  fields.optional_section(
+      "patience", patience.present, [this](Fields& section) { patience.describe(section); },
+      "ends the run early, when validation does not improve any more");
+  fields.text("resume", resume,
+              "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
+  fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
+  fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
+  fields.text("evaluate_every", evaluate_every,
+              "epochs between two evaluations, or steps: 2, or \"500 steps\" (0: at the end only)", Presence::optional,
+              {.pattern = "[0-9]{1,9}( (epochs?|steps?))?", .words = "a number of epochs, as 2, or \"500 steps\""});
+  fields.text(
+      "wall_time", wall_time,
+      "time that the run may take, as \"2:00:00\", \"1-12:00:00\" (days) or \"90 min\"; it stops at a checkpoint "
+      "before that, with status 75 (no limit but the batch job's, when not given)",
+      Presence::optional,
+      {.pattern = "([0-9.]+-)?[0-9.]+:[0-9.]+:[0-9.]+|[0-9.]+ *(s|min|h|d)",
+       .words =
+           "a duration, as \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days) or \"90 min\" (s, min, "
+           "h, d)"});
+  fields.integer(
+      "hang_timeout", hang_timeout, not_negative,
+      "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
+      "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
+      "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
+      "and for another node, which may be reading)");
+  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
+               fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
+  const bool evaluates = evaluation_interval().count > 0;
+  for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
+    fields.check(
+        !present || evaluates, "evaluate_every",
+        fmt::format("0 beside run.{} (which is looked at in evaluations, and there is none before the end); give "
+                    "the epochs or steps between two",
+                    key));
+  static constexpr std::string_view ends[] = {"epochs", "steps"};
+  fields.need(Needs::at_least_one, ends, "the run would not end");
+}
+
+RunOptions::Interval RunOptions::evaluation_interval() const {
+  Interval interval{.in_steps = evaluate_every.find("step") != std::string::npos};
+  std::from_chars(evaluate_every.data(), evaluate_every.data() + evaluate_every.size(), interval.count);
+  return interval;
+}
+
+void BatchOptions::describe(Fields& fields) {
+  fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
+  fields.integer(
+      "micro", micro, {1, 1e9},
+      "most examples that a rank computes at once; a larger share is computed in pieces whose gradients are summed "
+      "(the share, when not given)");
+}
+
+void CheckpointOptions::describe(Fields& fields) {
+  fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
+  fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
+  fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: not by time)");
+  fields.integer("keep", keep, not_negative, "newest checkpoints that are kept (0: all)");
+  fields.optional_section(
+      "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
+      "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");
+}
+
+void PrecisionOptions::describe(Fields& fields) {
+  fields.choice("compute", compute, precision_names,
+                "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
+  fields.optional_section(
+      "loss_scale", has_loss_scale, [this](Fields& section) { loss_scale.describe(section); },
+      "multiplies the loss, so that small gradients do not vanish, by a factor that adapts itself (on for fp16 in "
+      "any case)");
+}
+
+DType RunConfig::dtype() const {
+  static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
+  return types[static_cast<std::size_t>(precision.compute)];
+}
+
+void RunConfig::describe(Fields& fields) {
+  // clang-format off
+  fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
+  fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
+  fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
+  fields.section("loss", [&](Fields& f) { loss.describe(f); }, "What is minimised");
+  fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");
+  fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
+  fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");
+  fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Numbers");
+  fields.section("parallel", [&](Fields& f) {
+    parallel.describe(f);
+    f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
+            "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
+  }, "How ranks work together");
+  fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
+  fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
+  fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
+    loss_watch.describe(f);
+    const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;
+    f.check(!rolls_back || checkpoint.regular(), "on_anomaly",
+            "rollback needs checkpoints to go back to; set checkpoint.every_steps, every_epochs or every_minutes");
+    f.check(!rolls_back || data.shuffle, "on_anomaly",
+            "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
+  },
+                          "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
+  // clang-format on
+}
+
+std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t batch = config.batch.global;
+  return config.data.drop_last ? examples / batch : (examples + batch - 1) / batch;
+}
+
+std::int64_t total_steps(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+  return std::min(config.run.steps.value_or(endless),
+                  config.run.epochs ? *config.run.epochs * steps_per_epoch(config, examples) : endless);
+}
+
+RunConfig read_run_config(DeckNode deck) {
+  RunConfig config;
+  read_config(deck, config);
+  config.source = std::move(deck);
+  return config;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.hpp"
+#include "run/run_config.hpp"
+#include "run/run_lock.hpp"
+
+namespace lockstep {
+
+/// run.output_dir: rank 0 alone touches it, unless said otherwise. What Lockstep has not written there stays as it is.
+class RunFolder {
+ public:
+  explicit RunFolder(const RunConfig& config)
+      : path_(config.output_dir()), options_(config.run), input_deck_(config.source.position.file) {}
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  /// A folder that was made for nothing goes away.
+  ~RunFolder();
+
+  /// Makes the folder, where there is none, and claims it: before anything in it is looked at that is to be changed.
+  /// Throws cannot_create, also where another run writes there (RunLock).
+  void claim();
+  /// That claim.
+  RunLock& lock() { return *lock_; }
+
+  struct Found {
+    std::string file;
+    Checkpoint checkpoint;
+  };
+  /// Of this folder; those that are damaged or cannot be read are named and passed over. Throws bad_data, or io_error,
+  /// when there are only such. `but`: the name of one that is taken only if there is no other.
+  std::optional<Found> newest_checkpoint(const std::string& but = "") const;
+  /// The checkpoint to go on from, by run.resume; none to start at step 0.
+  std::optional<Checkpoint> find_checkpoint();
+  /// Where the last find_checkpoint found it; empty when it did not.
+  const std::string& resumed_from() const { return resumed_from_; }
+  /// Whether another start goes on from the newest checkpoint, and not once more from where this one began.
+  bool goes_on_by_itself() const { return options_.resume == "auto"; }
+
+  /// Whether this folder's own run goes on, so that its curves are continued.
+  bool goes_on() const;
+
+  /// Makes way for this run, and leaves its resolved `deck`. Throws cannot_create where a file that it would replace is
+  /// somebody else's, or, unless its own run goes on, where an earlier run is: with run.overwrite that is removed, and
+  /// so is, with run.resume: auto, what a run has left that has not come to a checkpoint. Where its own run goes on
+  /// after `step`, sets aside the checkpoints of later steps (damaged ones, or of a branch that was left).
+  void prepare(std::int64_t step, const std::string& deck);
+  /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
+  bool has_ended() const;
+  void write_text(const std::string& name, const std::string& text) const;
+
+  std::filesystem::path summary() const { return path_ / "summary.json"; }
+  std::filesystem::path metrics() const { return path_ / "metrics.csv"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  /// Whoever makes it asks the run to stop.
+  std::filesystem::path stop_file() const { return path_ / "stop"; }
+  /// Of a hang: see RollCall. Any rank may touch it.
+  std::filesystem::path waiting() const { return path_ / "waiting"; }
+
+ private:
+  bool holds_a_run() const;
+  void refuse_foreign_files(const std::string& deck) const;
+  void refuse_earlier_run() const;
+  void remove_run() const;
+  /// What killed processes had begun.
+  void remove_leftovers() const;
+
+  std::filesystem::path path_;
+  RunOptions options_;
+  std::string input_deck_;  ///< file
+  std::string resumed_from_;
+  bool made_ = false;  ///< by this run
+  std::unique_ptr<RunLock> lock_;
+};
+
+}  // namespace lockstep

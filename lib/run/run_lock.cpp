@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/error.hpp"
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto refreshed_every = std::chrono::seconds(10);
+constexpr double stale_after = 60;  // seconds
+
+std::string first_line_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Differs between the machine's starts, and between machines.
+std::string boot() { return first_line_of("/proc/sys/kernel/random/boot_id"); }
+
+std::string job() {
+  for (const auto& [variable, scheduler] : {std::pair("SLURM_JOB_ID", "Slurm job"),
+                                            {"PBS_JOBID", "PBS job"},
+                                            {"FLUX_JOB_ID", "Flux job"},
+                                            {"LSB_JOBID", "LSF job"}})
+    if (const char* number = std::getenv(variable)) return fmt::format("{} {}", scheduler, number);
+  return "";
+}
+
+std::string host() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string claim_of_this_process() {
+  const Json claim = {{"lockstep", "lock"},
+                      {"host", host()},
+                      {"process", ::getpid()},
+                      {"job", job()},
+                      {"since", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                      {"boot", boot()},
+                      {"namespace", process_namespace()},
+                      {"birth", process_field(::getpid(), 22)}};
+  return claim.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// What stands in a lock that was found.
+struct Holder {
+  std::string text;
+  Json claim = Json::object();
+
+  bool is_ours() const { return claim.contains("lockstep") && claim["lockstep"] == "lock"; }
+  std::string name() const {
+    const std::string of_job = claim.value("job", "");
+    return fmt::format("process {} on {}{}, since {}", claim.value("process", std::int64_t{0}),
+                       claim.value("host", "?"), of_job.empty() ? "" : fmt::format(" ({})", of_job),
+                       claim.value("since", "?"));
+  }
+  enum class Life { alive, ended, unknown };
+  Life life() const {
+    const auto process = claim.value("process", std::int64_t{0});
+    if (claim.value("boot", "") != boot() || process_namespace() == 0 || process <= 0 ||
+        claim.value("namespace", std::uint64_t{0}) != process_namespace())
+      return Life::unknown;
+    // The number may be another process's by now.
+    const bool same = !process_has_ended(process) && process_field(process, 22) == claim.value("birth", "");
+    return same ? Life::alive : Life::ended;
+  }
+};
+
+std::optional<Holder> holder_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  Holder holder;
+  holder.text.assign(std::istreambuf_iterator<char>(file), {});
+  if (const Json claim = Json::parse(holder.text, nullptr, false); claim.is_object()) holder.claim = claim;
+  return holder;
+}
+
+/// By the file system's own clock, in seconds; none: the file is not there.
+std::optional<double> changed_at(const fs::path& path) {
+  // Opened, so that network file systems do not answer from memory.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  struct stat status{};
+  const bool known = ::fstat(file, &status) == 0;
+  ::close(file);
+  if (!known) return std::nullopt;
+  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+}
+
+/// A file with this process's claim, under a name of its own.
+class Claim {
+ public:
+  Claim(const fs::path& lock, const std::string& text) : file_(lock) {
+    std::ofstream out(file_.temporary(), std::ios::binary);
+    out << text;
+    out.close();
+    const int error = errno;
+    validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", lock.string(),
+             std::strerror(error));
+  }
+  /// Whether it is the lock now: at once, and whole, or not at all.
+  bool becomes(const fs::path& lock) const {
+    if (::link(file_.temporary().c_str(), lock.c_str()) == 0) return true;
+    if (errno == EEXIST) {
+      // A network file system asks again when it has lost the answer, and then finds what it has made itself.
+      struct stat status{};
+      return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
+    }
+    // A file system without hard links.
+    const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (made < 0) {
+      const int error = errno;
+      validate(error == EEXIST, ExitStatus::cannot_create, "{}: cannot be created ({}); choose another run.output_dir",
+               lock.string(), std::strerror(error));
+      return false;
+    }
+    ::close(made);
+    std::error_code code;
+    fs::copy_file(file_.temporary(), lock, fs::copy_options::overwrite_existing, code);
+    return !code;
+  }
+  /// What the file system's clock says.
+  double now() const {
+    ::utimensat(AT_FDCWD, file_.temporary().c_str(), nullptr, 0);
+    return changed_at(file_.temporary()).value_or(0);
+  }
+
+ private:
+  ReplaceFile file_;
+};
+
+[[noreturn]] void refuse(const fs::path& lock, const Holder& holder) {
+  throw Error(
+      ExitStatus::cannot_create,
+      fmt::format(
+          "{}: another run writes here: {} ({}); choose another run.output_dir or run.name, or wait for its end",
+          lock.parent_path().string(), holder.name(), RunLock::file_name));
+}
+
+/// Returns when nobody can be behind that lock any more; throws when somebody is.
+void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own) {
+  const std::optional<double> first = changed_at(lock);
+  bool said = false;
+  while (first) {
+    const std::optional<double> last = changed_at(lock);
+    const double age = own.now() - *first;
+    if (!last || (age >= stale_after && *last == *first)) return;
+    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder));
+    if (!std::exchange(said, true))
+      log("{}: {} may write here; this run begins unless that one shows a sign of life within {}", lock.string(),
+          holder.name(), duration_text(stale_after - age));
+    heartbeat().beat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+/// Takes a lock away that is stale. Another process may have done so meanwhile, and hold it.
+void take_away(const fs::path& lock, const Holder& stale) {
+  const std::optional<Holder> now = holder_of(lock);
+  if (!now || now->text != stale.text) return;
+  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host(), ::getpid());
+  if (::rename(lock.c_str(), aside.c_str()) != 0) return;
+  const std::optional<Holder> taken = holder_of(aside);
+  // A new one in the moment between: it goes back. (Should somebody have come between once more, its owner notices.)
+  if (taken && taken->text != stale.text) {
+    if (::link(aside.c_str(), lock.c_str()) != 0 && errno != EEXIST) {
+      ::rename(aside.c_str(), lock.c_str());
+      return;
+    }
+  }
+  ::unlink(aside.c_str());
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& folder) : path_(folder / file_name), claim_(claim_of_this_process()) {
+  acquire();
+  thread_ = std::thread([this] { refresh(); });
+}
+
+RunLock::~RunLock() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (const auto holder = holder_of(path_); holder && holder->text == claim_) ::unlink(path_.c_str());
+}
+
+void RunLock::acquire() {
+  const Claim own(path_, claim_);
+  for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
+    const std::optional<Holder> holder = holder_of(path_);
+    if (!holder) continue;  // given up meanwhile
+    validate(holder->is_ours() || holder->text.empty(), ExitStatus::cannot_create,
+             "{}: is no lock of Lockstep's, and is not replaced; choose another run.output_dir", path_.string());
+    if (holder->life() != Holder::Life::ended) wait_until_stale(path_, *holder, own);
+    if (taken_over) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // others try as well
+    take_away(path_, *holder);
+  }
+}
+
+void RunLock::refresh() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, refreshed_every, [this] { return done_; })) {
+    lock.unlock();
+    const std::optional<Holder> holder = holder_of(path_);
+    if (holder && holder->text == claim_) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    else if (holder && !holder->text.empty()) lost_ = true;  // what cannot be read now may be there again
+    lock.lock();
+  }
+}
+
+void RunLock::require() {
+  const std::optional<Holder> holder = holder_of(path_);
+  if (holder && holder->text != claim_ && !holder->text.empty()) lost_ = true;
+  require_lately();
+}
+
+void RunLock::require_lately() const {
+  if (!lost_) return;
+  const std::optional<Holder> holder = holder_of(path_);
+  throw Error(
+      ExitStatus::cannot_create,
+      fmt::format("{}: {} has taken this run's folder over, as this run had shown no sign of life for {}; it ends here",
+                  path_.string(), holder && holder->is_ours() ? holder->name() : "another run",
+                  duration_text(stale_after)));
+}
+
+}  // namespace lockstep

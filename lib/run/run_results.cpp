@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/run_results.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "config/deck.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+RunResults::Split split_of(const Json& json) {
+  const auto number = [&](const char* key) {
+    const Json& value = json.at(key);
+    return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+  };
+  return {.loss = number("loss"), .accuracy = number("accuracy")};
+}
+
+void read_summary(const fs::path& file, RunResults& run) {
+  try {
+    const Json json = Json::parse(read_text_file(file.string()));
+    run.status = json.at("status");
+    run.ranks = json.at("ranks").get<std::int64_t>();
+    run.threads = json.at("threads").get<std::int64_t>();
+    run.examples_per_step = json.at("examples_per_step").get<std::int64_t>();
+    run.steps = json.at("steps").get<std::int64_t>();
+    run.train = split_of(json.at("train"));
+    run.validation = split_of(json.at("validation"));
+    if (json.contains("test")) run.test = split_of(json["test"]);
+    if (const double rate = json.at("examples_per_s"); rate > 0) {  // else its last process has done no step
+      run.examples_per_s = rate;
+      run.step_ms = json.at("step_ms").at("median").get<double>();
+    }
+    for (const auto& [phase, spread] : json.at("ranks_ms").items())
+      run.spreads.push_back({phase, spread.at("min"), spread.at("mean"), spread.at("max"), spread.at("slowest_rank")});
+    const Json& deck = json.at("deck");  // text in summaries of earlier versions
+    run.deck = deck_values(deck.is_string() ? deck.get<std::string>() : deck.dump(), file.string());
+  } catch (const Json::exception& error) {
+    throw Error(ExitStatus::bad_data, fmt::format("{}: is no summary of a run ({}); name the output folder of a run",
+                                                  file.string(), error.what()));
+  }
+}
+
+/// The value of a cell; none where it is empty, or not finite.
+template <class T>
+std::optional<T> number_in(std::string_view cell) {
+  T value{};
+  const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (code != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(static_cast<double>(value)))
+    return std::nullopt;
+  return value;
+}
+
+void read_last_rows(const fs::path& file, RunResults& run) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);                        // the header
+  while (std::getline(in, line) && !in.eof()) {  // a line without an end is still being written
+    std::string_view cells[5], rest = line;      // step, epoch, split, loss, accuracy
+    for (std::string_view& cell : cells) {
+      cell = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), cell.size() + 1));
+    }
+    run.steps = number_in<std::int64_t>(cells[0]);
+    const RunResults::Split row{.loss = number_in<double>(cells[3]), .accuracy = number_in<double>(cells[4])};
+    if (cells[2] == "train") run.train = row;
+    if (cells[2] == "validation") run.validation = row;
+  }
+}
+
+}  // namespace
+
+RunResults read_run_results(const fs::path& folder) {
+  const fs::path summary = folder / "summary.json", deck = folder / "deck.yaml";
+  RunResults run{.name = folder.string()};
+  if (fs::exists(summary)) {
+    read_summary(summary, run);
+    return run;
+  }
+  validate(
+      fs::exists(deck), ExitStatus::missing_file,
+      "{}: is not there, nor is a deck.yaml beside it (so no run has begun there); name the output folder of a run",
+      summary.string());
+  run.status = "unfinished";
+  run.deck = deck_values(read_text_file(deck.string()), deck.string());
+  read_last_rows(folder / "metrics.csv", run);
+  return run;
+}
+
+}  // namespace lockstep

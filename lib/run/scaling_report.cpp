@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/scaling_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "run/run_results.hpp"
+
+namespace lockstep {
+namespace {
+
+enum class Better { neither, more, less };
+
+/// A number that a run may have.
+struct Quantity {
+  const char* key;     ///< in CSV, and of --sort
+  const char* title;   ///< in Markdown
+  const char* format;  ///< likewise
+  Better better;
+  std::optional<double> (*of)(const RunResults& run);
+};
+
+constexpr Quantity quantities[] = {
+    {"steps", "steps", "{:.0f}", Better::neither,
+     [](const RunResults& run) { return std::optional<double>(run.steps); }},
+    {"train_loss", "train loss", "{:.6g}", Better::less, [](const RunResults& run) { return run.train.loss; }},
+    {"train_accuracy", "train accuracy", "{:.4f}", Better::more,
+     [](const RunResults& run) { return run.train.accuracy; }},
+    {"validation_loss", "validation loss", "{:.6g}", Better::less,
+     [](const RunResults& run) { return run.validation.loss; }},
+    {"validation_accuracy", "validation accuracy", "{:.4f}", Better::more,
+     [](const RunResults& run) { return run.validation.accuracy; }},
+    {"test_loss", "test loss", "{:.6g}", Better::neither, [](const RunResults& run) { return run.test.loss; }},
+    {"test_accuracy", "test accuracy", "{:.4f}", Better::neither,
+     [](const RunResults& run) { return run.test.accuracy; }},
+    {"examples_per_s", "examples/s", "{:.1f}", Better::more, [](const RunResults& run) { return run.examples_per_s; }},
+    {"step_ms", "step, ms", "{:.3f}", Better::neither, [](const RunResults& run) { return run.step_ms; }},
+};
+
+/// Of another run's speed a rank, how much a rank still has.
+struct Efficiency {
+  double percent;
+  const char* scaling;  ///< strong: with the same batch; weak: with the same share of it
+};
+
+/// A run of the table, with what follows from the others.
+struct Entry {
+  RunResults run;
+  std::optional<Efficiency> efficiency;
+};
+
+/// What decides how much there is to compute for an example. Options of the optimizer do not: with more ranks the
+/// learning rate mostly is another.
+DeckValues work(const DeckValues& deck) {
+  DeckValues values;
+  std::ranges::copy_if(deck, std::back_inserter(values), [](const auto& value) {
+    return std::ranges::any_of(
+        std::initializer_list<const char*>{"data", "model", "optimizer.type", "precision", "providers"},
+        [&](const char* section) { return is_below(value.first, section); });
+  });
+  return values;
+}
+
+bool do_like_work(const RunResults& a, const RunResults& b) {
+  return a.threads == b.threads && work(a.deck) == work(b.deck);
+}
+
+/// Beside the first of `runs` that it can be compared with, which may be itself.
+std::optional<Efficiency> efficiency_of(const RunResults& run, const std::vector<Entry>& entries) {
+  if (!run.examples_per_s) return std::nullopt;
+  const auto base = std::ranges::find_if(
+      entries, [&](const Entry& entry) { return entry.run.examples_per_s && do_like_work(entry.run, run); });
+  const RunResults& first = base->run;
+  const auto per_rank = [](const RunResults& of) { return *of.examples_per_s / static_cast<double>(*of.ranks); };
+  const double percent = 100 * (per_rank(run) / per_rank(first));
+  if (run.examples_per_step == first.examples_per_step) return Efficiency{percent, "strong"};
+  if (*run.examples_per_step * *first.ranks == *first.examples_per_step * *run.ranks)
+    return Efficiency{percent, "weak"};
+  return std::nullopt;
+}
+
+/// The best first, and runs without the value last.
+void sort_entries(std::vector<Entry>& entries, const std::string& key) {
+  const Quantity& quantity = *std::ranges::find(quantities, key, [](const Quantity& q) { return std::string(q.key); });
+  std::ranges::stable_sort(entries, [&](const Entry& a, const Entry& b) {
+    const auto x = quantity.of(a.run), y = quantity.of(b.run);
+    if (!x || !y) return x.has_value() && !y;
+    return quantity.better == Better::more ? *x > *y : *x < *y;
+  });
+}
+
+std::string deck_value(const Entry& entry, const std::string& key, const char* without) {
+  const std::string* value = find_value(entry.run.deck, key);
+  return value ? *value : without;
+}
+
+/// In the decks' order.
+std::vector<std::string> differing_keys(const std::vector<Entry>& entries) {
+  std::vector<std::string> keys;
+  for (const Entry& entry : entries)
+    for (const auto& [key, value] : entry.run.deck)
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+  std::erase_if(keys, [&](const std::string& key) {
+    const auto is_as_in_the_first = [&](const Entry& entry) {
+      const std::string *value = find_value(entry.run.deck, key), *first = find_value(entries[0].run.deck, key);
+      return value && first ? *value == *first : value == first;
+    };
+    return key == "run.name" || key == "run.output_dir" || std::ranges::all_of(entries, is_as_in_the_first);
+  });
+  return keys;
+}
+
+using Row = std::vector<std::string>;
+
+std::string markdown_row(const Row& row) { return fmt::format("| {} |\n", fmt::join(row, " | ")); }
+
+std::string markdown_head(const Row& titles, std::size_t words) {
+  std::string line = "|";
+  for (std::size_t i = 0; i < titles.size(); ++i) line += i < words ? "---|" : "--:|";
+  return markdown_row(titles) + line + "\n";
+}
+
+std::string markdown(const std::vector<Entry>& entries, const std::vector<std::string>& keys) {
+  const auto whole = [](const std::optional<std::int64_t>& number) { return number ? std::to_string(*number) : "–"; };
+  const auto is_shown = [&](const Quantity& quantity) {
+    return !std::string_view(quantity.key).starts_with("test_") ||
+           std::ranges::any_of(entries, [&](const Entry& entry) { return quantity.of(entry.run).has_value(); });
+  };
+  Row titles{"run", "ranks × threads", "batch", "status"};
+  for (const Quantity& quantity : quantities)
+    if (is_shown(quantity)) titles.push_back(quantity.title);
+  titles.push_back("efficiency");
+  std::string text = markdown_head(titles, 1);
+  for (const auto& [run, efficiency] : entries) {
+    Row row{run.name, run.ranks ? fmt::format("{} × {}", *run.ranks, *run.threads) : "–", whole(run.examples_per_step),
+            run.status};
+    for (const Quantity& quantity : quantities) {
+      const auto value = quantity.of(run);
+      if (is_shown(quantity)) row.push_back(value ? fmt::format(fmt::runtime(quantity.format), *value) : "–");
+    }
+    row.push_back(efficiency ? fmt::format("{:.1f} % {}", efficiency->percent, efficiency->scaling) : "–");
+    text += markdown_row(row);
+  }
+  if (!keys.empty()) {
+    Row head{"run"};
+    head.insert(head.end(), keys.begin(), keys.end());
+    text += "\nWhere their decks differ:\n\n" + markdown_head(head, head.size());
+    for (const Entry& entry : entries) {
+      Row row{entry.run.name};
+      for (const std::string& key : keys) row.push_back(deck_value(entry, key, "–"));
+      text += markdown_row(row);
+    }
+  }
+  for (const auto& [run, ignored] : entries)
+    if (!run.spreads.empty()) text += fmt::format("\n{}\n\n{}", run.name, spread_text(run.spreads));
+  return text;
+}
+
+/// Quoted as in RFC 4180.
+std::string csv_row(Row row) {
+  for (std::string& cell : row) {
+    if (cell.find_first_of(",\"\r\n") == std::string::npos) continue;
+    for (std::size_t quote = 0; (quote = cell.find('"', quote)) != std::string::npos; quote += 2)
+      cell.insert(quote, 1, '"');
+    cell = '"' + cell + '"';
+  }
+  return fmt::format("{}\n", fmt::join(row, ","));
+}
+
+std::string csv(const std::vector<Entry>& entries, const std::vector<std::string>& keys) {
+  const auto plain = [](const auto& number) { return number ? fmt::format("{}", *number) : ""; };
+  Row head{"run", "status", "ranks", "threads", "batch"};
+  for (const Quantity& quantity : quantities) head.push_back(quantity.key);
+  head.insert(head.end(), {"efficiency_percent", "scaling"});
+  head.insert(head.end(), keys.begin(), keys.end());
+  std::string text = csv_row(head);
+  for (const Entry& entry : entries) {
+    const auto& [run, efficiency] = entry;
+    Row row{run.name, run.status, plain(run.ranks), plain(run.threads), plain(run.examples_per_step)};
+    for (const Quantity& quantity : quantities) row.push_back(plain(quantity.of(run)));
+    row.push_back(efficiency ? fmt::format("{}", efficiency->percent) : "");
+    row.push_back(efficiency ? efficiency->scaling : "");
+    for (const std::string& key : keys) row.push_back(deck_value(entry, key, ""));
+    text += csv_row(row);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> report_sort_keys() {
+  std::vector<std::string> keys;
+  for (const Quantity& quantity : quantities)
+    if (quantity.better != Better::neither) keys.push_back(quantity.key);
+  return keys;
+}
+
+std::string scaling_report(const ReportOptions& options) {
+  std::vector<Entry> entries;
+  for (const auto& folder : options.runs) entries.push_back({read_run_results(folder), std::nullopt});
+  for (Entry& entry : entries) entry.efficiency = efficiency_of(entry.run, entries);
+  const std::vector<std::string> keys = differing_keys(entries);
+  if (!options.sort.empty()) sort_entries(entries, options.sort);
+  return options.csv ? csv(entries, keys) : markdown(entries, keys);
+}
+
+}  // namespace lockstep

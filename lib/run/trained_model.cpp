@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/trained_model.hpp"
+
+#include "run/run_state.hpp"
+
+namespace lockstep {
+
+TrainedModel TrainedModel::read(const std::string& file) {
+  TrainedModel trained{.name = file, .file = read_parameters(file)};
+  const auto deck = trained.file.texts.find("deck");
+  validate(deck != trained.file.texts.end(), ExitStatus::bad_data,
+           "{}: holds no deck, which says what network its parameters belong to; give a checkpoint of a run", file);
+  trained.deck = deck->second;
+  trained.config = read_run_config(parse_deck(trained.deck, file + ":/deck"));
+  return trained;
+}
+
+void TrainedModel::share(const Communicator& comm) {
+  comm.broadcast(name);
+  comm.broadcast(deck);
+  comm.together([&] {
+    if (!comm.is_root()) config = read_run_config(parse_deck(deck, name + ":/deck"));
+  });
+}
+
+void TrainedModel::load(Model& model) const { restore_parameters(ExecSpace(), file.arrays, name, model.parameters()); }
+
+void TrainedModel::load(const Communicator& comm, Model& model) const {
+  const ExecSpace space;
+  comm.together([&] {
+    if (comm.is_root()) load(model);
+  });
+  comm.broadcast(space, model.parameters().values());
+  model.parameters().round(space);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "resilience/stop_request.hpp"
+
+#include "base/duration.hpp"
+#include "base/process.hpp"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+
+#include "support/scratch.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(StopRequest, ReadsDurations) {
+  for (const auto& [text, seconds] : {std::pair("2:00:00", 7200.0),
+                                      {"0:00:30", 30.0},
+                                      {"1-12:00:00", 129600.0},
+                                      {"90 min", 5400.0},
+                                      {"1.5h", 5400.0},
+                                      {"45 s", 45.0},
+                                      {"2 d", 172800.0}})
+    EXPECT_EQ(duration_of(text), seconds) << text;
+  for (const char* text : {"", "90", "1:30", "1:2:3:4", "-1 s", "1 week", "1-2", "h", "1 h ", ":::", "1e400 s", "0 s",
+                           "20000 d", "nan s", "2:00:-1", "1-1-1:00:00"})
+    EXPECT_EQ(duration_of(text), std::nullopt) << text;
+}
+
+TEST(StopRequest, TakesSignals) {
+  {
+    StopRequest::take_signals();
+    StopRequest request(std::nullopt, std::nullopt);
+    EXPECT_EQ(request.reason(1e9), "");
+    ::raise(SIGUSR2);
+    ::raise(SIGTERM);  // at once: the same wish
+    EXPECT_EQ(request.reason(0), "SIGUSR2");
+  }
+  ::raise(SIGUSR2);  // the run is over, and the process ends as it would have
+  StopRequest::take_signals();
+  StopRequest again(std::nullopt, std::nullopt);
+  EXPECT_EQ(again.reason(0), "") << "the earlier signal was another run's";
+}
+
+TEST(StopRequest, ASecondWishEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        StopRequest::take_signals();
+        ::raise(SIGINT);
+        ::usleep(1100000);
+        ::raise(SIGINT);
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(75), "");
+}
+
+TEST(StopRequest, LooksAtClockAndFile) {
+  const test::ScratchFolder folder;
+  StopRequest request(std::chrono::steady_clock::now() + 100s, folder / "stop");
+  EXPECT_EQ(request.reason(10), "");
+  EXPECT_EQ(request.reason(101), "its time is up");
+  StopRequest by_file(std::nullopt, folder / "stop");
+  EXPECT_EQ(by_file.reason(1e9), "");
+  test::write_file(folder / "stop", "");
+  ::usleep(1100000);
+  EXPECT_EQ(by_file.reason(0), "the file " + folder / "stop");
+  by_file.done();
+  EXPECT_FALSE(std::filesystem::exists(folder / "stop"));
+}
+
+/// An environment variable for a while.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(StopRequest, FindsTheEndOfTheJob) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto date = std::chrono::system_clock::now();
+  const auto seconds_left = [&](std::optional<double> wall_time) {
+    const auto end = end_of_job(wall_time);
+    return end ? std::chrono::duration<double>(*end - now).count() : -1;
+  };
+  const auto epoch = [&](double seconds) {
+    return std::to_string(
+        static_cast<std::int64_t>(std::chrono::duration<double>(date.time_since_epoch()).count() + seconds));
+  };
+  const double age = seconds_since_process_start();  // a job's time began before
+  EXPECT_EQ(seconds_left(std::nullopt), -1);
+  EXPECT_NEAR(seconds_left(500), 500 - age, 2);
+  {
+    const Variable slurm("SLURM_JOB_END_TIME", epoch(300));
+    EXPECT_NEAR(seconds_left(500), 300, 2);
+    EXPECT_NEAR(seconds_left(100), 100 - age, 2);
+    const Variable ours("LOCKSTEP_JOB_END_TIME", epoch(200));
+    EXPECT_NEAR(seconds_left(std::nullopt), 200, 2);
+    const Variable pbs("PBS_WALLTIME", "150");
+    EXPECT_NEAR(seconds_left(std::nullopt), 150 - age, 2);
+  }
+  EXPECT_LT(seconds_left(1e-9), 0) << "its time is up, and not without limit";
+  const Variable past("SLURM_JOB_END_TIME", epoch(-5)), wrong("PBS_WALLTIME", "1:00:00");
+  EXPECT_EQ(seconds_left(std::nullopt), -1) << "of a job before";
+}
+
+}  // namespace
+}  // namespace lockstep
