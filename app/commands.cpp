@@ -41,12 +41,12 @@ struct DeckArguments {
   /// Rank 0 reads the file, and all ranks read its text.
   RunConfig read(const Communicator& comm) const {
     std::string text;
-    comm.together([&] {
+    comm.run_collectively([&] {
       if (comm.is_root()) text = read_deck_file(file);
     });
     comm.broadcast(text);
     RunConfig config;
-    comm.together([&] {
+    comm.run_collectively([&] {
       DeckNode deck = parse_deck(text, file);
       for (const auto& assignment : overrides) apply_override(deck, assignment);
       config = read_run_config(std::move(deck));
@@ -57,7 +57,7 @@ struct DeckArguments {
 
 /// Kokkos, for the commands that compute or plan to. The others also run where there is no accelerator.
 Kokkos::ScopeGuard start_kokkos(const Communicator& comm) {
-  comm.together([] {
+  comm.run_collectively([] {
     validate(Kokkos::num_devices() != 0, ExitStatus::internal,
              "this program computes on {}, and there is none here (a login node?); run it in a job that has one",
              ExecSpace::name());
@@ -72,7 +72,7 @@ void print(const Communicator& comm, const std::string& text) {
 
 /// Work of one process, whatever the number of ranks.
 ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) {
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (comm.is_root()) work();
   });
   return ExitStatus::done;

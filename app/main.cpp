@@ -16,7 +16,7 @@ using namespace lockstep;
 
 int exit_code(ExitStatus status) { return static_cast<int>(status); }
 
-/// Errors that every rank has (Communicator::together) are said once, by rank 0. An error of one
+/// Errors that every rank has (Communicator::run_collectively) are said once, by rank 0. An error of one
 /// rank alone is said by that rank, and ends all of them: the others may be waiting for it.
 int run_command(const Command& command, const Communicator& comm) {
   std::string message;

@@ -73,6 +73,6 @@ void error_line(std::string_view text) {
   }
 }
 
-void last_words(std::string_view line) { last_words_as("error", line); }
+void write_unbuffered(std::string_view line) { last_words_as("error", line); }
 
 }  // namespace lockstep

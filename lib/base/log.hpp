@@ -14,7 +14,7 @@ void log_line(std::string_view line);    ///< standard output
 void warn_line(std::string_view line);   ///< standard error, "warning: …"
 void error_line(std::string_view text);  ///< standard error, "error: …", each line, whatever enable_log said
 /// As error_line, past all buffers and locks: the process may hang in one of them.
-void last_words(std::string_view line);
+void write_unbuffered(std::string_view line);
 
 template <class... Args>
 void log(fmt::format_string<Args...> format, Args&&... args) {

@@ -12,7 +12,7 @@
 #include "base/timer.hpp"
 #include "comm/all_reduce_table.hpp"
 #include "comm/make_all_reduce.hpp"
-#include "parallel/gradient_reducer.hpp"
+#include "parallel/bucketed_reducer.hpp"
 
 namespace lockstep {
 namespace {
@@ -38,7 +38,7 @@ double time_of(const Communicator& comm, const Contestant& contestant, std::int6
     comm.barrier();
     const Timer timer;
     for (std::int64_t i = 0; i < times; ++i) contestant.sum(count);
-    return 1e-9 * static_cast<double>(comm.max(static_cast<std::int64_t>(1e9 * timer.seconds())));
+    return 1e-9 * static_cast<double>(comm.all_reduce_max(static_cast<std::int64_t>(1e9 * timer.seconds())));
   };
   const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(0.02 / run(3) * 3), 1, 10'000);
   return run(times) / static_cast<double>(times);
@@ -48,16 +48,16 @@ double time_of(const Communicator& comm, const Contestant& contestant, std::int6
 std::string shared_cores_remark(const Communicator& comm) {
   const Communicator node = comm.on_this_node();
   const std::vector<int> usable = usable_cores();
-  std::vector<double> ranks_of(static_cast<std::size_t>(1 + node.max(usable.empty() ? 0 : usable.back())));
+  std::vector<double> ranks_of(static_cast<std::size_t>(1 + node.all_reduce_max(usable.empty() ? 0 : usable.back())));
   for (const int core : usable) ranks_of[static_cast<std::size_t>(core)] = 1;
-  node.sum(ranks_of);
+  node.all_reduce_sum(ranks_of);
   const auto cores = std::ranges::count_if(ranks_of, [](double ranks) { return ranks > 0; });
   std::string remark;
   if (cores > 0 && node.size() > cores)
     remark = fmt::format(
         "{} ranks share {} core{} on {}: their sums wait for each other's turns on a core, and are slower for that",
         node.size(), cores, cores == 1 ? "" : "s", host_name());
-  for (const std::string& of_a_rank : comm.gather(remark))
+  for (const std::string& of_a_rank : comm.gather_to_root(remark))
     if (!of_a_rank.empty()) return of_a_rank;
   return "";
 }
@@ -74,8 +74,9 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
 
   std::vector<Contestant> contestants;
   if (!options.emulate.present)
-    contestants.push_back(
-        {AllReduceKind::mpi, [&](std::int64_t count) { comm.sum(ExecSpace(), {own.data(), DType::f32, {count}}); }});
+    contestants.push_back({AllReduceKind::mpi, [&](std::int64_t count) {
+                             comm.all_reduce_sum(ExecSpace(), {own.data(), DType::f32, {count}});
+                           }});
   std::vector<std::unique_ptr<AllReduce>> sums;
   for (const AllReduceKind kind :
        {AllReduceKind::ring, AllReduceKind::halving_doubling, AllReduceKind::tree, AllReduceKind::hierarchical}) {
@@ -122,7 +123,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     rows.push_back({bytes, fastest->kind});
   }
   if (options.save.empty()) return;
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (!comm.is_root()) return;
     std::ofstream file(options.save);
     file << table_text(comm.size(), topology.nodes, rows) << std::flush;

@@ -163,7 +163,7 @@ ParameterFile read_parameters(const std::filesystem::path& path) {
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", name_prefix, step, name_suffix); }
 
-void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
+void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
   for (const auto& [other, path] : steps_in(folder))
     if (other > step) {
       std::error_code code;

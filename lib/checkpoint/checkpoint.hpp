@@ -63,7 +63,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 
 /// Renames the checkpoints of later steps to step-….h5.aside: what a run that goes on from `step` writes is newer than
 /// they are, though its steps are smaller. Throws io_error.
-void set_aside_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
+void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
 
 /// Links that name checkpoints of their folder: the newest one, and the best one.
 inline constexpr const char* latest_name = "latest";

@@ -43,8 +43,8 @@ std::span<std::byte> CheckpointWriter::memory(std::size_t bytes) {
   return {memory_.data(), bytes};
 }
 
-void CheckpointWriter::write_behind(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit,
-                                    std::vector<std::int64_t> best) {
+void CheckpointWriter::write_async(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit,
+                                   std::vector<std::int64_t> best) {
   wait();
   ++behind_;
   std::promise<void> copied;
@@ -70,7 +70,7 @@ void CheckpointWriter::write_behind(std::int64_t step, Checkpoint checkpoint, st
   }
 }
 
-void CheckpointWriter::let_go() {
+void CheckpointWriter::wait_for_snapshot() {
   if (!copied_.valid()) return;
   const Timer timer;
   copied_.get();

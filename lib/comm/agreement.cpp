@@ -30,17 +30,16 @@ void expect_agreement(const Communicator& comm, const Agreement& agreement) {
   std::string first = agreement.value, host = host_name();
   comm.broadcast(first);
   // The lowest rank that has something else.
-  const auto other = static_cast<int>(-comm.max(-(agreement.value == first ? comm.size() : comm.rank())));
+  const auto other = static_cast<int>(-comm.all_reduce_max(-(agreement.value == first ? comm.size() : comm.rank())));
   if (other == comm.size()) return;
   comm.broadcast(host);
   std::string others_host = host_name(), others_value = agreement.value;
   comm.broadcast(others_host, other);
   comm.broadcast(others_value, other);
   const auto [was, is] = first_difference(first, others_value);
-  throw SharedError(
-      agreement.status,
-      fmt::format("{} of rank {} on {} is another than that of rank 0 on {} ('{}' instead of '{}'); {}", agreement.what,
-                  other, others_host, host, trimmed(is), trimmed(was), agreement.advice));
+  throw SharedError(agreement.status,
+                    fmt::format("{} of rank {} on {} is another than that of rank 0 on {} ('{}' instead of '{}'); {}",
+                                agreement.what, other, others_host, host, trimmed(is), trimmed(was), agreement.advice));
 }
 
 }  // namespace lockstep

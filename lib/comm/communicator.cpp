@@ -12,7 +12,7 @@
 
 #include "base/heartbeat.hpp"
 #include "comm/mpi_handle.hpp"
-#include "comm/patience.hpp"
+#include "comm/spin_backoff.hpp"
 
 namespace lockstep {
 
@@ -172,7 +172,7 @@ void Communicator::broadcast(std::span<std::byte> bytes) const {
   }
 }
 
-void Communicator::sum(std::span<double> values) const {
+void Communicator::all_reduce_sum(std::span<double> values) const {
   // No MPI_Iallreduce: it may leave other bits on each rank.
   complete([&](MPI_Request* request) {
     MPI_Ireduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
@@ -181,7 +181,7 @@ void Communicator::sum(std::span<double> values) const {
   broadcast(values);
 }
 
-void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
+void Communicator::all_reduce_sum(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
   on_host(space, tensor, [&](std::byte* data) {
     const WaitsForRanks waits;
@@ -191,14 +191,14 @@ void Communicator::sum(const ExecSpace& space, const Tensor& tensor) const {
   });
 }
 
-std::int64_t Communicator::max(std::int64_t value) const {
+std::int64_t Communicator::all_reduce_max(std::int64_t value) const {
   complete([&](MPI_Request* request) {
     MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm, request);
   });
   return value;
 }
 
-std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
+std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
   std::vector<std::int64_t> values(static_cast<std::size_t>(size_));
   complete([&](MPI_Request* request) {
     MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm, request);
@@ -206,8 +206,8 @@ std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
   return values;
 }
 
-std::vector<std::string> Communicator::gather(const std::string& text) const {
-  const std::vector<std::int64_t> sizes = gather(static_cast<std::int64_t>(text.size()));
+std::vector<std::string> Communicator::gather_to_root(const std::string& text) const {
+  const std::vector<std::int64_t> sizes = all_gather(static_cast<std::int64_t>(text.size()));
   std::vector<int> counts(sizes.begin(), sizes.end()), places(sizes.size());
   std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
   std::string all(is_root() ? static_cast<std::size_t>(places.back() + counts.back()) : 0, '\0');
@@ -241,7 +241,7 @@ std::string Communicator::to_root(const std::string& text, int from) const {
   return received;
 }
 
-void Communicator::together(const std::function<void()>& work) const {
+void Communicator::run_collectively(const std::function<void()>& work) const {
   std::optional<Error> failure;
   try {
     work();

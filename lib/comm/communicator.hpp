@@ -57,21 +57,21 @@ class Communicator {
   void broadcast(std::span<double> values) const;
   void broadcast(std::span<std::byte> bytes) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
-  void sum(std::span<double> values) const;
+  void all_reduce_sum(std::span<double> values) const;
   /// The same by MPI_Allreduce, which need not leave the same bits everywhere.
-  void sum(const ExecSpace& space, const Tensor& tensor) const;
-  std::int64_t max(std::int64_t value) const;
+  void all_reduce_sum(const ExecSpace& space, const Tensor& tensor) const;
+  std::int64_t all_reduce_max(std::int64_t value) const;
   /// What each rank has given, in the order of ranks.
-  std::vector<std::int64_t> gather(std::int64_t value) const;
+  std::vector<std::int64_t> all_gather(std::int64_t value) const;
   /// The same of texts, on rank 0 alone; empty on the others.
-  std::vector<std::string> gather(const std::string& text) const;
+  std::vector<std::string> gather_to_root(const std::string& text) const;
   /// The text of rank `from` for rank 0, to which it is returned; no other rank takes part. Below 2 GiB.
   std::string to_root(const std::string& text, int from) const;
 
   /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
   /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left
   /// waiting.
-  void together(const std::function<void()>& work) const;
+  void run_collectively(const std::function<void()>& work) const;
 
   /// Ends all ranks with this status, from any one of them. Does not return.
   [[noreturn]] void abort(ExitStatus status) const;

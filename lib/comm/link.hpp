@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "comm/patience.hpp"
+#include "comm/spin_backoff.hpp"
 
 namespace lockstep {
 

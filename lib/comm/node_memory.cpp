@@ -75,9 +75,10 @@ struct Mapping {
 };
 
 /// Of which this rank takes `own` bytes from `first` on; null on all ranks where that fails on any. Collective.
-std::shared_ptr<Mapping> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first, std::size_t own) {
+std::shared_ptr<Mapping> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first,
+                                      std::size_t own) {
   auto made = std::make_shared<Mapping>(bytes);
-  const auto all = [&](bool well) { return ranks.max(well ? 0 : 1) == 0; };
+  const auto all = [&](bool well) { return ranks.all_reduce_max(well ? 0 : 1) == 0; };
   std::string name = ranks.is_root() ? SharedFile::create(bytes) : "";
   ranks.broadcast(name);
   const SharedFile file(name);

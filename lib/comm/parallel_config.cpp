@@ -8,10 +8,10 @@ void ParallelConfig::describe(Fields& fields) {
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
   static constexpr std::string_view between[] = {"auto", "ring", "halving_doubling", "tree"};
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
-                "gradients are summed over ranks in pieces of this many megabytes, the first one smaller");
+                "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
   fields.choice("all_reduce", all_reduce, all_reduce_names,
                 "algorithm of the sum; hierarchical adds up in a node's shared memory, and then between nodes; mpi is "
-                "the MPI library's own; auto takes what is fastest for the ranks and the size of a piece");
+                "the MPI library's own; auto takes what is fastest for the ranks and the size of a bucket");
   fields.text("all_reduce_table", all_reduce_table,
               "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");
   fields.choice("between_nodes", between_nodes, between, "algorithm of hierarchical sums between nodes");
@@ -25,10 +25,9 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps, but not on one node, whose cores would do both");
-  fields.boolean(
-      "sync_batch_norm", sync_batch_norm,
-      "whether batch_norm takes mean and variance of the examples of all ranks (in each piece of batch.micro), "
-      "so that the number of ranks changes nothing; else each rank's of its own");
+  fields.boolean("sync_batch_norm", sync_batch_norm,
+                 "whether batch_norm takes mean and variance of the examples of all ranks (in each micro-batch), "
+                 "so that the number of ranks changes nothing; else each rank's of its own");
   fields.integer_or("group_size", group_size, "all", at_least_one,
                     "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
   fields.integer(

@@ -28,9 +28,9 @@ Topology Topology::of(const Communicator& group) const {
 Topology::Topology(const Communicator& ranks, Communicator node_of_this_rank)
     : all(ranks), node(std::move(node_of_this_rank)) {
   // A node is known by its first rank.
-  const std::int64_t first = -node.max(-all.rank());
+  const std::int64_t first = -node.all_reduce_max(-all.rank());
   std::map<std::int64_t, int> number, size;
-  for (const std::int64_t of_rank : all.gather(first)) {
+  for (const std::int64_t of_rank : all.all_gather(first)) {
     const int found = number.try_emplace(of_rank, static_cast<int>(number.size())).first->second;
     node_of.push_back(found);
     ++size[found];

@@ -56,7 +56,7 @@ std::string group_in(const Hdf5File& file, const DataPlace& place, const std::st
 /// Opens a file on every rank; throws on all of them where one cannot.
 std::shared_ptr<const Hdf5File> open_file(const std::string& path, const SharedReading& reading) {
   std::shared_ptr<const Hdf5File> file;
-  reading.together([&] { file = std::make_shared<const Hdf5File>(Hdf5File::open(path)); });
+  reading.run_collectively([&] { file = std::make_shared<const Hdf5File>(Hdf5File::open(path)); });
   return file;
 }
 
@@ -64,7 +64,7 @@ std::shared_ptr<const Hdf5File> open_file(const std::string& path, const SharedR
 std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file, const std::string& group,
                                     std::optional<std::int64_t> sequence_length, const SharedReading& reading) {
   bool of_tokens = false;
-  reading.together([&] {
+  reading.run_collectively([&] {
     of_tokens = file->has(group + "/tokens");
     validate_key(!of_tokens || sequence_length, "data.sequence_length",
                  "is missing ({}:{}/tokens is one long row of tokens); give the number of tokens of an example",
@@ -87,7 +87,7 @@ void check_like_train(const Dataset& train, const Dataset* other) {
 Datasets open_files(const DataConfig& config, const SharedReading& reading) {
   const DataPlace place = DataPlace::of(config.file);
   const std::shared_ptr<const Hdf5File> file = open_file(place.file, reading);
-  reading.together([&] {
+  reading.run_collectively([&] {
     validate(place.group.empty(), ExitStatus::bad_deck, "{}: names a group, but data.file is a file that has /train",
              config.file);
     validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"),
@@ -106,7 +106,7 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
       *split = open_examples(*named, name, config.sequence_length, reading);
       continue;
     }
-    reading.together([&] {
+    reading.run_collectively([&] {
       const bool of_tokens = file->has("/train/tokens");
       validate(!file->has(std::string(name) + (of_tokens ? "/inputs" : "/tokens")), ExitStatus::bad_data,
                "{}: {} differs from /train ({}); store both alike", file->name(), name,
@@ -116,7 +116,7 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
     if (inputs_alone && split == &datasets.test) continue;  // it is for predictions
     *split = open_group(file, name, config.sequence_length, reading);
   }
-  reading.together([&] {
+  reading.run_collectively([&] {
     check_like_train(*datasets.train, datasets.validation.get());
     check_like_train(*datasets.train, datasets.test.get());
   });
@@ -196,7 +196,7 @@ Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const Share
     return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed), nullptr};
   }
   Datasets datasets = open_files(config, reading);
-  if (config.validation > 0) reading.together([&] { hold_out(config, datasets); });
+  if (config.validation > 0) reading.run_collectively([&] { hold_out(config, datasets); });
   return datasets;
 }
 
@@ -205,7 +205,7 @@ std::unique_ptr<Dataset> open_examples(const std::string& place, const std::stri
   const DataPlace parsed = DataPlace::of(place);
   const std::shared_ptr<const Hdf5File> file = open_file(parsed.file, reading);
   std::string group;
-  reading.together([&] { group = group_in(*file, parsed, preferred); });
+  reading.run_collectively([&] { group = group_in(*file, parsed, preferred); });
   reading.agree(file->name(), "examples in " + group);
   return open_group(file, group, sequence_length, reading);
 }
@@ -215,7 +215,7 @@ std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string
   const DataPlace parsed = DataPlace::of(place);
   const std::shared_ptr<const Hdf5File> file = open_file(parsed.file, reading);
   std::string inputs, group;
-  reading.together([&] {
+  reading.run_collectively([&] {
     const std::vector<std::string> datasets = file->datasets();
     if (std::ranges::count(datasets, parsed.group) > 0) inputs = parsed.group;
     else if (parsed.group.empty() && datasets.size() == 1 && groups_of(*file).empty()) inputs = datasets.front();

@@ -18,8 +18,8 @@ namespace {
 /// Inputs that stay in the file.
 class FileDataset final : public DatasetWithTargets {
  public:
-  FileDataset(std::string description, std::int64_t size, const ExampleFormat& format, Hdf5Rows rows,
-              Targets targets, std::shared_ptr<const Hdf5File> file)
+  FileDataset(std::string description, std::int64_t size, const ExampleFormat& format, Hdf5Rows rows, Targets targets,
+              std::shared_ptr<const Hdf5File> file)
       : DatasetWithTargets(std::move(description), size, format, std::move(targets)),
         file_(std::move(file)),
         rows_(std::move(rows)) {}
@@ -80,7 +80,8 @@ SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const S
                           const SharedReading& reading) {
   return reading.load(array.bytes(), [&](std::byte* to) {
     read_in_pieces(file, name, array, [&](std::int64_t, std::int64_t rows, const std::byte* values) {
-      const std::size_t bytes = array.bytes() / static_cast<std::size_t>(array.extents[0]) * static_cast<std::size_t>(rows);
+      const std::size_t bytes = array.bytes() / static_cast<std::size_t>(array.extents[0]) *
+                                static_cast<std::size_t>(rows);
       std::memcpy(to, values, bytes);
       to += bytes;
     });
@@ -123,9 +124,9 @@ struct Found {
   std::int64_t size() const { return inputs.extents[0]; }
 };
 
-std::unique_ptr<Dataset> with_inputs(std::shared_ptr<const Hdf5File> file, std::string description, const std::string& name,
-                                     const Found& found, Targets targets, const SharedReading& reading,
-                                     std::size_t memory_limit) {
+std::unique_ptr<Dataset> with_inputs(std::shared_ptr<const Hdf5File> file, std::string description,
+                                     const std::string& name, const Found& found, Targets targets,
+                                     const SharedReading& reading, std::size_t memory_limit) {
   if (found.inputs.bytes() <= memory_limit)
     return std::make_unique<MemoryDataset>(std::move(description), found.size(), found.format,
                                            load(*file, name, found.inputs, reading), std::move(targets));
@@ -140,7 +141,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
                                            const SharedReading& reading, std::size_t memory_limit) {
   const std::string inputs = group + "/inputs", targets = group + "/targets";
   std::optional<Found> found;
-  reading.together([&] {
+  reading.run_collectively([&] {
     const bool has_inputs = file->has(inputs), has_targets = file->has(targets);
     if (!has_inputs && !has_targets) return;
     require(has_inputs && has_targets, file->name(), "has {} but no {}; give both", has_inputs ? inputs : targets,
@@ -168,7 +169,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
 std::unique_ptr<Dataset> open_hdf5_inputs(std::shared_ptr<const Hdf5File> file, const std::string& dataset,
                                           const SharedReading& reading, std::size_t memory_limit) {
   Found found;
-  reading.together([&] { found.set_inputs(*file, dataset); });
+  reading.run_collectively([&] { found.set_inputs(*file, dataset); });
   found.format.target_shape = {0};
   found.format.target_dtype = DType::f32;
   std::string description = file->name() + ":" + dataset;

@@ -38,7 +38,7 @@ std::optional<BatchPlan> Sampler::next() {
   BatchPlan plan;
   plan.epoch = position_.epoch;
   plan.global_examples = std::min(options_.global_batch, examples_per_epoch() - position_.next);
-  const Share share = share_of(options_.cut, plan.global_examples, options_.rank);
+  const RankShare share = share_of(options_.partition, plan.global_examples, options_.rank);
   plan.first = share.first;
   plan.examples.reserve(static_cast<std::size_t>(share.count));
   for (std::int64_t i = 0; i < share.count; ++i) {

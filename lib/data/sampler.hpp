@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/permutation.hpp"
-#include "data/pieces.hpp"
+#include "data/batch_partition.hpp"
 
 namespace lockstep {
 
@@ -31,8 +31,8 @@ struct BatchPlan {
 inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
 
 /// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
-/// number of ranks sees the same global batches. It remembers no order: each example is computed (core/permutation.hpp), whatever
-/// the size of the dataset.
+/// number of ranks sees the same global batches. It remembers no order: each example is computed
+/// (core/permutation.hpp), whatever the size of the dataset.
 class Sampler {
  public:
   struct Options {
@@ -43,7 +43,7 @@ class Sampler {
     bool drop_last = false;
     std::optional<std::int64_t> epochs;  ///< none: endless
     int rank = 0;
-    Cut cut;  ///< among the ranks
+    BatchPartition partition;  ///< among the ranks
   };
 
   /// Throws KeyError when drop_last leaves no batch at all.

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-void SharedReading::together(const std::function<void()>& work) const {
-  if (ranks_) ranks_->together([&] { with_positions(*deck_, work); });
+void SharedReading::run_collectively(const std::function<void()>& work) const {
+  if (ranks_) ranks_->run_collectively([&] { with_positions(*deck_, work); });
   else work();
 }
 
@@ -26,7 +26,7 @@ SharedReading::Bytes SharedReading::load(std::size_t bytes, const std::function<
   const bool alone = !node_ || node_->size() == 1;
   std::shared_ptr<std::byte[]> memory = alone || bytes == 0 ? nullptr : node_block(*node_, bytes);
   const bool shared = memory != nullptr;
-  together([&] {
+  run_collectively([&] {
     if (!shared) memory.reset(new std::byte[bytes]);
     if (reads()) fill(memory.get());
   });

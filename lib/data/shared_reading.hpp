@@ -24,8 +24,8 @@ class SharedReading {
   SharedReading(const Communicator& ranks, const DeckNode& deck)
       : ranks_(ranks), node_(ranks.on_this_node()), deck_(&deck) {}
 
-  /// See Communicator::together.
-  void together(const std::function<void()>& work) const;
+  /// See Communicator::run_collectively.
+  void run_collectively(const std::function<void()>& work) const;
 
   /// Throws where another rank has found something else than rank 0 (expect_agreement): then what comes next would not
   /// be the same for all. `found`: by this rank, in the place that `where` names.
@@ -45,7 +45,7 @@ class SharedReading {
   };
   Part part_of(std::int64_t count) const;
   /// Over all ranks.
-  std::int64_t max(std::int64_t value) const { return ranks_ ? ranks_->max(value) : value; }
+  std::int64_t all_reduce_max(std::int64_t value) const { return ranks_ ? ranks_->all_reduce_max(value) : value; }
 
  private:
   std::optional<Communicator> ranks_, node_;

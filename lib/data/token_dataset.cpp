@@ -84,7 +84,7 @@ SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, 
 std::int64_t largest_token(const Hdf5File& file, const std::string& name, const StoredArray& array,
                            const SharedReading& reading) {
   std::int64_t largest = 0;
-  reading.together([&] {
+  reading.run_collectively([&] {
     const Hdf5Rows rows = file.rows(name, array.type);
     const SharedReading::Part part = reading.part_of(array.count());
     std::vector<std::byte> values(static_cast<std::size_t>(chunk) * array.type.bytes);
@@ -98,7 +98,7 @@ std::int64_t largest_token(const Hdf5File& file, const std::string& name, const 
       heartbeat().beat();  // large files take their time
     }
   });
-  return reading.max(largest);
+  return reading.all_reduce_max(largest);
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
   const std::string name = group + "/tokens", description = file->name() + ":" + name;
   About about{.description = description, .sequence_length = sequence_length, .vocabulary = {}};
   std::optional<StoredArray> found;
-  reading.together([&] {
+  reading.run_collectively([&] {
     if (!file->has(name)) return;
     for (const char* other : {"/inputs", "/targets"})
       validate(!file->has(group + other), ExitStatus::bad_data,

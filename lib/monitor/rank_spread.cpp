@@ -10,7 +10,7 @@
 namespace lockstep {
 
 RankSpread spread_over_ranks(const Communicator& comm, std::string_view phase, double milliseconds) {
-  std::vector<std::int64_t> nanoseconds = comm.gather(std::llround(1e6 * milliseconds));
+  std::vector<std::int64_t> nanoseconds = comm.all_gather(std::llround(1e6 * milliseconds));
   const auto [least, most] = std::ranges::minmax_element(nanoseconds);
   const double sum = std::accumulate(nanoseconds.begin(), nanoseconds.end(), 0.0);
   return {.phase = std::string(phase),

@@ -93,7 +93,7 @@ Selection::Selection(const Options& options, State state) : options_(options), s
     state_.best.resize(static_cast<std::size_t>(keep_best.count));
 }
 
-bool Selection::look(std::int64_t step, const Metrics& metrics) {
+bool Selection::inspect(std::int64_t step, const Metrics& metrics) {
   const auto& [target, patience, keep_best] = options_;
   if (target.present) {
     const std::optional<double> value = value_of(metrics, target.metric);

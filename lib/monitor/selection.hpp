@@ -73,7 +73,7 @@ class Selection {
   Selection(const Options& options, State state);
 
   /// An evaluation after so many steps: true, if its checkpoint is to be kept as one of the best.
-  bool look(std::int64_t step, const Metrics& metrics);
+  bool inspect(std::int64_t step, const Metrics& metrics);
 
   bool target_reached() const { return options_.target.present && state_.target_reached; }
   bool out_of_patience() const {

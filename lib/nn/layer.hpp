@@ -74,9 +74,9 @@ struct LayerPlan {
 /// many times; it owns no activations and no parameters, only what its operations need.
 ///
 /// A layer computes each example by itself, so that the model may call it for a few examples at a
-/// time. One that must see all of them first (batch_norm) says so by `observes`: then a step calls
-/// `observe` for all examples, `conclude`, `forward` for all, and backward likewise
-/// `observe_backward` for all, `conclude_backward`, `backward` for all.
+/// time. One that must see all of them first (batch_norm) says so by `needs_statistics`: then a step calls
+/// `accumulate_statistics` for all examples, `finalize_statistics`, `forward` for all, and backward likewise
+/// `accumulate_gradient_statistics` for all, `finalize_gradient_statistics`, `backward` for all.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -108,14 +108,14 @@ class Layer {
   virtual bool backward_reads_output() const { return false; }
   /// Whether forward is cheap enough to be run again rather than to keep its output for backward.
   virtual bool is_cheap() const { return false; }
-  /// Whether the gradient of input k is dy as backward (observe_backward, where there is one) leaves it:
+  /// Whether the gradient of input k is dy as backward (accumulate_gradient_statistics, where there is one) leaves it:
   /// then dx[k] may be dy's memory, and that call has nothing to write.
   virtual bool passes_gradient(std::size_t /*k*/) const { return false; }
   /// Whether backward may leave something else in dy than it found.
   virtual bool overwrites_gradient() const { return true; }
   /// Whether backward can add to what stands in dx[0].
   virtual bool adds_gradient() const { return false; }
-  virtual bool observes() const { return false; }
+  virtual bool needs_statistics() const { return false; }
   /// From here on the parameters stay as they are, statistics among them. Called before `plan`.
   void freeze() { frozen_ = true; }
   /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked after `plan`.
@@ -134,17 +134,17 @@ class Layer {
   virtual void forward(const StepContext& context, const LayerTensors& tensors) = 0;
   virtual void backward(const StepContext& context, const LayerTensors& tensors) = 0;
   /// x of some examples; of the first ones when `first`.
-  virtual void observe(const StepContext&, const LayerTensors&, bool /*first*/) {}
-  /// Of a layer that observes: what it has seen, to which other ranks may add between `observe` and `conclude`, and
-  /// between `conclude_backward` and `backward`.
+  virtual void accumulate_statistics(const StepContext&, const LayerTensors&, bool /*first*/) {}
+  /// Of a layer that needs statistics: what it has seen, to which other ranks may add between `accumulate_statistics`
+  /// and `finalize_statistics`, and between `finalize_gradient_statistics` and `backward`.
   virtual BatchStatistics* batch_statistics() { return nullptr; }
   /// All `n` examples have been observed, and what other ranks have.
-  virtual void conclude(const StepContext&, std::int64_t /*n*/) {}
+  virtual void finalize_statistics(const StepContext&, std::int64_t /*n*/) {}
   /// dy of some examples, and what backward_reads_* name; may overwrite dy, and writes the dx of all inputs but the
   /// first.
-  virtual void observe_backward(const StepContext&, const LayerTensors&, bool /*first*/) {}
+  virtual void accumulate_gradient_statistics(const StepContext&, const LayerTensors&, bool /*first*/) {}
   /// All examples of this rank have been observed: `gradients` are final after this call.
-  virtual void conclude_backward(const StepContext&, const LayerTensors&, std::int64_t /*n*/) {}
+  virtual void finalize_gradient_statistics(const StepContext&, const LayerTensors&, std::int64_t /*n*/) {}
 
  protected:
   LayerPlan plan_;

@@ -54,7 +54,7 @@ void Model::prepare(std::int64_t n) {
   if (bytes > workspace_.size()) workspace_ = Buffer("lockstep::workspace", bytes);
 }
 
-Tensor Model::at(const Place& place, const Shape& example, const Chunk& chunk) const {
+Tensor Model::at(const Allocation& place, const Shape& example, const Chunk& chunk) const {
   if (!place) return {};
   const auto bytes = static_cast<std::size_t>(example.count()) * size_of(options_.dtype);
   const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * bytes : 0;
@@ -68,7 +68,8 @@ Tensor Model::output_of(int node, const Chunk& chunk, const Tensor& input, bool 
   if (plan_.owner[i] == GraphNode::data)
     return examples_of(input, chunk.first, chunk.count).reshaped(shape.with_batch(chunk.count));
   const auto owner = static_cast<std::size_t>(plan_.owner[i]);
-  return at(backward && plan_.output_again[owner] ? plan_.output_again[owner] : plan_.output[owner], shape, chunk);
+  return at(backward && plan_.recomputed_output[owner] ? plan_.recomputed_output[owner] : plan_.output[owner], shape,
+            chunk);
 }
 
 LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,
@@ -77,7 +78,8 @@ LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, cons
                        .y = y,
                        .parameters = parameters_.values_of(node),
                        .workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())})};
-  if (const Place& place = backward && plan_.saved_again[node] ? plan_.saved_again[node] : plan_.saved[node]) {
+  if (const Allocation& place = backward && plan_.recomputed_saved[node] ? plan_.recomputed_saved[node]
+                                                                         : plan_.saved[node]) {
     const GraphNode& layer = graph_.nodes()[node];
     const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * StepPlan::saved_stride(layer) : 0;
     tensors.saved = arena_.tensor(place.offset + before, DType::u8,
@@ -101,7 +103,7 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
   for (const Segment& segment : plan_.forward) {
     await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) { run(context, task, chunk, input); });
-    send_statistics(context, segment, Task::Kind::observe);
+    send_statistics(context, segment, Task::Kind::accumulate_statistics);
   }
   return output_of(static_cast<int>(nodes.size()) - 1, {0, batch_}, input, false);
 }
@@ -119,12 +121,12 @@ void Model::finish_exchange(const StepContext& context) {
   if (exchanging_.empty()) return;
   exchange_->finish(context.space);
   if (moments_on_their_way_)
-    for (Layer* layer : exchanging_) layer->conclude(context, batch_);
+    for (Layer* layer : exchanging_) layer->finalize_statistics(context, batch_);
   exchanging_.clear();
 }
 
 void Model::send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed) {
-  const bool forward = observed == Task::Kind::observe;
+  const bool forward = observed == Task::Kind::accumulate_statistics;
   const auto is_observed = [&](const Task& task) { return task.kind == observed; };
   if (!context.training || std::ranges::none_of(segment.tasks, is_observed)) return;
   finish_exchange(context);
@@ -133,7 +135,7 @@ void Model::send_statistics(const StepContext& context, const Segment& segment, 
     if (!is_observed(task)) continue;
     Layer& layer = *graph_.nodes()[static_cast<std::size_t>(task.node)].layer;
     if (exchange_ == nullptr) {
-      if (forward && batch_ > 0) layer.conclude(context, batch_);
+      if (forward && batch_ > 0) layer.finalize_statistics(context, batch_);
       continue;
     }
     exchanging_.push_back(&layer);
@@ -153,15 +155,17 @@ void Model::run(const StepContext& context, const Task& task, const Chunk& chunk
   const GraphNode& node = graph_.nodes()[i];
   const std::vector<int>& inputs = task.sum < 0 ? node.inputs
                                                 : graph_.nodes()[static_cast<std::size_t>(task.sum)].inputs;
-  const bool backward = task.kind == Task::Kind::forward_again;
+  const bool backward = task.kind == Task::Kind::recompute;
   Inputs x;
   for (std::size_t k = 0; k < inputs.size(); ++k) x[k] = output_of(inputs[k], chunk, input, backward);
-  const Tensor y = task.kind == Task::Kind::observe ? Tensor{} : output_of(task.node, chunk, input, backward);
+  const Tensor y = task.kind == Task::Kind::accumulate_statistics ? Tensor{}
+                                                                  : output_of(task.node, chunk, input, backward);
   LayerTensors tensors = tensors_of(i, {x.data(), inputs.size()}, y, chunk, backward);
   if (task.sum >= 0) tensors.sum = output_of(task.sum, chunk, input, backward);
   StepContext part = context;
   part.first_example += chunk.first;
-  if (task.kind == Task::Kind::observe) node.layer->observe(part, tensors, chunk.first == 0);
+  if (task.kind == Task::Kind::accumulate_statistics)
+    node.layer->accumulate_statistics(part, tensors, chunk.first == 0);
   else node.layer->forward(part, tensors);
 }
 
@@ -179,17 +183,17 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   for (const Segment& segment : plan_.backward) {
     await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
-      if (task.kind == Task::Kind::forward_again) run(context, task, chunk, input);
+      if (task.kind == Task::Kind::recompute) run(context, task, chunk, input);
       else run_backward(context, task, chunk, input);
     });
     for (const Task& task : segment.tasks) {
       const auto i = static_cast<std::size_t>(task.node);
-      if (task.kind == Task::Kind::observe_backward && batch_ > 0)
-        nodes[i].layer->conclude_backward(
+      if (task.kind == Task::Kind::accumulate_gradient_statistics && batch_ > 0)
+        nodes[i].layer->finalize_gradient_statistics(
             context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
       if (task.kind == Task::Kind::backward) done_[i] = true;
     }
-    send_statistics(context, segment, Task::Kind::observe_backward);
+    send_statistics(context, segment, Task::Kind::accumulate_gradient_statistics);
     for (; next > 0 && (done_[next - 1] || nodes[next - 1].view || !plan_.needs_gradient[next - 1]); --next)
       if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
   }
@@ -205,8 +209,8 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
     if (!plan_.writes_gradient(graph_, task, k)) continue;
     const int owner = plan_.owner[static_cast<std::size_t>(node.inputs[k])];
     gradient[k] = at(plan_.gradient[static_cast<std::size_t>(owner)], node.input_shapes[k], chunk);
-    const Place& detour = plan_.detour[i][k];
-    dx[k] = detour ? at(detour, node.input_shapes[k], chunk) : gradient[k];
+    const Allocation& staging = plan_.staging[i][k];
+    dx[k] = staging ? at(staging, node.input_shapes[k], chunk) : gradient[k];
   }
   LayerTensors tensors = tensors_of(i, {x.data(), node.inputs.size()}, output_of(task.node, chunk, input, true), chunk,
                                     true);
@@ -217,10 +221,11 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   StepContext part = context;
   part.first_example += chunk.first;
   if (chunk.first > 0) part.gradients = Store::add;
-  if (task.kind == Task::Kind::observe_backward) node.layer->observe_backward(part, tensors, chunk.first == 0);
+  if (task.kind == Task::Kind::accumulate_gradient_statistics)
+    node.layer->accumulate_gradient_statistics(part, tensors, chunk.first == 0);
   else node.layer->backward(part, tensors);
   for (std::size_t k = 0; k < node.inputs.size(); ++k)
-    if (dx[k] && plan_.detour[i][k]) accumulate(context.space, dx[k], gradient[k]);
+    if (dx[k] && plan_.staging[i][k]) accumulate(context.space, dx[k], gradient[k]);
 }
 
 }  // namespace lockstep

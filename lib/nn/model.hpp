@@ -68,7 +68,7 @@ class Model {
   LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,
                           bool backward) const;
   Tensor output_of(int node, const Chunk& chunk, const Tensor& input, bool backward) const;
-  Tensor at(const Place& place, const Shape& example, const Chunk& chunk) const;
+  Tensor at(const Allocation& place, const Shape& example, const Chunk& chunk) const;
 
   Graph graph_;
   Options options_;

@@ -38,7 +38,7 @@ class Scheduler {
 
  private:
   using Index = std::size_t;
-  bool observes(Index i) const { return training_ && nodes_[i].layer->observes(); }
+  bool needs_statistics(Index i) const { return training_ && nodes_[i].layer->needs_statistics(); }
   int owner_of(int node) const { return node == GraphNode::data ? node : owner_[static_cast<Index>(node)]; }
   int level_of(int node) const {
     const int owner = owner_of(node);
@@ -48,24 +48,24 @@ class Scheduler {
   /// How many barriers lie before each layer's output, and before its observing.
   void find_levels() {
     level_.assign(nodes_.size(), 0);
-    observe_level_.assign(nodes_.size(), 0);
+    statistics_level_.assign(nodes_.size(), 0);
     for (Index i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].view) continue;
       for (const int input : nodes_[i].inputs) level_[i] = std::max(level_[i], level_of(input));
-      if (!observes(i)) continue;
-      observe_level_[i] = level_of(nodes_[i].inputs[0]);
-      level_[i] = std::max(level_[i], observe_level_[i] + 1);
+      if (!needs_statistics(i)) continue;
+      statistics_level_[i] = level_of(nodes_[i].inputs[0]);
+      level_[i] = std::max(level_[i], statistics_level_[i] + 1);
     }
     // What is cheap and comes of what is kept anyway waits for its first reader.
     std::vector<int> first_reader(nodes_.size(), std::numeric_limits<int>::max());
     for (Index i = nodes_.size(); i-- > 0;) {
       if (nodes_[i].view) continue;
-      if (observes(i) && nodes_[i].layer->is_cheap() && first_reader[i] < std::numeric_limits<int>::max())
+      if (needs_statistics(i) && nodes_[i].layer->is_cheap() && first_reader[i] < std::numeric_limits<int>::max())
         level_[i] = std::max(level_[i], first_reader[i]);
       for (Index k = 0; k < nodes_[i].inputs.size(); ++k)
         if (const int owner = owner_of(nodes_[i].inputs[k]); owner != GraphNode::data) {
           int& reader = first_reader[static_cast<Index>(owner)];
-          reader = std::min(reader, k == 0 && observes(i) ? observe_level_[i] : level_[i]);
+          reader = std::min(reader, k == 0 && needs_statistics(i) ? statistics_level_[i] : level_[i]);
         }
     }
   }
@@ -74,7 +74,8 @@ class Scheduler {
     std::vector<Task> tasks;
     for (Index i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].view) continue;
-      if (observes(i) && observe_level_[i] == level) tasks.push_back({Task::Kind::observe, static_cast<int>(i)});
+      if (needs_statistics(i) && statistics_level_[i] == level)
+        tasks.push_back({Task::Kind::accumulate_statistics, static_cast<int>(i)});
       if (level_[i] == level) tasks.push_back({Task::Kind::forward, static_cast<int>(i)});
     }
     return tasks;
@@ -141,7 +142,7 @@ class Scheduler {
   double element_;
   std::int64_t batch_;
   bool training_;
-  std::vector<int> level_, observe_level_;
+  std::vector<int> level_, statistics_level_;
   std::vector<Segment> segments_;
 };
 
@@ -159,10 +160,11 @@ std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Seg
     backward.push_back({{}, segment->chunk});
     for (auto task = segment->tasks.rbegin(); task != segment->tasks.rend(); ++task) {
       if (!needs_gradient[static_cast<std::size_t>(task->node)]) continue;
-      const bool observes = graph.nodes()[static_cast<std::size_t>(task->node)].layer->observes();
+      const bool needs_statistics = graph.nodes()[static_cast<std::size_t>(task->node)].layer->needs_statistics();
       const bool applies = task->kind == Task::Kind::forward;
       backward.back().tasks.push_back(
-          {observes && applies ? Task::Kind::observe_backward : Task::Kind::backward, task->node});
+          {needs_statistics && applies ? Task::Kind::accumulate_gradient_statistics : Task::Kind::backward,
+           task->node});
     }
     if (backward.back().tasks.empty()) backward.pop_back();
   }

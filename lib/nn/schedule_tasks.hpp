@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// The forward pass as segments. A layer that observes all examples before its output exists parts
+/// The forward pass as segments. A layer that needs statistics of all examples before its output exists parts
 /// what comes before it from what comes after it; between two such barriers, neighbours whose data
 /// are large beside their weights run together, a chunk of examples at a time.
 std::vector<Segment> schedule_forward(const Graph& graph, const std::vector<int>& owner, DType dtype,

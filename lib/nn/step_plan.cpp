@@ -119,7 +119,7 @@ class Planner {
   template <class F>
   void for_reads(const Task& task, F f) const {
     const Layer& layer = *node(task.node).layer;
-    if (task.kind == Task::Kind::forward_again) {
+    if (task.kind == Task::Kind::recompute) {
       for_inputs(task, f);
       return;
     }
@@ -158,7 +158,7 @@ class Planner {
         });
       std::sort(wanted.begin(), wanted.end(), std::greater<>());
       wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
-      for (const int i : wanted) segment.tasks.insert(segment.tasks.begin(), {Task::Kind::forward_again, i});
+      for (const int i : wanted) segment.tasks.insert(segment.tasks.begin(), {Task::Kind::recompute, i});
     }
   }
 
@@ -200,7 +200,7 @@ class Planner {
           Segment again{{}, before.chunk};
           for (const Task& other : before.tasks)
             if (other.kind == Task::Kind::forward && block[at(other.node)] == entering && !kept[at(other.node)])
-              again.tasks.push_back({Task::Kind::forward_again, other.node});
+              again.tasks.push_back({Task::Kind::recompute, other.node});
           if (!again.tasks.empty()) backward.push_back(std::move(again));
         }
       }
@@ -214,7 +214,7 @@ class Planner {
   void join_sums(std::vector<Segment>& segments) const {
     const auto joins = [&](const Task& sum, const Task& task) {
       const Layer& layer = *node(task.node).layer;
-      const bool forward = task.kind == Task::Kind::forward || task.kind == Task::Kind::forward_again;
+      const bool forward = task.kind == Task::Kind::forward || task.kind == Task::Kind::recompute;
       return forward && sum.kind == task.kind && layer.takes_sum() && owner(node(task.node).inputs[0]) == sum.node &&
              node(sum.node).layer->is_sum() && node(sum.node).inputs.size() == 2;
     };
@@ -251,7 +251,7 @@ class Planner {
     computed_again_.assign(nodes_.size(), false);
     for (const Segment& segment : plan_.backward)
       for (const Task& task : segment.tasks)
-        if (task.kind == Task::Kind::forward_again) {
+        if (task.kind == Task::Kind::recompute) {
           computed_again_[at(task.node)] = true;
           if (task.sum >= 0) computed_again_[at(task.sum)] = true;
         }
@@ -274,7 +274,7 @@ class Planner {
       for (const Task& task : segment.tasks) {
         for_reads(task, [&](int read) { use_output(read, time); });
         if (task.sum >= 0) use_output(task.sum, time);
-        if (task.kind == Task::Kind::forward_again) use_output(task.node, time);
+        if (task.kind == Task::Kind::recompute) use_output(task.node, time);
         use_saved(task.node, time);
         ++time;
       }
@@ -298,13 +298,13 @@ class Planner {
     std::vector<std::vector<Contribution>> contributions(nodes_.size());
     std::vector<std::array<int, 2>> own(nodes_.size(),
                                         {std::numeric_limits<int>::max(), -1});  // first and last own task
-    for (const auto& n : nodes_) plan_.detour.emplace_back(n.inputs.size());
+    for (const auto& n : nodes_) plan_.staging.emplace_back(n.inputs.size());
     plan_.adds_gradient.assign(nodes_.size(), false);
     int time = loss_time_;
     for (const Segment& segment : plan_.backward)
       for (const Task& task : segment.tasks) {
         ++time;
-        if (task.kind == Task::Kind::forward_again) continue;
+        if (task.kind == Task::Kind::recompute) continue;
         auto& [first, last] = own[at(task.node)];
         first = std::min(first, time);
         last = std::max(last, time);
@@ -337,7 +337,7 @@ class Planner {
         } else {
           const int tensor = uses_.add_tensor(bytes_of(i));
           uses_.use(tensor, part.time);
-          detours_.push_back({part, tensor});
+          stagings_.push_back({part, tensor});
         }
         uses_.use(gradient_[at(i)], part.time);
       }
@@ -366,17 +366,17 @@ class Planner {
     for (int tensor = 0; tensor < static_cast<int>(uses_.tensors()); ++tensor)
       lifetimes.push_back(uses_.lifetime(tensor, batch_));
     const MemoryPlan memory = plan_memory(lifetimes);
-    const auto place_of = [&](int tensor) {
-      return tensor < 0 ? Place{} : Place{memory.offsets[at(tensor)], uses_.whole(tensor)};
+    const auto allocation_of = [&](int tensor) {
+      return tensor < 0 ? Allocation{} : Allocation{memory.offsets[at(tensor)], uses_.whole(tensor)};
     };
     for (Index i = 0; i < nodes_.size(); ++i) {
-      plan_.output.push_back(place_of(output_[i]));
-      plan_.output_again.push_back(place_of(again_[i]));
-      plan_.gradient.push_back(place_of(gradient_[i]));
-      plan_.saved.push_back(place_of(saved_[i]));
-      plan_.saved_again.push_back(place_of(saved_again_[i]));
+      plan_.output.push_back(allocation_of(output_[i]));
+      plan_.recomputed_output.push_back(allocation_of(again_[i]));
+      plan_.gradient.push_back(allocation_of(gradient_[i]));
+      plan_.saved.push_back(allocation_of(saved_[i]));
+      plan_.recomputed_saved.push_back(allocation_of(saved_again_[i]));
     }
-    for (const auto& [part, tensor] : detours_) plan_.detour[at(part.node)][part.input] = place_of(tensor);
+    for (const auto& [part, tensor] : stagings_) plan_.staging[at(part.node)][part.input] = allocation_of(tensor);
     plan_.bytes = memory.bytes;
   }
 
@@ -392,7 +392,7 @@ class Planner {
   int loss_time_ = -1;
   std::vector<bool> computed_again_;
   std::vector<int> output_, again_, gradient_, saved_, saved_again_;  // tensors of `uses_`
-  std::vector<std::pair<Contribution, int>> detours_;
+  std::vector<std::pair<Contribution, int>> stagings_;
   std::set<int> shared_;  // nodes whose gradient another one shares
 };
 
@@ -403,8 +403,8 @@ bool StepPlan::writes_gradient(const Graph& graph, const Task& task, std::size_t
   if (node.inputs[k] == GraphNode::data) return false;
   const int target = owner[static_cast<std::size_t>(node.inputs[k])];
   if (target == GraphNode::data || !needs_gradient[static_cast<std::size_t>(target)]) return false;
-  // A layer that observes writes that of its first input last, and the others as it observes.
-  return !node.layer->observes() || (k == 0) == (task.kind == Task::Kind::backward);
+  // A layer that needs statistics writes that of its first input last, and the others while it accumulates them.
+  return !node.layer->needs_statistics() || (k == 0) == (task.kind == Task::Kind::backward);
 }
 
 std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }

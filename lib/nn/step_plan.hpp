@@ -13,9 +13,9 @@ namespace lockstep {
 struct Task {
   enum class Kind {
     forward,
-    observe,
-    forward_again,  ///< in the backward pass, for an output that was not kept
-    observe_backward,
+    accumulate_statistics,
+    recompute,  ///< in the backward pass, for an output that was not kept
+    accumulate_gradient_statistics,
     backward,
   };
   Kind kind;
@@ -25,14 +25,14 @@ struct Task {
 
 /// Tasks that run one after the other for `chunk` examples, then for the next ones: what one layer
 /// writes is still in the cache when the next one reads it, and what nobody else reads never leaves it.
-/// When all examples are done, the layers that have observed them conclude.
+/// When all examples are done, the statistics of its layers are finalized.
 struct Segment {
   std::vector<Task> tasks;
   std::int64_t chunk = 0;
 };
 
 /// A tensor's place in the arena.
-struct Place {
+struct Allocation {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
   std::size_t offset = none;
   bool whole = true;  ///< room for all examples; otherwise for the chunk that is being computed
@@ -45,11 +45,11 @@ struct StepPlan {
   std::vector<Segment> forward, backward;
   std::vector<int> owner;  ///< of each node: the node whose memory its output is, or GraphNode::data
   // Of each node that owns its output; none where there is none.
-  std::vector<Place> output, output_again, gradient;
-  std::vector<Place> saved, saved_again;  ///< what its layer keeps from forward (or forward_again) to backward
+  std::vector<Allocation> output, recomputed_output, gradient;
+  std::vector<Allocation> saved, recomputed_saved;  ///< what its layer keeps from forward (or recompute) to backward
   /// Where input k of node i puts its gradient when another layer has put one there before: it goes
   /// to this place, and is then added. None: straight to the owner's gradient.
-  std::vector<std::vector<Place>> detour;
+  std::vector<std::vector<Allocation>> staging;
   std::vector<bool> adds_gradient;   ///< whether node i adds to its first input's gradient itself
   std::vector<bool> needs_gradient;  ///< see Graph
   std::size_t bytes = 0;

@@ -14,8 +14,8 @@ constexpr int tile = column_tile;
 /// Mean and m2 of rows [begin, end), at most block_rows, merged into those of `seen` rows. The second pass finds
 /// the block in the cache.
 template <class T, class C, class Width>
-KOKKOS_INLINE_FUNCTION void observe_block(const T* x, std::int64_t c, std::int64_t begin, std::int64_t end,
-                                          std::int64_t seen, Width width, C* mean, C* m2) {
+KOKKOS_INLINE_FUNCTION void accumulate_block(const T* x, std::int64_t c, std::int64_t begin, std::int64_t end,
+                                             std::int64_t seen, Width width, C* mean, C* m2) {
   const C n = static_cast<C>(end - begin), before = static_cast<C>(seen), total = before + n;
   C block_mean[tile] = {}, block_m2[tile] = {};
   for (std::int64_t row = begin; row < end; ++row)
@@ -36,16 +36,18 @@ KOKKOS_INLINE_FUNCTION void observe_block(const T* x, std::int64_t c, std::int64
 
 /// partial [parts, 2, c]: mean and m2 of each part of the rows.
 template <class T, class C>
-void observe(const ExecSpace& space, const T* x, C* partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
+void accumulate_statistics(const ExecSpace& space, const T* x, C* partial, std::int64_t rows, std::int64_t c,
+                           std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::observe", Range(space, 0, parts * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::batch_norm::accumulate_statistics", Range(space, 0, parts * tiles_of(c)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         C mean[tile] = {}, m2[tile] = {};
         for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
           const std::int64_t end = begin + block_rows < p.end ? begin + block_rows : p.end, seen = begin - p.begin;
-          if (p.width == tile) observe_block(x + p.first, c, begin, end, seen, FullTile(), mean, m2);
-          else if (p.width == tile / 2) observe_block(x + p.first, c, begin, end, seen, HalfTile(), mean, m2);
-          else observe_block(x + p.first, c, begin, end, seen, p.width, mean, m2);
+          if (p.width == tile) accumulate_block(x + p.first, c, begin, end, seen, FullTile(), mean, m2);
+          else if (p.width == tile / 2) accumulate_block(x + p.first, c, begin, end, seen, HalfTile(), mean, m2);
+          else accumulate_block(x + p.first, c, begin, end, seen, p.width, mean, m2);
         }
         C* out = partial + p.part * 2 * c + p.first;
         for (int j = 0; j < p.width; ++j) out[j] = mean[j], out[c + j] = m2[j];
@@ -72,9 +74,9 @@ void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean,
 }
 
 template <class C>
-void conclude(const ExecSpace& space, C rows, C epsilon, const C* m2, C* inv_std, std::int64_t c) {
+void finalize_statistics(const ExecSpace& space, C rows, C epsilon, const C* m2, C* inv_std, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::conclude", Range(space, 0, c),
+      "lockstep::batch_norm::finalize_statistics", Range(space, 0, c),
       KOKKOS_LAMBDA(const std::int64_t j) { inv_std[j] = C(1) / Kokkos::sqrt(m2[j] / rows + epsilon); });
 }
 
@@ -142,15 +144,15 @@ void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t se
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);
-    observe<T, C>(space, x.as<const T>(), partial, size.rows, size.c, parts);
+    accumulate_statistics<T, C>(space, x.as<const T>(), partial, size.rows, size.c, parts);
     merge<C>(space, partial, seen, state.mean.as<C>(), state.m2.as<C>(), size.rows, size.c, parts);
   });
 }
 
 void batch_norm_conclude(const ExecSpace& space, std::int64_t rows, double epsilon, const BatchNormState& state) {
   dispatch_master(state.mean.dtype, [&]<class C>(C) {
-    conclude<C>(space, static_cast<C>(rows), static_cast<C>(epsilon), state.m2.as<const C>(), state.inv_std.as<C>(),
-                state.mean.count());
+    finalize_statistics<C>(space, static_cast<C>(rows), static_cast<C>(epsilon), state.m2.as<const C>(),
+                           state.inv_std.as<C>(), state.mean.count());
   });
 }
 

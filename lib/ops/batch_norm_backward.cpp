@@ -22,8 +22,8 @@ struct BackwardTile {
 };
 
 template <Mask mask, class T, class C, class Width>
-KOKKOS_INLINE_FUNCTION void observe_backward_block(const BackwardTile<T, C>& t, std::int64_t c, std::int64_t begin,
-                                                   std::int64_t end, Width width, C* total, C* total_x) {
+KOKKOS_INLINE_FUNCTION void accumulate_gradient_block(const BackwardTile<T, C>& t, std::int64_t c, std::int64_t begin,
+                                                      std::int64_t end, Width width, C* total, C* total_x) {
   C sum[tile] = {}, sum_x[tile] = {};
   for (std::int64_t row = begin; row < end; ++row)
     for (int j = 0; j < width; ++j) {
@@ -49,10 +49,10 @@ struct Channels {
 
 /// partial [parts, 2, c]: the two sums of each part of the rows.
 template <Mask mask, class T, class C>
-void observe_backward(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state, C* partial,
-                      std::int64_t rows, std::int64_t c, std::int64_t parts) {
+void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state,
+                                    C* partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::observe_backward", Range(space, 0, parts * tiles_of(c)),
+      "lockstep::batch_norm::accumulate_gradient_statistics", Range(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         BackwardTile<T, C> t;
@@ -67,9 +67,9 @@ void observe_backward(const ExecSpace& space, const T* x, const T* y, T* dy, con
         C sum[tile] = {}, sum_x[tile] = {};
         for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
           const std::int64_t end = begin + block_rows < p.end ? begin + block_rows : p.end;
-          if (p.width == tile) observe_backward_block<mask>(t, c, begin, end, FullTile(), sum, sum_x);
-          else if (p.width == tile / 2) observe_backward_block<mask>(t, c, begin, end, HalfTile(), sum, sum_x);
-          else observe_backward_block<mask>(t, c, begin, end, p.width, sum, sum_x);
+          if (p.width == tile) accumulate_gradient_block<mask>(t, c, begin, end, FullTile(), sum, sum_x);
+          else if (p.width == tile / 2) accumulate_gradient_block<mask>(t, c, begin, end, HalfTile(), sum, sum_x);
+          else accumulate_gradient_block<mask>(t, c, begin, end, p.width, sum, sum_x);
         }
         C* out = partial + p.part * 2 * c + p.first;
         for (int j = 0; j < p.width; ++j) out[j] = sum[j], out[c + j] = sum_x[j];
@@ -91,18 +91,18 @@ void add_parts(const ExecSpace& space, const C* partial, bool first, C* sum_dy, 
       });
 }
 
-/// The arguments of conclude_backward as pointers.
+/// The arguments of finalize_gradient_statistics as pointers.
 template <class C>
-struct Conclusion {
+struct FinalStatistics {
   const C *mean, *m2, *inv_std, *sum_dy, *sum_dy_x, *running_mean, *running_var;
   C *weight, *bias, *d_mean, *d_var;
 };
 
 template <class C>
-void conclude_backward(const ExecSpace& space, const Conclusion<C>& k, C freedoms, C examples, C momentum, C kept,
-                       std::int64_t c) {
+void finalize_gradient_statistics(const ExecSpace& space, const FinalStatistics<C>& k, C freedoms, C examples,
+                                  C momentum, C kept, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::conclude_backward", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::batch_norm::finalize_gradient_statistics", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         const auto put = [kept](C& place, C value) { place = kept == C(0) ? value : place + value; };
         put(k.weight[j], k.sum_dy_x[j] * k.inv_std[j]);
         put(k.bias[j], k.sum_dy[j]);
@@ -177,9 +177,9 @@ void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const 
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);
-    auto* run = !output.relu ? observe_backward<Mask::none, T, C>
-                             : (output.addition ? observe_backward<Mask::by_output, T, C>
-                                                : observe_backward<Mask::by_input, T, C>);
+    auto* run = !output.relu ? accumulate_gradient_statistics<Mask::none, T, C>
+                             : (output.addition ? accumulate_gradient_statistics<Mask::by_output, T, C>
+                                                : accumulate_gradient_statistics<Mask::by_input, T, C>);
     const Channels<C> channels{state.mean.as<const C>(), state.scale.as<const C>(), state.shift.as<const C>()};
     const T* result = output.relu && output.addition ? y.as<const T>() : x.as<const T>();
     run(space, x.as<const T>(), result, dy.as<T>(), channels, partial, size.rows, size.c, parts);
@@ -192,12 +192,13 @@ void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std
                                   Store store, const BatchNormGradients& gradients) {
   const std::int64_t freedoms = rows > 1 ? rows - 1 : 1;  // of one value m2 is 0, and so is its variance here
   dispatch_master(state.mean.dtype, [&]<class C>(C) {
-    const Conclusion<C> k{state.mean.as<const C>(),       state.m2.as<const C>(),       state.inv_std.as<const C>(),
-                          state.sum_dy.as<const C>(),     state.sum_dy_x.as<const C>(), running_mean.as<const C>(),
-                          running_var.as<const C>(),      gradients.weight.as<C>(),     gradients.bias.as<C>(),
-                          gradients.running_mean.as<C>(), gradients.running_var.as<C>()};
-    conclude_backward<C>(space, k, static_cast<C>(freedoms), static_cast<C>(examples), static_cast<C>(momentum),
-                         store == Store::add ? C(1) : C(0), state.mean.count());
+    const FinalStatistics<C> k{
+        state.mean.as<const C>(),       state.m2.as<const C>(),       state.inv_std.as<const C>(),
+        state.sum_dy.as<const C>(),     state.sum_dy_x.as<const C>(), running_mean.as<const C>(),
+        running_var.as<const C>(),      gradients.weight.as<C>(),     gradients.bias.as<C>(),
+        gradients.running_mean.as<C>(), gradients.running_var.as<C>()};
+    finalize_gradient_statistics<C>(space, k, static_cast<C>(freedoms), static_cast<C>(examples),
+                                    static_cast<C>(momentum), store == Store::add ? C(1) : C(0), state.mean.count());
   });
 }
 

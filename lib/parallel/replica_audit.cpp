@@ -40,7 +40,7 @@ void ReplicaAudit::compare(const ExecSpace& space, std::int64_t step) {
   const std::uint64_t all = hash_of(hashes_.data(), hashes_.size() * sizeof(hashes_[0]));
   std::int64_t of_this_rank = 0;
   std::memcpy(&of_this_rank, &all, sizeof(all));
-  const std::vector<std::int64_t> of_ranks = comm_.gather(of_this_rank);
+  const std::vector<std::int64_t> of_ranks = comm_.all_gather(of_this_rank);
   if (std::ranges::count(of_ranks, of_ranks[0]) != comm_.size()) report(of_ranks, step);
 }
 
@@ -57,7 +57,7 @@ void ReplicaAudit::report(const std::vector<std::int64_t>& of_ranks, std::int64_
   while (part < hashes_.size() &&
          std::memcmp(&hashes_[part], right.data() + part * sizeof(hashes_[0]), sizeof(hashes_[0])) == 0)
     ++part;
-  const std::vector<std::int64_t> first_parts = comm_.gather(static_cast<std::int64_t>(part));
+  const std::vector<std::int64_t> first_parts = comm_.all_gather(static_cast<std::int64_t>(part));
 
   std::vector<std::string> others;
   for (int rank = 0; rank < comm_.size(); ++rank) {

@@ -52,7 +52,7 @@ std::string listed(const std::vector<int>& ranks) {
 }  // namespace
 
 /// What a rank shows its node.
-struct Watchdog::Post {
+struct Watchdog::RankStatus {
   Heartbeat heart;
   std::atomic<std::uint64_t> turns{0};  ///< of its watchdog
   std::atomic<double> median{0};        ///< of its steps, seconds
@@ -67,8 +67,8 @@ struct Watchdog::Post {
 };
 
 /// What a watchdog knows of one of them.
-struct Watchdog::Mate {
-  Post* post = nullptr;
+struct Watchdog::PeerView {
+  RankStatus* status = nullptr;
   std::uint64_t beats = 0, turns = 0;  ///< last seen
   double still = 0, stopped = 0;       ///< seconds since they have changed
   bool idle = false, waits = false, died = false;
@@ -78,18 +78,18 @@ Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
     : ranks_(ranks), sees_all_(ranks.size() == 1), timeout_(timeout), host_(host_name()) {
   allow_stack_trace();
   const Communicator machine = ranks.on_this_node();
-  if (machine.size() > 1) memory_ = NodeMemory::make(machine, sizeof(Post));
+  if (machine.size() > 1) memory_ = NodeMemory::make(machine, sizeof(RankStatus));
   if (memory_) {
     sees_all_ = machine.size() == ranks.size();
     me_ = static_cast<std::size_t>(machine.rank());
-    for (int mate = 0; mate < machine.size(); ++mate)
-      mates_.push_back({.post = reinterpret_cast<Post*>(memory_->part(mate))});
-    new (mates_[me_].post) Post;
+    for (int peer = 0; peer < machine.size(); ++peer)
+      peers_.push_back({.status = reinterpret_cast<RankStatus*>(memory_->part(peer))});
+    new (peers_[me_].status) RankStatus;
   } else {
-    own_ = std::make_unique<Post>();
-    mates_.push_back({.post = own_.get()});
+    own_ = std::make_unique<RankStatus>();
+    peers_.push_back({.status = own_.get()});
   }
-  Post& mine = *mates_[me_].post;
+  RankStatus& mine = *peers_[me_].status;
   mine.rank = ranks.rank();
   mine.process = ::getpid();
   mine.process_namespace = lockstep::process_namespace();
@@ -101,26 +101,26 @@ Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
 }
 
 Watchdog::~Watchdog() {
-  mates_[me_].post->left = true;
+  peers_[me_].status->left = true;
   {
     const std::lock_guard lock(mutex_);
     done_ = true;
   }
   changed_.notify_all();
   thread_.join();
-  if (&heartbeat() == &mates_[me_].post->heart) move_heartbeat(before_);
+  if (&heartbeat() == &peers_[me_].status->heart) move_heartbeat(before_);
 }
 
-void Watchdog::meet_in(const std::filesystem::path& folder) {
+void Watchdog::set_shared_folder(const std::filesystem::path& folder) {
   if (sees_all_) return;
-  std::optional<RollCall> made = RollCall::make(ranks_, mates_.front().post->rank, folder);
+  std::optional<NodeLiveness> made = NodeLiveness::make(ranks_, peers_.front().status->rank, folder);
   const std::lock_guard lock(mutex_);
-  roll_call_ = std::move(made);
+  node_liveness_ = std::move(made);
 }
 
-void Watchdog::median_step(double seconds) { mates_[me_].post->median = seconds; }
-void Watchdog::rest(bool idle) { mates_[me_].post->idle = idle; }
-void Watchdog::be_patient(bool patient) { mates_[me_].post->patient = patient; }
+void Watchdog::median_step(double seconds) { peers_[me_].status->median = seconds; }
+void Watchdog::set_idle(bool idle) { peers_[me_].status->idle = idle; }
+void Watchdog::extend_timeout(bool patient) { peers_[me_].status->patient = patient; }
 
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
@@ -130,8 +130,8 @@ void Watchdog::watch() {
     try {
       look(std::min(std::chrono::duration<double>(now - before).count(), longest_turn));
     } catch (const std::exception& error) {  // hangs and full memories go together
-      last_words("a rank hangs or has died, and its report failed:");
-      last_words(error.what());
+      write_unbuffered("a rank hangs or has died, and its report failed:");
+      write_unbuffered(error.what());
       end_all();
     }
     before = now;
@@ -139,38 +139,38 @@ void Watchdog::watch() {
 }
 
 void Watchdog::look(double seconds) {
-  const Post& mine = *mates_[me_].post;
-  mates_[me_].post->turns.fetch_add(1, std::memory_order_relaxed);
-  for (Mate& mate : mates_) {
-    const Post& post = *mate.post;
-    if (post.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
-    if (post.heart.leaves_at_once) std::_Exit(static_cast<int>(ExitStatus::stopped_early));
+  const RankStatus& mine = *peers_[me_].status;
+  peers_[me_].status->turns.fetch_add(1, std::memory_order_relaxed);
+  for (PeerView& peer : peers_) {
+    const RankStatus& status = *peer.status;
+    if (status.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
+    if (status.heart.leaves_at_once) std::_Exit(static_cast<int>(ExitStatus::stopped_early));
     // Before the beats: a rank beats, and then its wait is over. Who is not seen to wait has been seen to beat.
-    mate.idle = post.idle;
-    mate.waits = post.heart.waits.load(std::memory_order_acquire) > 0;
-    const std::uint64_t beats = post.heart.beats.load(std::memory_order_acquire), turns = post.turns;
-    mate.still = beats == mate.beats && !mate.idle ? mate.still + seconds : 0;
-    mate.stopped = turns == mate.turns ? mate.stopped + seconds : 0;
-    mate.beats = beats, mate.turns = turns;
-    const bool visible = mine.process_namespace != 0 && post.process_namespace == mine.process_namespace;
-    mate.died = visible && !post.left &&
-                (mate.stopped >= suspicious_after ? process_has_ended(post.process) : is_gone(post.process));
+    peer.idle = status.idle;
+    peer.waits = status.heart.waits.load(std::memory_order_acquire) > 0;
+    const std::uint64_t beats = status.heart.beats.load(std::memory_order_acquire), turns = status.turns;
+    peer.still = beats == peer.beats && !peer.idle ? peer.still + seconds : 0;
+    peer.stopped = turns == peer.turns ? peer.stopped + seconds : 0;
+    peer.beats = beats, peer.turns = turns;
+    const bool visible = mine.process_namespace != 0 && status.process_namespace == mine.process_namespace;
+    peer.died = visible && !status.left &&
+                (peer.stopped >= suspicious_after ? process_has_ended(status.process) : is_gone(status.process));
   }
   Finding finding = judge();
   since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
   const bool reports = finding.fault != Fault::none && is_reporter(finding);
-  if (roll_call_) roll_call_->waits(all_wait() && is_reporter({Fault::waits_for_others, me_}));
+  if (node_liveness_) node_liveness_->waits(all_wait() && is_reporter({Fault::waits_for_others, me_}));
   if (!reports || (finding.fault == Fault::waits_for_others && !sees_all_ && !gives_up(finding))) return;
-  last_words(report(finding));
-  if (finding.fault != Fault::died && mates_[finding.mate].post->heart.beats != mates_[finding.mate].beats) {
-    last_words("… but it goes on now, and so does the run");
+  write_unbuffered(report(finding));
+  if (finding.fault != Fault::died && peers_[finding.peer].status->heart.beats != peers_[finding.peer].beats) {
+    write_unbuffered("… but it goes on now, and so does the run");
     return;
   }
   end_all();
 }
 
 void Watchdog::end_all() {
-  mates_[me_].post->reported = true;
+  peers_[me_].status->reported = true;
   std::this_thread::sleep_for(2 * turn);  // the others leave first: this rank has not died
   if (!sees_all_) {
     // Those of other nodes: by the launcher, whatever the library waits for.
@@ -183,63 +183,63 @@ void Watchdog::end_all() {
   std::_Exit(static_cast<int>(ExitStatus::rank_lost));
 }
 
-bool Watchdog::takes_long(const Mate& mate) const {
-  const Post& post = *mate.post;
-  const StepPhase phase = post.phase();
-  return phase == StepPhase::set_up || phase == StepPhase::checkpoint || post.median == 0 || post.patient;
+bool Watchdog::takes_long(const PeerView& peer) const {
+  const RankStatus& status = *peer.status;
+  const StepPhase phase = status.phase();
+  return phase == StepPhase::set_up || phase == StepPhase::checkpoint || status.median == 0 || status.patient;
 }
 
-double Watchdog::plain_limit(const Mate& mate) const {
-  const StepPhase phase = mate.post->phase();
+double Watchdog::plain_limit(const PeerView& peer) const {
+  const StepPhase phase = peer.status->phase();
   const bool reads = phase == StepPhase::data || phase == StepPhase::evaluation;
   const double least = reads ? least_data_timeout : least_timeout;
-  return timeout_.value_or(std::max(least, median_steps * mate.post->median));
+  return timeout_.value_or(std::max(least, median_steps * peer.status->median));
 }
 
-double Watchdog::limit(const Mate& mate) const { return plain_limit(mate) * (takes_long(mate) ? patience : 1); }
+double Watchdog::limit(const PeerView& peer) const { return plain_limit(peer) * (takes_long(peer) ? patience : 1); }
 
 bool Watchdog::all_wait() const {
   bool found = false;
-  for (const Mate& mate : mates_) {
-    if (mate.post->left || mate.idle) continue;
-    if (!mate.waits || mate.stopped >= stopped_after || mate.still <= plain_limit(mate)) return false;
+  for (const PeerView& peer : peers_) {
+    if (peer.status->left || peer.idle) continue;
+    if (!peer.waits || peer.stopped >= stopped_after || peer.still <= plain_limit(peer)) return false;
     found = true;
   }
   return found && timeout_ != 0;
 }
 
 bool Watchdog::gives_up(Finding& finding) const {
-  const Mate& mate = mates_[finding.mate];
+  const PeerView& peer = peers_[finding.peer];
   // Those of other nodes may be waiting for data: from here nobody sees that.
   const double least = timeout_ ? 0 : least_data_timeout;
-  const double most = std::max(least, limit(mate) * (roll_call_ && !takes_long(mate) ? elsewhere : patience)) +
+  const double most = std::max(least, limit(peer) * (node_liveness_ && !takes_long(peer) ? elsewhere : patience)) +
                       courtesy;
-  if (mate.still <= most) return false;
-  const bool in_any_case = mate.still > most + own_report;
-  const std::optional<RollCall::Answer> answer = roll_call_ ? roll_call_->ask(in_any_case) : std::nullopt;
+  if (peer.still <= most) return false;
+  const bool in_any_case = peer.still > most + own_report;
+  const std::optional<NodeLiveness::Answer> answer = node_liveness_ ? node_liveness_->ask(in_any_case) : std::nullopt;
   if (answer) finding.missed = answer->silent;
   return !answer || answer->speaks || in_any_case;
 }
 
 Watchdog::Finding Watchdog::judge() const {
-  for (std::size_t i = 0; i < mates_.size(); ++i)
-    if (mates_[i].died) return {Fault::died, i};
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    if (peers_[i].died) return {Fault::died, i};
   if (timeout_ && *timeout_ == 0) return {};
 
   Finding blamed, waiting;
   bool all_wait = true;  // of those of which something is expected
-  const auto step = [&](std::size_t i) { return mates_[i].post->heart.step.load(std::memory_order_relaxed); };
-  for (std::size_t i = 0; i < mates_.size(); ++i) {
-    const Mate& mate = mates_[i];
-    if (mate.post->left || mate.idle) continue;
-    const double most = limit(mate);
-    if (!mate.waits || mate.stopped >= stopped_after) {
+  const auto step = [&](std::size_t i) { return peers_[i].status->heart.step.load(std::memory_order_relaxed); };
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    const PeerView& peer = peers_[i];
+    if (peer.status->left || peer.idle) continue;
+    const double most = limit(peer);
+    if (!peer.waits || peer.stopped >= stopped_after) {
       all_wait = false;
       // Of several the one that is behind.
-      if (mate.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.mate)))
+      if (peer.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.peer)))
         blamed = {Fault::stands_still, i};
-    } else if (mate.still > most + courtesy) {
-      if (waiting.fault == Fault::none || mate.still > mates_[waiting.mate].still)
+    } else if (peer.still > most + courtesy) {
+      if (waiting.fault == Fault::none || peer.still > peers_[waiting.peer].still)
         waiting = {Fault::waits_for_others, i};
     } else {
       all_wait = false;
@@ -251,38 +251,39 @@ Watchdog::Finding Watchdog::judge() const {
 
 /// The rank that is to blame knows most of itself, where it can speak; else the first that can.
 bool Watchdog::is_reporter(const Finding& finding) const {
-  const Mate& blamed = mates_[finding.mate];
+  const PeerView& blamed = peers_[finding.peer];
   if (finding.fault == Fault::stands_still) {
-    if (finding.mate == me_) return true;
+    if (finding.peer == me_) return true;
     if (blamed.stopped < stopped_after && since_finding_ < own_report) return false;
   }
   for (std::size_t i = 0; i < me_; ++i) {
-    const Mate& mate = mates_[i];
-    const bool is_still = finding.fault == Fault::stands_still && i == finding.mate;
-    if (!mate.died && !mate.post->left && mate.stopped < stopped_after && !is_still) return false;
+    const PeerView& peer = peers_[i];
+    const bool is_still = finding.fault == Fault::stands_still && i == finding.peer;
+    if (!peer.died && !peer.status->left && peer.stopped < stopped_after && !is_still) return false;
   }
   return true;
 }
 
 std::string Watchdog::report(const Finding& finding) const {
-  const auto doing = [](const Post& post) {
-    const auto phase = static_cast<std::size_t>(post.phase());
-    const std::int64_t step = post.heart.step;
-    const std::int32_t bucket = post.heart.bucket;
+  const auto doing = [](const RankStatus& status) {
+    const auto phase = static_cast<std::size_t>(status.phase());
+    const std::int64_t step = status.heart.step;
+    const std::int32_t bucket = status.heart.bucket;
     return fmt::format("'{}'{}{}", phase_names[phase], step > 0 ? fmt::format(" of step {}", step) : "",
                        bucket >= 0 ? fmt::format(", bucket {} of the gradients", bucket) : "");
   };
-  const auto since = [](const Post& post) {
-    const std::chrono::nanoseconds beat(post.heart.since_ns.load(std::memory_order_relaxed));
+  const auto since = [](const RankStatus& status) {
+    const std::chrono::nanoseconds beat(status.heart.since_ns.load(std::memory_order_relaxed));
     return std::chrono::duration<double>(Clock::now().time_since_epoch() - beat).count();
   };
-  const Mate& mate = mates_[finding.mate];
-  const Post& post = *mate.post;
-  const std::string who = fmt::format("rank {} on {} (process {})", post.rank, host_, post.process);
+  const PeerView& peer = peers_[finding.peer];
+  const RankStatus& status = *peer.status;
+  const std::string who = fmt::format("rank {} on {} (process {})", status.rank, host_, status.process);
 
   std::map<std::string, std::vector<int>> waiting;
-  for (std::size_t i = 0; i < mates_.size(); ++i)
-    if (i != finding.mate && !mates_[i].post->left) waiting[doing(*mates_[i].post)].push_back(mates_[i].post->rank);
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    if (i != finding.peer && !peers_[i].status->left)
+      waiting[doing(*peers_[i].status)].push_back(peers_[i].status->rank);
   std::vector<std::string> others;
   for (const auto& [where, ranks] : waiting) others.push_back(fmt::format("{} in {}", listed(ranks), where));
   const std::string waits = others.empty() ? "" : fmt::format("; meanwhile {}", fmt::join(others, ", "));
@@ -290,11 +291,11 @@ std::string Watchdog::report(const Finding& finding) const {
 
   switch (finding.fault) {
     case Fault::died:
-      return fmt::format("{} has died, in {}{}; look for its last words above, and {}", who, doing(post), waits,
+      return fmt::format("{} has died, in {}{}; look for its last words above, and {}", who, doing(status), waits,
                          advice);
     case Fault::waits_for_others: {
       std::vector<std::string> missed;
-      for (const auto& [host, ranks] : finding.missed.value_or(std::vector<RollCall::Node>()))
+      for (const auto& [host, ranks] : finding.missed.value_or(std::vector<NodeLiveness::Node>()))
         missed.push_back(fmt::format("{} on {}", listed(ranks), host));
       const std::string whom =
           !missed.empty()
@@ -302,17 +303,17 @@ std::string Watchdog::report(const Finding& finding) const {
                             fmt::join(missed, ", "))
           : sees_all_ || finding.missed ? "all ranks wait for each other"
                                         : "the rank that they wait for cannot be seen from here";
-      return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(post)), doing(post), waits,
-                         whom, advice);
+      return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(status)), doing(status),
+                         waits, whom, advice);
     }
     default: break;
   }
-  const std::string state = process_field(post.process, 3);
-  const bool stopped = finding.mate != me_ && (state == "T" || state == "t");
-  const std::string stack = finding.mate == me_ ? stack_trace() : "";
-  return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(post),
-                     duration_text(since(post)), stopped ? " (it is stopped, by SIGSTOP or a debugger)" : "", waits,
-                     advice, stack.empty() ? "" : fmt::format("\nwhere rank {} is:\n{}", post.rank, stack));
+  const std::string state = process_field(status.process, 3);
+  const bool stopped = finding.peer != me_ && (state == "T" || state == "t");
+  const std::string stack = finding.peer == me_ ? stack_trace() : "";
+  return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(status),
+                     duration_text(since(status)), stopped ? " (it is stopped, by SIGSTOP or a debugger)" : "", waits,
+                     advice, stack.empty() ? "" : fmt::format("\nwhere rank {} is:\n{}", status.rank, stack));
 }
 
 }  // namespace lockstep

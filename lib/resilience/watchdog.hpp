@@ -13,7 +13,7 @@
 #include "base/heartbeat.hpp"
 #include "comm/communicator.hpp"
 #include "comm/node_memory.hpp"
-#include "resilience/roll_call.hpp"
+#include "resilience/node_liveness.hpp"
 
 namespace lockstep {
 
@@ -22,7 +22,7 @@ namespace lockstep {
 /// is, what it was doing and who waits for it, and all leave with ExitStatus::rank_lost.
 ///
 /// Ranks that wait for others are not to blame, unless all of a node do: then the one that they wait for is on another
-/// node, whose watchdogs name it, or the nodes that wait, when that one stands still as a whole (RollCall). Time is
+/// node, whose watchdogs name it, or the nodes that wait, when that one stands still as a whole (NodeLiveness). Time is
 /// counted in turns of the watching thread, so that a job which is suspended and goes on later is not ended.
 class Watchdog {
  public:
@@ -35,31 +35,31 @@ class Watchdog {
   ~Watchdog();
 
   /// Where nodes may leave word for each other: a folder to be, in one that the run has made. Collective.
-  void meet_in(const std::filesystem::path& folder);
+  void set_shared_folder(const std::filesystem::path& folder);
   /// Of this rank's steps: what "still" means depends on it.
   void median_step(double seconds);
   /// Nothing is expected of this rank for a while: its owner does something else.
-  void rest(bool idle);
+  void set_idle(bool idle);
   /// The ranks know that something is under way for which all may have to wait for long (a checkpoint).
-  void be_patient(bool patient);
+  void extend_timeout(bool patient);
 
  private:
-  struct Post;
-  struct Mate;
+  struct RankStatus;
+  struct PeerView;
   enum class Fault { none, died, stands_still, waits_for_others };
   struct Finding {
     Fault fault = Fault::none;
-    std::size_t mate = 0;  ///< that is to blame; of waits_for_others: that waits for longest
-    std::optional<std::vector<RollCall::Node>> missed = {};  ///< by waits_for_others; none: not known
+    std::size_t peer = 0;  ///< that is to blame; of waits_for_others: that waits for longest
+    std::optional<std::vector<NodeLiveness::Node>> missed = {};  ///< by waits_for_others; none: not known
   };
 
   void watch();
   void look(double seconds);
   Finding judge() const;
-  double limit(const Mate& mate) const;
-  bool takes_long(const Mate& mate) const;
+  double limit(const PeerView& peer) const;
+  bool takes_long(const PeerView& peer) const;
   /// Seconds, whatever the rank is doing.
-  double plain_limit(const Mate& mate) const;
+  double plain_limit(const PeerView& peer) const;
   /// Whether all of this node wait for others, for longer than that.
   bool all_wait() const;
   /// Whether this node is to end a run that waits for ranks of other nodes; then it knows of which.
@@ -74,16 +74,16 @@ class Watchdog {
   std::optional<double> timeout_;
   std::string host_;
   std::optional<NodeMemory> memory_;  ///< of the posts, where this node's ranks can share any
-  std::unique_ptr<Post> own_;         ///< where they cannot
-  std::vector<Mate> mates_;           ///< this node's ranks that can be seen, this one among them
+  std::unique_ptr<RankStatus> own_;   ///< where they cannot
+  std::vector<PeerView> peers_;       ///< this node's ranks that can be seen, this one among them
   std::size_t me_ = 0;
   Heartbeat* before_ = nullptr;  ///< that this one stands in for
   double since_finding_ = 0;     ///< seconds
   std::mutex mutex_;             // guards what follows
   std::condition_variable changed_;
   bool done_ = false;
-  std::optional<RollCall> roll_call_;  ///< of several nodes
-  std::thread thread_;                 // last: starts when all else stands
+  std::optional<NodeLiveness> node_liveness_;  ///< of several nodes
+  std::thread thread_;                         // last: starts when all else stands
 };
 
 }  // namespace lockstep

@@ -99,7 +99,7 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
   if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
   auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
-  reading.together([&] {
+  reading.run_collectively([&] {
     validate(
         what.split == "train" || what.split == "validation" || what.split == "test", ExitStatus::bad_usage,
         "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
@@ -129,7 +129,7 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
     warn_of_channels_first(*data.train);
     std::optional<Graph> graph;
     std::unique_ptr<Loss> loss;
-    reading.together([&] {
+    reading.run_collectively([&] {
       graph.emplace(make_graph(config, data.train->format()));
       loss = config.loss.make();
       check(config, data, *graph, *loss);
@@ -145,34 +145,36 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
   return graph;
 }
 
-Cut cut_of(const RunConfig& config, const Graph& graph, int ranks) {
+BatchPartition batch_partition(const RunConfig& config, const Graph& graph, int ranks) {
   const ParallelConfig& parallel = config.parallel;
-  const bool norms = std::ranges::any_of(graph.nodes(), [](const GraphNode& node) { return node.layer->observes(); });
+  const bool norms = std::ranges::any_of(graph.nodes(),
+                                         [](const GraphNode& node) { return node.layer->needs_statistics(); });
   const std::int64_t shards = parallel.deterministic.shards;
-  Cut cut{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
-  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be cut.
-  if (norms && !parallel.sync_batch_norm) cut.shards = parallel.replicas;
-  if (!parallel.deterministic.present) return cut;
+  BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
+  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
+  if (norms && !parallel.sync_batch_norm) partition.shards = parallel.replicas;
+  if (!parallel.deterministic.present) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
   validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
                "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
-  cut.shards = shards / ranks;
-  cut.separate = true;
-  return cut;
+  partition.shards = shards / ranks;
+  partition.separate = true;
+  return partition;
 }
 
-std::string batch_text(const RunConfig& config, const Cut& cut, std::int64_t examples) {
+std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
   const std::int64_t batch = std::min(config.batch.global, examples);
-  const std::int64_t most = cut.largest_share(batch), least = cut.smallest_share(batch);
-  return fmt::format("batch {} = {} rank{} × {}{}", batch, cut.ranks, cut.ranks == 1 ? "" : "s",
+  const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
+  return fmt::format("batch {} = {} rank{} × {}{}", batch, partition.ranks, partition.ranks == 1 ? "" : "s",
                      least == most       ? ""
                      : least + 1 == most ? fmt::format("{} or ", least)
                                          : fmt::format("{} to ", least),
                      most);
 }
 
-std::vector<std::string> batch_remarks(const RunConfig& config, const Cut& cut, std::int64_t examples) {
+std::vector<std::string> batch_remarks(const RunConfig& config, const BatchPartition& partition,
+                                       std::int64_t examples) {
   std::vector<std::string> remarks;
   const std::int64_t batch = std::min(config.batch.global, examples);
   if (batch < config.batch.global)
@@ -180,11 +182,12 @@ std::vector<std::string> batch_remarks(const RunConfig& config, const Cut& cut, 
         "batch.global: {} examples are more than the {} there are to train on; each step takes all of these",
         config.batch.global, batch));
   std::int64_t idle = 0;
-  while (idle < cut.ranks && share_of(cut, batch, static_cast<int>(cut.ranks - idle - 1)).count == 0) ++idle;
+  while (idle < partition.ranks && share_of(partition, batch, static_cast<int>(partition.ranks - idle - 1)).count == 0)
+    ++idle;
   if (idle > 0)
     remarks.push_back(
         fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
-                    cut.ranks, batch));
+                    partition.ranks, batch));
   return remarks;
 }
 
@@ -210,7 +213,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   std::optional<BatchUploader> uploader;
   std::optional<MetricSums> sums;
   std::int64_t batch = 0;
-  reading.together([&] {
+  reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
     check_examples(*data, graph, *loss);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/process.hpp"
-#include "parallel/shard_tree.hpp"
+#include "parallel/deterministic_reducer.hpp"
 #include "run/experiment.hpp"
 #include "run/run_folder.hpp"
 #include "run/run_state.hpp"
@@ -72,27 +72,28 @@ std::string report(const RunConfig& config, int ranks) {
   const std::string start = starting_point(config, experiment);
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.global, train);
-  const Cut cut = cut_of(config, experiment.graph, ranks);
-  const std::int64_t share = cut.largest_share(global), piece = cut.largest_piece(global);
+  const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
+  const std::int64_t share = partition.largest_share(global), micro_batch = partition.largest_micro_batch(global);
   const Graph& graph = experiment.graph;
   const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(),
                                                              .providers = config.providers,
-                                                             .max_batch = piece,
+                                                             .max_batch = micro_batch,
                                                              .checkpointing = config.model.checkpointing});
   const DType type = config.dtype(), master = master_dtype(type);
   const auto count = static_cast<double>(graph.parameter_count());
   const double parameters = count * static_cast<double>(size_of(master)),
                rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
-  const double gradients =
-      parameters *
-      (1 + (cut.separate ? static_cast<double>(ShardTree::buffers(config.parallel.deterministic.shards, ranks)) : 0));
+  const double gradients = parameters * (1 + (partition.separate ? static_cast<double>(DeterministicReducer::buffers(
+                                                                       config.parallel.deterministic.shards, ranks))
+                                                                 : 0));
   const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
   const ExampleFormat& format = experiment.data.train->format();
-  const double batches = static_cast<double>(piece * format.input_shape.count()) * static_cast<double>(size_of(type)) +
+  const double batches = static_cast<double>(micro_batch * format.input_shape.count()) *
+                             static_cast<double>(size_of(type)) +
                          static_cast<double>(share) * 3.0 *
                              static_cast<double>(format.input_bytes() + format.target_bytes());
 
-  const std::size_t workspace = prepare_layers(experiment.graph, activations, piece);
+  const std::size_t workspace = prepare_layers(experiment.graph, activations, micro_batch);
   const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
 
   std::string text = layer_table(graph);
@@ -103,8 +104,9 @@ std::string report(const RunConfig& config, int ranks) {
                       experiment.data.test ? experiment.data.test->size() : 0);
   text += fmt::format("parameters           {}\n", graph.parameter_count());
   text += fmt::format("steps                {}\n", steps_text(config, train));
-  text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, cut, train), piece);
-  for (const std::string& remark : batch_remarks(config, cut, train))
+  text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
+                      micro_batch);
+  for (const std::string& remark : batch_remarks(config, partition, train))
     text += fmt::format("                     {}\n", remark);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);

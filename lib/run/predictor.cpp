@@ -134,7 +134,7 @@ void require_shape(const Dataset& data, const TrainedModel& trained, const Param
 std::string predict(const PredictOptions& options, const Communicator& comm) {
   const bool classes = options.form == PredictOptions::Form::classes;
   TrainedModel trained;
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (!comm.is_root()) return;
     check_output(options.output, options.overwrite);
     trained = TrainedModel::read(options.checkpoint);
@@ -145,7 +145,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, config.data.sequence_length,
                                                     reading);
   std::optional<Blocks> blocks;
-  reading.together([&] {
+  reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
     check_inputs(*data, graph);
     check_normalize(data->format(), config.data.normalize);
@@ -155,7 +155,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
              options.checkpoint);
     blocks.emplace(config, std::move(graph), *data, options.form);
   });
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (comm.is_root()) require_shape(*data, trained, blocks->model().parameters());
   });
   trained.load(comm, blocks->model());
@@ -164,7 +164,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   std::vector<std::int64_t> extents{data->size()};
   extents.insert(extents.end(), output.extents().begin(), output.extents().end() - (classes ? 1 : 0));
   std::optional<ArrayFile> file;
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (comm.is_root())
       file.emplace(options.output, names[static_cast<std::size_t>(options.form)],
                    classes ? DType::i32 : stored_type(config.dtype()), extents);
@@ -172,7 +172,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   for (std::int64_t first = 0; first < blocks->count(); first += comm.size()) {
     const std::int64_t mine = first + comm.rank();
     std::string bytes;
-    comm.together([&] {
+    comm.run_collectively([&] {
       if (mine < blocks->count()) bytes = blocks->compute(mine);
     });
     // One block after the other, so that rank 0 never holds more; what it cannot write is said when all have sent
@@ -187,11 +187,11 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
         failure = std::current_exception();
       }
     }
-    comm.together([&] {
+    comm.run_collectively([&] {
       if (failure) std::rethrow_exception(failure);
     });
   }
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (comm.is_root()) file->commit();
   });
   return fmt::format(

@@ -17,7 +17,7 @@ std::string provenance(const Communicator& comm, const Datasets& data, const Sha
   json["ranks"] = comm.size();
   json["threads"] = ExecSpace().concurrency();
   std::map<std::string, int> ranks_of;
-  for (const std::string& host : comm.gather(host_name())) ++ranks_of[host];
+  for (const std::string& host : comm.gather_to_root(host_name())) ++ranks_of[host];
   json["hosts"] = ranks_of;
   json["data"] = Json::object();
   for (const auto& [name, split] :

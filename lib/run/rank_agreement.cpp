@@ -51,7 +51,7 @@ std::string agreed_deck(const Communicator& comm, const std::string& deck) {
 
 std::string agreed_data(const Communicator& comm, const Dataset* dataset, const SharedReading& reading) {
   std::string print = "no examples";
-  reading.together([&] {
+  reading.run_collectively([&] {
     if (dataset && reading.reads()) print = fingerprint(*dataset);
   });
   print = reading.from_reader(print);

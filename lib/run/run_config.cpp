@@ -68,7 +68,7 @@ void BatchOptions::describe(Fields& fields) {
   fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
   fields.integer(
       "micro", micro, {1, 1e9},
-      "most examples that a rank computes at once; a larger share is computed in pieces whose gradients are summed "
+      "most examples that a rank computes at once; a larger share is computed in micro-batches whose gradients are summed "
       "(the share, when not given)");
 }
 

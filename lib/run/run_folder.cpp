@@ -198,7 +198,7 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
     fs::create_directories(checkpoints());
     remove_leftovers();
     if (goes_on()) {
-      set_aside_checkpoints_after(checkpoints(), step);
+      quarantine_checkpoints_after(checkpoints(), step);
       if (fs::exists(checkpoints() / checkpoint_name(step)))
         point_link(checkpoints(), latest_name, checkpoint_name(step));
     }

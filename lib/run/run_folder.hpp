@@ -59,7 +59,7 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   /// Whoever makes it asks the run to stop.
   std::filesystem::path stop_file() const { return path_ / "stop"; }
-  /// Of a hang: see RollCall. Any rank may touch it.
+  /// Of a hang: see NodeLiveness. Any rank may touch it.
   std::filesystem::path waiting() const { return path_ / "waiting"; }
 
  private:

@@ -23,7 +23,7 @@ namespace {
 class PassingFolder {
  public:
   explicit PassingFolder(const Communicator& comm) : is_mine_(comm.is_root()) {
-    comm.together([&] {
+    comm.run_collectively([&] {
       if (!is_mine_) return;
       std::error_code code;
       std::string name = (fs::temp_directory_path(code) / "lockstep-check-XXXXXX").string();

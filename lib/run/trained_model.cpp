@@ -18,7 +18,7 @@ TrainedModel TrainedModel::read(const std::string& file) {
 void TrainedModel::share(const Communicator& comm) {
   comm.broadcast(name);
   comm.broadcast(deck);
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (!comm.is_root()) config = read_run_config(parse_deck(deck, name + ":/deck"));
   });
 }
@@ -27,7 +27,7 @@ void TrainedModel::load(Model& model) const { restore_parameters(ExecSpace(), fi
 
 void TrainedModel::load(const Communicator& comm, Model& model) const {
   const ExecSpace space;
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (comm.is_root()) load(model);
   });
   comm.broadcast(space, model.parameters().values());

@@ -26,7 +26,7 @@ ExitStatus Trainer::run() {
     return ExitStatus::done;
   }
   start_seconds_ = seconds_since_process_start();
-  watchdog_.rest(false);
+  watchdog_.set_idle(false);
   do {
     if (!train_to_the_end()) return stop();
     if (!parameters_are_of_use()) continue;
@@ -37,20 +37,20 @@ ExitStatus Trainer::run() {
     if ((!validation_metrics_ || state_.evaluated_step != state_.step) && !evaluate_and_log()) return stop();
     if (goes_on() && !test_and_log()) return stop();
   } while (!goes_on());
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (writer_) progress_.file()->flush_to_disk();
   });
   // A run that goes on from the last checkpoint knows the best of that one, and not what this evaluation has shown.
   std::vector<std::int64_t> best = selection_->best_steps();
   for (const Selection::Evaluation& evaluation : state_.selection.best) best.push_back(evaluation.step);
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (writer_) writer_->tidy(best);
   });
   const bool early = state_.step < total_steps();
   if (early) log("{}: the run ends at step {}", selection_->reason(), state_.step);
   write_summary(selection_->target_reached() ? "target_reached" : early ? "out_of_patience" : "done");
   stop_request_.done();
-  watchdog_.rest(true);
+  watchdog_.set_idle(true);
   return ExitStatus::done;
 }
 
@@ -78,7 +78,7 @@ bool Trainer::train_to_the_end() {
 /// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
 void Trainer::give_up() {
   if (votes_.bad_parameters)
-    comm_.together([&] {
+    comm_.run_collectively([&] {
       if (writer_) writer_->wait();
     });
   else finish_checkpoints();
@@ -93,10 +93,10 @@ ExitStatus Trainer::stop() {
     else give_up();
   }
   finish_checkpoints();
-  const std::vector<std::string> reasons = comm_.gather(
+  const std::vector<std::string> reasons = comm_.gather_to_root(
       stop_reason_.empty() ? "" : fmt::format("{} (rank {} on {})", stop_reason_, comm_.rank(), host_name()));
   write_summary(stopped_status);
-  watchdog_.rest(true);
+  watchdog_.set_idle(true);
   stop_request_.done();
   if (!comm_.is_root()) return ExitStatus::stopped_early;
   log("stopped at step {} of {}: {}; {} goes on from there", state_.step, total_steps(),
@@ -107,10 +107,10 @@ ExitStatus Trainer::stop() {
 
 void Trainer::after_step(double seconds) {
   if (writer_) folder_.lock().require_lately();
-  watchdog_.be_patient(false);
+  watchdog_.extend_timeout(false);
   heartbeat().step = state_.step + 1;
   longest_step_ = std::max(longest_step_, seconds);
-  progress_.step_done(seconds, gradient_sum_->take_exposed_seconds(), examples_in_step_);
+  progress_.step_done(seconds, reducer_->take_exposed_seconds(), examples_in_step_);
   if (progress_.times().count() == 1) watchdog_.median_step(seconds);
   if (audit_ && state_.step % config_.parallel.audit_every == 0) compare_replicas();
   const bool logged = state_.step % config_.run.log_every == 0;
@@ -166,13 +166,14 @@ std::optional<Metrics> Trainer::evaluate(const Dataset& data) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
   // About twice a second: a batch takes less than the longest step.
   constexpr double asks_every = 0.5;
-  const std::int64_t longest_us = comm_.max(std::llround(1e6 * longest_step_));  // 0: this process has done no step
+  const std::int64_t longest_us = comm_.all_reduce_max(
+      std::llround(1e6 * longest_step_));  // 0: this process has done no step
   const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
   const bool saved = writer_ && writer_->written_step() == state_.step;
   const auto stops = [&, done = std::int64_t{0}]() mutable {
-    return ++done % batches == 0 && comm_.max(wants_to_stop(saved) ? 1 : 0) != 0;
+    return ++done % batches == 0 && comm_.all_reduce_max(wants_to_stop(saved) ? 1 : 0) != 0;
   };
-  return lockstep::evaluate(space_, comm_, *model_, *loss_, data, *uploader_, *sums_, piece_, stops);
+  return lockstep::evaluate(space_, comm_, *model_, *loss_, data, *uploader_, *sums_, micro_batch_, stops);
 }
 
 /// False if somebody wishes the run to stop first: then the run that goes on evaluates. What the result means for the
@@ -182,7 +183,7 @@ bool Trainer::evaluate_and_log() {
   const std::optional<Metrics> result = evaluate(*data_.validation);
   if (!result) return false;
   const Metrics& metrics = validation_metrics_.emplace(*result);
-  if (const std::string anomaly = loss_watch_ ? loss_watch_->look_at_validation(metrics.loss) : ""; !anomaly.empty()) {
+  if (const std::string anomaly = loss_watch_ ? loss_watch_->inspect_validation(metrics.loss) : ""; !anomaly.empty()) {
     failure_ = fmt::format("step {}: {}", state_.step, anomaly);
     outcome_ = act_on_anomaly();
     if (!goes_on()) return true;
@@ -195,7 +196,7 @@ bool Trainer::evaluate_and_log() {
   const bool again = state_.evaluated_step == state_.step;
   state_.evaluated_step = state_.step;
   progress_.log_evaluation("validation", state_.step, epoch(), metrics, !again);
-  if (!again) is_among_the_best_ = selection_->look(state_.step, metrics);
+  if (!again) is_among_the_best_ = selection_->inspect(state_.step, metrics);
   return true;
 }
 
@@ -225,11 +226,11 @@ void Trainer::write_checkpoint() {
   const PhaseClock::Scope phase(clock_, StepPhase::checkpoint);
   compare_replicas();  // what differs must not take the place of what was good
   since_checkpoint_.restart();
-  watchdog_.be_patient(true);  // rank 0 may have to wait for the disk
+  watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
   if (!writer_) return;
   if (!nonfinite_->parameters_are_finite(space_, optimizer_->nonfinite())) return;  // the run ends, or goes back
   const std::span<std::byte> memory = writer_->memory(state_bytes());
-  writer_->write_behind(
+  writer_->write_async(
       state_.step, snapshot(kernels_run_on_host ? std::span<std::byte>() : memory), [this] { before_commit(); },
       selection_->best_steps());
 }
@@ -244,7 +245,7 @@ void Trainer::before_commit() {
 void Trainer::finish_checkpoints() {
   const PhaseClock::Scope phase(clock_, StepPhase::checkpoint);
   compare_replicas();
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (!writer_) return;
     writer_->wait();
     if (writer_->written_step() != state_.step)
@@ -269,24 +270,24 @@ void Trainer::roll_back() {
   const PhaseClock::Scope phase(clock_, StepPhase::set_up);
   const std::int64_t rollbacks = state_.rollbacks + 1, anomalies = loss_watch_->state().anomalies;
   std::optional<RunFolder::Found> found;
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (!writer_) return;
     writer_->wait();
     // If one had to be gone back to twice, without another having been written meanwhile, it is none of the good ones.
     found = folder_.newest_checkpoint(went_back_to_);
   });
-  if (comm_.max(found ? 1 : 0) == 0) {
+  if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
     failure_ +=
         "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); go on from the checkpoint of the step "
         "before, with a smaller learning rate";
     give_up();
   }
   loader_.reset();
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (!writer_) return;
     resume(found->checkpoint, found->file);
     went_back_to_ = checkpoint_name(state_.step);
-    set_aside_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there is of no use
+    quarantine_checkpoints_after(folder_.checkpoints(), state_.step);  // what is there is of no use
     point_link(folder_.checkpoints(), latest_name, went_back_to_);
     writer_->set_written_step(state_.step);
     progress_.open(folder_.metrics(), state_.metrics_rows);
@@ -300,7 +301,7 @@ void Trainer::roll_back() {
   loss_watch_.emplace(config_.loss_watch, std::move(watched));
   outcome_ = Outcome::taken;
   fill_zero(space_, optimizer_->nonfinite());
-  comm_.together([&] { make_loader(); });
+  comm_.run_collectively([&] { make_loader(); });
   log("{}; goes back to step {}, and on with other examples", failure_, state_.step);
 }
 
@@ -330,7 +331,7 @@ void Trainer::write_summary(const std::string& status) {
   summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
   summary.flops_per_example = model_->training_flops(1);
   summary.parameters = model_->graph().parameter_count();
-  summary.peak_rss_bytes = comm_.max(peak_rss_bytes());
+  summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());
   summary.resumed_from = folder_.resumed_from();
   summary.provenance = provenance_;
   summary.deck = deck_;
@@ -352,10 +353,10 @@ void Trainer::log_banner() const {
   const std::int64_t examples = data_.train->size();
   const int threads = ExecSpace().concurrency();
   log("{}: {} parameters, {} training examples, {}, {}, {} with {} thread{} a rank, {} steps", config_.run.name,
-      model_->graph().parameter_count(), examples, batch_text(config_, cut_, examples),
+      model_->graph().parameter_count(), examples, batch_text(config_, partition_, examples),
       precision_names[static_cast<std::size_t>(config_.precision.compute)], ExecSpace::name(), threads,
       threads == 1 ? "" : "s", total_steps());
-  for (const std::string& remark : batch_remarks(config_, cut_, examples)) warn("{}", remark);
+  for (const std::string& remark : batch_remarks(config_, partition_, examples)) warn("{}", remark);
   if (!folder_.resumed_from().empty() && !finished())
     log("goes on from {} at step {}", folder_.resumed_from(), state_.step);
 }

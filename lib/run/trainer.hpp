@@ -16,11 +16,11 @@
 #include "monitor/selection.hpp"
 #include "ops/reduction.hpp"
 #include "optim/gradient_scale.hpp"
-#include "parallel/gradient_reducer.hpp"
-#include "parallel/rank_statistics.hpp"
+#include "parallel/bucketed_reducer.hpp"
 #include "parallel/replica_audit.hpp"
 #include "parallel/shared_coefficients.hpp"
 #include "parallel/step_votes.hpp"
+#include "parallel/sync_batch_norm_exchange.hpp"
 #include "resilience/stop_request.hpp"
 #include "resilience/watchdog.hpp"
 #include "run/experiment.hpp"
@@ -71,7 +71,7 @@ class Trainer {
   void read_all_reduce_table();
 
   // trainer_step.cpp
-  StepContext context(std::int64_t first_example, const Piece& piece) const;
+  StepContext context(std::int64_t first_example, const MicroBatch& micro_batch) const;
   void gradients_final(ParameterRange range);
   void sum_final(std::int64_t examples);
   void reduce_gradients();
@@ -130,18 +130,18 @@ class Trainer {
   Datasets data_;
   std::string provenance_;  ///< of what this run is made; JSON
   std::unique_ptr<Loss> loss_;
-  Cut cut_;                 ///< of batches, among the ranks and into pieces
-  std::int64_t share_ = 0;  ///< most examples of a rank in a step
-  std::int64_t piece_ = 0;  ///< most of them computed at once
+  BatchPartition partition_;      ///< of batches, among the ranks and into micro-batches
+  std::int64_t share_ = 0;        ///< most examples of a rank in a step
+  std::int64_t micro_batch_ = 0;  ///< most of them computed at once
   Topology topology_;
   std::optional<NodeMemory> gradient_memory_;  ///< of this node
   std::unique_ptr<Model> model_;
-  std::unique_ptr<RankStatistics> statistics_;  ///< where batch norms look at all ranks' examples
+  std::unique_ptr<SyncBatchNormExchange> statistics_;  ///< where batch norms look at all ranks' examples
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<SharedCoefficients> coefficients_;  ///< of the optimizer
   std::optional<GradientScale> gradient_scale_;
   std::optional<NonfiniteReport> nonfinite_;
-  std::unique_ptr<GradientSum> gradient_sum_;
+  std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;
   std::optional<LossScaler> scaler_;       ///< where the loss is scaled

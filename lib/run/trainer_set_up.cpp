@@ -7,7 +7,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "comm/all_reduce_table.hpp"
-#include "parallel/shard_tree.hpp"
+#include "parallel/deterministic_reducer.hpp"
 #include "run/deck_changes.hpp"
 #include "run/provenance.hpp"
 #include "run/rank_agreement.hpp"
@@ -40,10 +40,11 @@ std::vector<std::int64_t> Trainer::batch_sizes() const {
   const std::int64_t size = data_.train->size(), global = std::min(config_.batch.global, size);
   std::vector<std::int64_t> sizes;
   for (const std::int64_t examples : {global, config_.data.drop_last ? 0 : size % global})
-    for (const Piece& piece : pieces_of(cut_, examples, comm_.rank())) sizes.push_back(piece.count);
+    for (const MicroBatch& micro_batch : micro_batches_of(partition_, examples, comm_.rank()))
+      sizes.push_back(micro_batch.count);
   for (const Dataset* split : {data_.validation.get(), data_.test.get()}) {
     if (!split) continue;
-    const std::int64_t all = split->size(), round = piece_ * comm_.size();
+    const std::int64_t all = split->size(), round = micro_batch_ * comm_.size();
     for (const std::int64_t examples : {std::min(all, round), all % round})
       sizes.push_back(share_of(examples, comm_.rank(), comm_.size()).count);
   }
@@ -52,17 +53,18 @@ std::vector<std::int64_t> Trainer::batch_sizes() const {
 
 void Trainer::start(Graph graph) {
   const std::int64_t global = std::min(config_.batch.global, data_.train->size());
-  comm_.together([&] { with_positions(config_.source, [&] { cut_ = cut_of(config_, graph, comm_.size()); }); });
-  share_ = cut_.largest_share(global);
-  piece_ = cut_.largest_piece(global);
+  comm_.run_collectively(
+      [&] { with_positions(config_.source, [&] { partition_ = batch_partition(config_, graph, comm_.size()); }); });
+  share_ = partition_.largest_share(global);
+  micro_batch_ = partition_.largest_micro_batch(global);
   read_all_reduce_table();
   const std::size_t bytes = gradient_bytes(graph, config_.dtype());
-  if (!cut_.separate) gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
-  comm_.together([&] {
+  if (!partition_.separate) gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
+  comm_.run_collectively([&] {
     const Buffer shared = host_shares_memory && gradient_memory_
                               ? Buffer::borrow(gradient_memory_->part(topology_.node.rank()), bytes)
                               : Buffer();
-    model_ = std::make_unique<Model>(make_model(config_, std::move(graph), piece_, Purpose::training, shared));
+    model_ = std::make_unique<Model>(make_model(config_, std::move(graph), micro_batch_, Purpose::training, shared));
     for (const std::int64_t n : batch_sizes()) {
       if (n > 0) model_->prepare(n);
       heartbeat().beat();
@@ -72,12 +74,13 @@ void Trainer::start(Graph graph) {
     coefficients_.emplace(
         comm_, [this](std::int64_t step) { return optimizer_->coefficients(learning_rate(config_, step), step + 1); });
     nonfinite_.emplace(comm_, *data_.train, *model_);
-    uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(), piece_);
+    uploader_ = std::make_unique<BatchUploader>(data_.train->format(), config_.data.normalize, config_.dtype(),
+                                                micro_batch_);
     gradient_scale_.emplace(config_.optimizer.clip_norm(), parameters);
-    sums_ = std::make_unique<MetricSums>(piece_ * positions_in(model_->graph().output_shape()));
+    sums_ = std::make_unique<MetricSums>(micro_batch_ * positions_in(model_->graph().output_shape()));
     if (config_.precision.scales_loss()) {
       scaler_.emplace(config_.precision.loss_scale);
-      overflow_.emplace(parameters, model_->graph(), cut_.separate ? cut_.shards : 1);
+      overflow_.emplace(parameters, model_->graph(), partition_.separate ? partition_.shards : 1);
     }
     norm_scratch_ = OwnedTensor("lockstep::norm_scratch", DType::f64,
                                 {sum_of_squares_scratch(parameters.trained_size())});
@@ -87,21 +90,21 @@ void Trainer::start(Graph graph) {
   share_statistics();
   const Tensor gradients = model_->parameters().gradients();
   if (config_.parallel.deterministic.present)
-    gradient_sum_ = std::make_unique<ShardTree>(comm_, config_.parallel.deterministic.shards, gradients);
+    reducer_ = std::make_unique<DeterministicReducer>(comm_, config_.parallel.deterministic.shards, gradients);
   else
-    gradient_sum_ = std::make_unique<GradientReducer>(config_.parallel, topology_, gradient_memory_, gradients,
-                                                      model_->parameters().trained_size());
+    reducer_ = std::make_unique<BucketedReducer>(config_.parallel, topology_, gradient_memory_, gradients,
+                                                 model_->parameters().trained_size());
 
   // Rank 0 alone reads and writes the folder.
   state_ = first_state(config_, data_.train->size());
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (comm_.is_root()) open_folder();
   });
-  watchdog_.meet_in(folder_.waiting());
-  complete_ = comm_.max(comm_.is_root() && complete_) != 0;
+  watchdog_.set_shared_folder(folder_.waiting());
+  complete_ = comm_.all_reduce_max(comm_.is_root() && complete_) != 0;
   share_state();
-  comm_.together([&] { make_loader(); });
-  watchdog_.rest(true);  // until `run`
+  comm_.run_collectively([&] { make_loader(); });
+  watchdog_.set_idle(true);  // until `run`
 }
 
 /// What rank 0 has found goes to all.
@@ -124,11 +127,11 @@ void Trainer::read_all_reduce_table() {
   const std::string& file = parallel.all_reduce_table;
   if (file.empty()) return;
   std::string text;
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     if (comm_.is_root()) text = read_deck_file(file);
   });
   comm_.broadcast(text);
-  comm_.together([&] {
+  comm_.run_collectively([&] {
     const AllReduceTable table = read_table(text, file);
     const std::vector<AllReduceRow> rows = table.rows();
     const bool by_mpi = std::ranges::any_of(rows, [](const auto& row) { return row.kind == AllReduceKind::mpi; });
@@ -148,13 +151,13 @@ void Trainer::read_all_reduce_table() {
 void Trainer::share_statistics() {
   std::int64_t channels = 0;
   for (const GraphNode& node : model_->graph().nodes())
-    if (node.layer->observes()) channels += node.shape[-1];
+    if (node.layer->needs_statistics()) channels += node.shape[-1];
   const std::int64_t group_size = config_.parallel.group_size.value_or(comm_.size());
   if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1)
     return;
   const Communicator group = comm_.split(static_cast<int>(comm_.rank() / group_size));
-  statistics_ = std::make_unique<RankStatistics>(topology_.of(group), config_.parallel.emulate,
-                                                 model_->parameters().dtype(), channels);
+  statistics_ = std::make_unique<SyncBatchNormExchange>(topology_.of(group), config_.parallel.emulate,
+                                                        model_->parameters().dtype(), channels);
   model_->exchange_statistics(statistics_.get());
 }
 
@@ -266,7 +269,7 @@ void Trainer::make_loader() {
                          .shuffle = config_.data.shuffle,
                          .drop_last = config_.data.drop_last,
                          .rank = comm_.rank(),
-                         .cut = cut_},
+                         .partition = partition_},
                         state_.position);
   loader_ = std::make_unique<DataLoader>(*data_.train, sampler, share_, config_.data.augment,
                                          static_cast<std::uint64_t>(config_.run.seed));

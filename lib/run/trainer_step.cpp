@@ -20,26 +20,27 @@ void Trainer::train_step() {
   const double examples_in_step = static_cast<double>(batch->plan.global_examples);
   const double loss_scale = scaler_ ? scaler_->scale() / examples_in_step : 1.0;
   if (scaler_) overflow_->begin(space_);
-  for (const Piece& piece : pieces_of(cut_, batch->plan.global_examples, comm_.rank())) {
-    if (piece.begins && piece.count == 0) fill_zero(space_, model_->parameters().gradients());
-    const StepContext step = context(batch->plan.first, piece);
+  for (const MicroBatch& micro_batch : micro_batches_of(partition_, batch->plan.global_examples, comm_.rank())) {
+    if (micro_batch.begins && micro_batch.count == 0) fill_zero(space_, model_->parameters().gradients());
+    const StepContext step = context(batch->plan.first, micro_batch);
     DeviceBatch examples;
     {
       const PhaseClock::Scope phase(clock_, StepPhase::data);
-      examples = uploader_->upload(space_, *batch, piece.first, piece.count);
+      examples = uploader_->upload(space_, *batch, micro_batch.first, micro_batch.count);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::forward);
       const Tensor outputs = model_->forward(step, examples.inputs);
-      if (piece.count > 0) sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
+      if (micro_batch.count > 0)
+        sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
       model_->backward(step, examples.inputs, [&](ParameterRange final) {
-        if (piece.ends) gradients_final(final);
+        if (micro_batch.ends) gradients_final(final);
       });
     }
-    if (piece.ends) sum_final(piece.examples);
+    if (micro_batch.ends) sum_final(micro_batch.examples);
   }
   {
     const PhaseClock::Scope phase(clock_, StepPhase::reduce);
@@ -50,7 +51,7 @@ void Trainer::train_step() {
     gradient_factor_ = 1 / (examples_in_step * loss_scale);
     const double loss = votes_.loss / examples_in_step;
     outcome_ = judge(std::isnan(loss) ? std::abs(loss) : loss);  // whose sign means nothing, and would be printed
-    if (writer_) writer_->let_go();                              // of the parameters, for its copy
+    if (writer_) writer_->wait_for_snapshot();                   // of the parameters, for its copy
     if (outcome_ == Outcome::taken) update_parameters(examples_in_step);
   }
   if (outcome_ == Outcome::impossible || outcome_ == Outcome::goes_back) return;
@@ -65,10 +66,10 @@ void Trainer::train_step() {
 /// A stretch of the sum of gradients that is being computed is final: this rank's, or one of its shards'.
 void Trainer::gradients_final(ParameterRange range) {
   const ParameterBuffer& parameters = model_->parameters();
-  if (scaler_) overflow_->look(space_, parameters, range);
+  if (scaler_) overflow_->inspect(space_, parameters, range);
   if (measures_noise() && range.first < parameters.trained_size())
-    noise_scale_.look(square_of(parameters.gradients(range)));
-  gradient_sum_->ready(space_, range.count);
+    noise_scale_.add_small_batch(square_of(parameters.gradients(range)));
+  reducer_->ready(space_, range.count);
 }
 
 /// All of it is.
@@ -77,16 +78,16 @@ void Trainer::sum_final(std::int64_t examples) {
   if (measures_noise()) noise_scale_.end_small_batch(examples);
   votes_ = own_votes();
   votes_.put(space_, model_->parameters().riders(), sums_->sums(), optimizer_->nonfinite());
-  gradient_sum_->shard_done(space_);
+  reducer_->shard_done(space_);
 }
 
 void Trainer::reduce_gradients() {
-  gradient_sum_->finish(space_);
+  reducer_->finish(space_);
   votes_ = StepVotes::read(space_, model_->parameters().riders());
 }
 
 bool Trainer::measures_noise() const {
-  return (comm_.size() > 1 || cut_.separate) && state_.step % NoiseScale::every == 0;
+  return (comm_.size() > 1 || partition_.separate) && state_.step % NoiseScale::every == 0;
 }
 
 void Trainer::update_parameters(double examples_in_step) {
@@ -101,17 +102,17 @@ void Trainer::update_parameters(double examples_in_step) {
 /// What becomes of the step whose gradients are there; the same on all ranks.
 Trainer::Outcome Trainer::judge(double loss) {
   if (votes_.bad_parameters) return act_on_bad_parameters(state_.step, NonfiniteReport::Batch::of_the_step_before);
-  const bool overflows = scaler_ && overflow_->found(space_, model_->parameters());
+  const bool overflows = scaler_ && overflow_->any_overflow(space_, model_->parameters());
   const double scale = scaler_ ? scaler_->scale() : 1;
   if (overflows && scaler_->at_floor()) {
     failure_ = fmt::format(
         "step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the checkpoint of "
         "the step before, with a smaller learning rate or with precision.compute bf16",
-        state_.step + 1, overflow_->verdict(space_, comm_), scale);
+        state_.step + 1, overflow_->describe(space_, comm_), scale);
     return Outcome::impossible;
   }
   if (loss_watch_) comm_.broadcast({&loss, 1});  // rank 0's: sums of the MPI library need not be the same everywhere
-  const std::string anomaly = loss_watch_ && !overflows ? loss_watch_->look(loss) : "";
+  const std::string anomaly = loss_watch_ && !overflows ? loss_watch_->inspect(loss) : "";
   if (!anomaly.empty()) {
     failure_ = fmt::format("step {}: {}", state_.step + 1, anomaly);
     if (const Outcome outcome = act_on_anomaly(); outcome != Outcome::left_out) return outcome;
@@ -123,7 +124,7 @@ Trainer::Outcome Trainer::judge(double loss) {
   }
   if (overflows)
     return leave_out(
-        fmt::format("{}; loss scale {:g} → {:g}", overflow_->verdict(space_, comm_), scale, scaler_->scale()));
+        fmt::format("{}; loss scale {:g} → {:g}", overflow_->describe(space_, comm_), scale, scaler_->scale()));
   return anomaly.empty() ? Outcome::taken : leave_out(anomaly);
 }
 
@@ -181,7 +182,8 @@ Trainer::Outcome Trainer::act_on_bad_parameters(std::int64_t step, NonfiniteRepo
 /// Whether the last update has left them finite; else `outcome_` says what follows. Collective; in a step, the next
 /// one's sums tell it.
 bool Trainer::parameters_are_of_use() {
-  if (comm_.max(nonfinite_->parameters_are_finite(space_, optimizer_->nonfinite()) ? 0 : 1) == 0) return true;
+  if (comm_.all_reduce_max(nonfinite_->parameters_are_finite(space_, optimizer_->nonfinite()) ? 0 : 1) == 0)
+    return true;
   votes_.bad_parameters = true;
   outcome_ = act_on_bad_parameters(state_.step, NonfiniteReport::Batch::of_this_step);
   return false;
@@ -216,14 +218,14 @@ double Trainer::seconds_to_stop(bool saved) const {
   return margin + 2 * (longest_step_ + (saved ? 0 : checkpoint));
 }
 
-StepContext Trainer::context(std::int64_t first_example, const Piece& piece) const {
+StepContext Trainer::context(std::int64_t first_example, const MicroBatch& micro_batch) const {
   return {.space = space_,
           .training = true,
           .seed = static_cast<std::uint64_t>(config_.run.seed),
           .step = state_.step,
-          .first_example = first_example + piece.first,
-          .gradients = piece.begins ? Store::replace : Store::add,
-          .same_parameters = piece.first > 0};
+          .first_example = first_example + micro_batch.first,
+          .gradients = micro_batch.begins ? Store::replace : Store::add,
+          .same_parameters = micro_batch.first > 0};
 }
 
 }  // namespace lockstep

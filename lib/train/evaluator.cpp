@@ -14,7 +14,7 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   LossSums sums{};
   copy_to_host(space, {sums_.get().data, DType::f64, {2}}, &sums);
   double values[2] = {sums.loss, sums.correct};
-  comm.sum(values);
+  comm.all_reduce_sum(values);
   Metrics metrics{.loss = values[0] / static_cast<double>(examples)};
   if (std::isnan(metrics.loss)) metrics.loss = std::abs(metrics.loss);  // its sign means nothing, and would be printed
   if (loss.wants_classes()) metrics.accuracy = values[1] / static_cast<double>(examples);
@@ -29,7 +29,7 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
                          .shuffle = false,
                          .epochs = 1,
                          .rank = comm.rank(),
-                         .cut = {.ranks = comm.size()}});
+                         .partition = {.ranks = comm.size()}});
   DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
   StepContext context{.space = space, .training = false};
   sums.clear(space);

@@ -36,10 +36,10 @@ class LossWatch {
 
   /// What is wrong with the mean loss of a step; empty: nothing. Then it is one of the losses that later ones are
   /// compared with.
-  std::string look(double loss) { return look("the loss", "steps", loss, state_.losses); }
+  std::string inspect(double loss) { return inspect("the loss", "steps", loss, state_.losses); }
   /// The same of an evaluation's.
-  std::string look_at_validation(double loss) {
-    return look("the validation loss", "evaluations", loss, state_.validation_losses);
+  std::string inspect_validation(double loss) {
+    return inspect("the validation loss", "evaluations", loss, state_.validation_losses);
   }
   /// It was, and the run goes on.
   void count() { ++state_.anomalies; }
@@ -50,7 +50,7 @@ class LossWatch {
   const State& state() const { return state_; }
 
  private:
-  std::string look(const char* what, const char* before, double loss, std::vector<double>& losses);
+  std::string inspect(const char* what, const char* before, double loss, std::vector<double>& losses);
 
   LossWatchConfig config_;
   State state_;

@@ -15,7 +15,7 @@ void NoiseScale::end_small_batch(std::int64_t examples) {
 
 void NoiseScale::end_step(const Communicator& comm, double square, std::int64_t examples, double scale) {
   double sums[2] = {std::exchange(small_, 0.0) / (scale * scale), static_cast<double>(std::exchange(batches_, 0))};
-  comm.sum(sums);
+  comm.all_reduce_sum(sums);
   const auto& [small, batches] = sums;
   if (batches < 2 || !std::isfinite(small) || !std::isfinite(square)) return;
   const double n = static_cast<double>(examples), large = square / (scale * scale) / n;

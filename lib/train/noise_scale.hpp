@@ -30,7 +30,7 @@ class NoiseScale {
   }
 
   /// Some of this rank's g_r, by its Σ g².
-  void look(double square) { square_ += square; }
+  void add_small_batch(double square) { square_ += square; }
   /// That was all of it; of so many examples.
   void end_small_batch(std::int64_t examples);
   /// The step's sum over all: |Σ g_r|², of N examples; it and all g_r have been multiplied by `scale`. Collective.

@@ -86,9 +86,9 @@ std::string NonfiniteReport::inputs(Batch batch) const {
     if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", data_.number_in_file(example));
   }
   std::string all;
-  for (const std::string& text : comm_.gather(named)) all += text;
+  for (const std::string& text : comm_.gather_to_root(named)) all += text;
   double total = static_cast<double>(found);
-  comm_.sum({&total, 1});
+  comm_.all_reduce_sum({&total, 1});
   if (total == 0) return "the inputs of its batch are all finite";
   std::vector<std::string> numbers;
   for (std::size_t begin = 0, end = 0; begin < all.size() && numbers.size() < most_named; begin = end + 1) {
@@ -96,9 +96,10 @@ std::string NonfiniteReport::inputs(Batch batch) const {
     numbers.push_back(all.substr(begin, end - begin));
   }
   const auto more = static_cast<std::int64_t>(total) - static_cast<std::int64_t>(numbers.size());
-  return fmt::format("of its batch, the inputs of example{} {}{} of {} are not finite (`lockstep check --data` finds all such)",
-                     total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and of {} more", more) : "",
-                     data_.description());
+  return fmt::format(
+      "of its batch, the inputs of example{} {}{} of {} are not finite (`lockstep check --data` finds all such)",
+      total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and of {} more", more) : "",
+      data_.description());
 }
 
 }  // namespace lockstep

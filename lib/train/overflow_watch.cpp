@@ -26,7 +26,7 @@ void OverflowWatch::begin(const ExecSpace& space) {
   sum_ = 0;
 }
 
-void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
+void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
   const auto found = std::ranges::lower_bound(layers_, range.first, {},
                                               [](const Layer& layer) { return layer.range.first; });
   if (found == layers_.end() || found->range.first != range.first) return;  // statistics
@@ -35,14 +35,14 @@ void OverflowWatch::look(const ExecSpace& space, const ParameterBuffer& paramete
       {counts_.get().as<double>() + sum_ * counts_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
 }
 
-bool OverflowWatch::found(const ExecSpace& space, const ParameterBuffer& parameters) const {
+bool OverflowWatch::any_overflow(const ExecSpace& space, const ParameterBuffer& parameters) const {
   count_nonfinite(space, parameters.trained_gradients(), total_.get());
   double total = 0;
   copy_to_host(space, total_.get(), &total);
   return total > 0;
 }
 
-std::string OverflowWatch::verdict(const ExecSpace& space, const Communicator& comm) const {
+std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm) const {
   std::vector<double> counts(static_cast<std::size_t>(sums_) * layers_.size());
   copy_to_host(space, counts_.get(), counts.data());
   for (std::size_t i = layers_.size(); i < counts.size(); ++i) counts[i % layers_.size()] += counts[i];
@@ -54,7 +54,7 @@ std::string OverflowWatch::verdict(const ExecSpace& space, const Communicator& c
     ranks[2 * static_cast<std::size_t>(comm.rank())] = static_cast<double>(first - counts.begin()) + 1;
     ranks[2 * static_cast<std::size_t>(comm.rank()) + 1] = *first;
   }
-  comm.sum(ranks);
+  comm.all_reduce_sum(ranks);
   for (std::size_t rank = 0; rank < ranks.size() / 2; ++rank) {
     if (ranks[2 * rank] == 0) continue;
     const Layer& layer = layers_[static_cast<std::size_t>(ranks[2 * rank]) - 1];

@@ -18,12 +18,12 @@ class OverflowWatch {
 
   void begin(const ExecSpace& space);
   /// A stretch of this rank's gradients is final; sum by sum.
-  void look(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
+  void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
   void end_sum() { ++sum_; }
   /// Whether the gradients summed over all ranks are not finite: the same on all ranks. Waits for the device.
-  bool found(const ExecSpace& space, const ParameterBuffer& parameters) const;
+  bool any_overflow(const ExecSpace& space, const ParameterBuffer& parameters) const;
   /// What overflowed first and on which rank, the same text on all ranks. Collective.
-  std::string verdict(const ExecSpace& space, const Communicator& comm) const;
+  std::string describe(const ExecSpace& space, const Communicator& comm) const;
 
  private:
   struct Layer {

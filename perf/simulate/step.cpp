@@ -11,13 +11,13 @@
 #include <cstdlib>
 #include <vector>
 
-#include "parallel/gradient_reducer.hpp"
+#include "parallel/bucketed_reducer.hpp"
 
 namespace lockstep {
 
 /// The simulation runs one rank at a time: who waits must let simulated time pass, or nobody else ever goes on. The
 /// longer it has waited, the longer it waits before it looks again.
-void Patience::pause() { usleep(1 + static_cast<useconds_t>(tries_++ / 16)); }
+void SpinBackoff::pause() { usleep(1 + static_cast<useconds_t>(tries_++ / 16)); }
 
 namespace {
 
@@ -30,7 +30,7 @@ struct Step {
 };
 
 /// Milliseconds of the slowest rank.
-double time_of(GradientReducer& reducer, const Step& step, std::int64_t count) {
+double time_of(BucketedReducer& reducer, const Step& step, std::int64_t count) {
   const ExecSpace space;
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
@@ -61,7 +61,7 @@ void simulate(char** argv) {
   const auto memory = gradient_memory(config, topology, bytes);
   std::vector<std::byte> own(memory ? 0 : bytes);
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
-  GradientReducer reducer(config, topology, memory, {gradients, DType::f32, {count}}, count);
+  BucketedReducer reducer(config, topology, memory, {gradients, DType::f32, {count}}, count);
   time_of(reducer, {0, 0}, count);  // makes what all others find there
   const double sum = time_of(reducer, {0, 0}, count);
   const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);

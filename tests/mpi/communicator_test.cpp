@@ -41,7 +41,7 @@ TEST_F(Communication, SumsTheSameBitsEverywhere) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::int64_t count : {1, 7, 1003, 100001}) {
       const OwnedTensor tensor = test::make_filled(dtype, {count}, 1 + rank);
-      comm.sum(ExecSpace(), tensor.get());
+      comm.all_reduce_sum(ExecSpace(), tensor.get());
       std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
       for (int r = 0; r < comm.size(); ++r) {
         const auto theirs = test::filling(static_cast<std::uint64_t>(1 + r), count);
@@ -57,21 +57,21 @@ TEST_F(Communication, SumsTheSameBitsEverywhere) {
 
 TEST_F(Communication, SumsAndMaximaOfNumbers) {
   double values[2] = {1.0, static_cast<double>(comm.rank())};
-  comm.sum(values);
+  comm.all_reduce_sum(values);
   EXPECT_EQ(values[0], comm.size());
   EXPECT_EQ(values[1], comm.size() * (comm.size() - 1) / 2.0);
-  EXPECT_EQ(comm.max(std::int64_t{comm.rank()} - 10), comm.size() - 11);
+  EXPECT_EQ(comm.all_reduce_max(std::int64_t{comm.rank()} - 10), comm.size() - 11);
 }
 
 TEST_F(Communication, TogetherWithoutTrouble) {
   int done = 0;
-  comm.together([&] { ++done; });
+  comm.run_collectively([&] { ++done; });
   EXPECT_EQ(done, 1);
 }
 
 TEST_F(Communication, TroubleOfOneRankIsTroubleOfAll) {
   for (int guilty = 0; guilty < comm.size(); ++guilty) try {
-      comm.together([&] {
+      comm.run_collectively([&] {
         if (comm.rank() == guilty) throw Error(ExitStatus::bad_data, fmt::format("rank {} is to blame", guilty));
       });
       ADD_FAILURE() << "nothing was thrown";
@@ -83,7 +83,7 @@ TEST_F(Communication, TroubleOfOneRankIsTroubleOfAll) {
 
 TEST_F(Communication, TheLowestRankSpeaks) {
   try {
-    comm.together([&] {
+    comm.run_collectively([&] {
       if (comm.rank() > 0 || comm.size() == 1)
         throw Error(comm.rank() <= 1 ? ExitStatus::missing_file : ExitStatus::io_error,
                     fmt::format("I am rank {}", comm.rank()));
@@ -97,7 +97,7 @@ TEST_F(Communication, TheLowestRankSpeaks) {
 
 TEST_F(Communication, OtherExceptionsAreShared) {
   try {
-    comm.together([&] {
+    comm.run_collectively([&] {
       if (comm.rank() == comm.size() - 1) throw std::runtime_error("something else");
     });
     ADD_FAILURE() << "nothing was thrown";

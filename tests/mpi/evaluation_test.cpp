@@ -52,7 +52,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
     MetricSums sums(max_batch);
     metrics = evaluate(space, comm, model, *experiment.loss, data, uploader, sums, max_batch).value();
   }
-  comm.sum(data.reads);
+  comm.all_reduce_sum(data.reads);
   EXPECT_EQ(data.reads, std::vector<double>(static_cast<std::size_t>(size), 1.0));
 
   // The same by one forward pass over everything.

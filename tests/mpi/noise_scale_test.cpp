@@ -46,8 +46,8 @@ TEST_F(Gaussian, IsFoundWithinFivePerCent) {
         for (std::size_t i = 0; i < all.size(); ++i) all[i] += sum[i];
         examples += own;
         if (rank != comm.rank()) continue;
-        noise.look(square({sum.begin(), sum.begin() + 700}));
-        noise.look(square({sum.begin() + 700, sum.end()}));
+        noise.add_small_batch(square({sum.begin(), sum.begin() + 700}));
+        noise.add_small_batch(square({sum.begin() + 700, sum.end()}));
         noise.end_small_batch(own);
       }
       noise.end_step(comm, square(all), examples, scale);
@@ -64,7 +64,7 @@ TEST_F(Gaussian, GoesOnFromItsState) {
   NoiseScale whole, first;
   const auto run = [&](NoiseScale& noise, std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t step = from; step < to; ++step) {
-      noise.look(square(sum_over(8, 1, 10 * step + static_cast<std::uint64_t>(comm.rank()))));
+      noise.add_small_batch(square(sum_over(8, 1, 10 * step + static_cast<std::uint64_t>(comm.rank()))));
       noise.end_small_batch(8);
       noise.end_step(comm, square(sum_over(8 * comm.size(), 1, 10 * step)), 8 * comm.size(), 1);
     }

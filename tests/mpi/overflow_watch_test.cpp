@@ -33,12 +33,12 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
       const float number = std::numeric_limits<float>::infinity();
       if (node == 0 && is_faulty(sum))
         copy_from_host(space, &number, {parameters.gradients(range).data, DType::f32, {1}});
-      watch.look(space, parameters, range);
+      watch.inspect(space, parameters, range);
     }
     watch.end_sum();
   }
   // Of 21 numbers in each of two sums.
-  EXPECT_EQ(watch.verdict(space, comm),
+  EXPECT_EQ(watch.describe(space, comm),
             fmt::format("2.4 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));
 }
 

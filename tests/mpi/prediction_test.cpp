@@ -95,7 +95,7 @@ TEST_P(Prediction, IsPyTorchsOnAnyNumberOfRanks) {
   const Communicator all = Communicator::world(), alone = all.split(all.rank());
   if (all.size() > 3) GTEST_SKIP() << "more ranks than that have no blocks";
   const GoldenNetwork network(GetParam());
-  all.together([&] {
+  all.run_collectively([&] {
     if (all.is_root()) network.write();
   });
   predict({.checkpoint = network.checkpoint(), .data = network.data(), .output = network.file("all.h5")}, all);

@@ -99,7 +99,7 @@ std::int64_t fingerprint(const Tensor& tensor) {
 }
 
 bool same_on_all_ranks(const Communicator& comm, std::int64_t value) {
-  const std::int64_t largest = comm.max(value), smallest = -comm.max(-value);
+  const std::int64_t largest = comm.all_reduce_max(value), smallest = -comm.all_reduce_max(-value);
   return largest == smallest;
 }
 
@@ -127,7 +127,7 @@ TEST_P(RankCurves, SameCurveAsWithoutRanks) {
 }
 
 /// Batch norm sees this rank's examples alone where the deck wants that, but its running values are of all of them.
-TEST(RankStatistics, AreTheSameOnAllRanks) {
+TEST(SyncBatchNormExchange, AreTheSameOnAllRanks) {
   const Communicator comm = Communicator::world();
   const test::TemporaryFolder folder;
   const Case c{

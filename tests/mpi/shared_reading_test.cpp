@@ -24,10 +24,11 @@ TEST_F(SharedReadingTest, OneRankFillsWhatAllSee) {
       for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<std::byte>(i * 31 + bytes);
     });
     double all = static_cast<double>(fills);
-    comm_.sum({&all, 1});
+    comm_.all_reduce_sum({&all, 1});
     EXPECT_EQ(all, 1);
     EXPECT_EQ(fills, reading_.reads() ? 1 : 0);
-    for (std::size_t i = 0; i < bytes; i += 1 + bytes / 1000) ASSERT_EQ(memory[i], static_cast<std::byte>(i * 31 + bytes));
+    for (std::size_t i = 0; i < bytes; i += 1 + bytes / 1000)
+      ASSERT_EQ(memory[i], static_cast<std::byte>(i * 31 + bytes));
   }
 }
 
@@ -46,9 +47,9 @@ TEST_F(SharedReadingTest, PartsOfAllRanksAreTheWhole) {
     const SharedReading::Part part = reading_.part_of(count);
     EXPECT_LE(part.end - part.first, count / comm_.size() + 1);
     double sizes = static_cast<double>(part.end - part.first);
-    comm_.sum({&sizes, 1});
+    comm_.all_reduce_sum({&sizes, 1});
     EXPECT_EQ(sizes, static_cast<double>(count));
-    const std::vector<std::int64_t> firsts = comm_.gather(part.first), ends = comm_.gather(part.end);
+    const std::vector<std::int64_t> firsts = comm_.all_gather(part.first), ends = comm_.all_gather(part.end);
     EXPECT_EQ(firsts.front(), 0);
     for (std::size_t rank = 1; rank < firsts.size(); ++rank) EXPECT_EQ(firsts[rank], ends[rank - 1]);
     EXPECT_EQ(ends.back(), count);
@@ -64,8 +65,10 @@ TEST_F(SharedReadingTest, WhatDiffersIsNamed) {
     FAIL() << "no error";
   } catch (const SharedError& error) {
     EXPECT_EQ(error.status(), ExitStatus::bad_data);
-    EXPECT_NE(std::string(error.what()).find(fmt::format("the data of rank {} on ", comm_.size() - 1)), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("'a.h5:/train: no examples' instead of 'a.h5:/train: 3 examples'"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find(fmt::format("the data of rank {} on ", comm_.size() - 1)),
+              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("'a.h5:/train: no examples' instead of 'a.h5:/train: 3 examples'"),
+              std::string::npos);
   }
 }
 

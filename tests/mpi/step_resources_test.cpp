@@ -49,7 +49,7 @@ class StepResources : public testing::Test {
   static constexpr const char* small_cnn =
       "{layers: [{conv2d: {filters: 8, kernel: 5, padding: same}}, relu, {max_pool: {kernel: 4}}, {dropout: {rate: 0.1}}, flatten,"
       " {linear: {features: 40}}, relu, {linear: {features: 10}}]}";
-  // Layers that observe, that keep something, and that are computed together.
+  // Layers that need statistics, that keep something, and that are computed together.
   static constexpr const char* with_norms =
       "{layers: [{conv2d: {filters: 8, kernel: 3, padding: same, stride: 2}}, {batch_norm: {}, name: a},"
       " {conv2d: {filters: 8, kernel: 3, padding: same}}, {batch_norm: {}, name: b}, {add: {}, from: [a, b]}, relu,"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "parallel/rank_statistics.hpp"
+#include "parallel/sync_batch_norm_exchange.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -78,15 +78,15 @@ class Split {
     const StepContext step{.training = true};
     BatchStatistics& statistics = *layer_->batch_statistics();
     BatchStatistics* const all[] = {&statistics};
-    if (count_ > 0) layer_->observe(step, tensors, true);
+    if (count_ > 0) layer_->accumulate_statistics(step, tensors, true);
     else empty(statistics);
     statistics_.start_moments(step.space, all);
     statistics_.finish(step.space);
-    layer_->conclude(step, count_);
+    layer_->finalize_statistics(step, count_);
     if (count_ > 0) {
       layer_->forward(step, tensors);
-      layer_->observe_backward(step, tensors, true);
-      layer_->conclude_backward(step, tensors, count_);
+      layer_->accumulate_gradient_statistics(step, tensors, true);
+      layer_->finalize_gradient_statistics(step, tensors, count_);
     } else {
       fill_zero(step.space, statistics.sums);
     }
@@ -98,7 +98,7 @@ class Split {
     EXPECT_LT(test::largest_difference(test::values_of(dx.get()), part_of(joined.dx)), tolerance) << "dx";
     for (std::size_t i = 0; i < specs.size(); ++i) {
       Numbers sum = test::values_of(gradients[i]);
-      group_.sum(sum);
+      group_.all_reduce_sum(sum);
       EXPECT_LT(test::largest_difference(sum, joined.parameters[i]), tolerance) << specs[i].name;
     }
   }
@@ -121,7 +121,7 @@ class Split {
   std::unique_ptr<Layer> layer_;
   Shape shape_;
   DType dtype_;
-  RankStatistics statistics_;
+  SyncBatchNormExchange statistics_;
   std::int64_t first_ = 0, count_ = 0;
 };
 

@@ -106,7 +106,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 TemporaryFolder::TemporaryFolder() {
   const Communicator comm = Communicator::world();
   std::string name = (std::filesystem::temp_directory_path() / "lockstep-test-XXXXXX").string();
-  comm.together([&] {
+  comm.run_collectively([&] {
     if (comm.is_root() && mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder can be made");
   });
   comm.broadcast(name);

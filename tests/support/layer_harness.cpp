@@ -43,7 +43,7 @@ std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, 
 namespace {
 
 /// How many examples are in the first piece of n.
-std::int64_t first_piece(const Layer& layer, std::int64_t n) { return layer.observes() ? (n + 1) / 2 : n; }
+std::int64_t first_piece(const Layer& layer, std::int64_t n) { return layer.needs_statistics() ? (n + 1) / 2 : n; }
 
 /// Examples first … first + count − 1 of all n.
 Tensor rows(const Tensor& all, std::int64_t n, std::int64_t first, std::int64_t count) {
@@ -135,11 +135,12 @@ std::vector<double> LayerHarness::forward(bool training) {
   for (std::size_t i = 0; i < parameter_.size(); ++i) convert(ExecSpace(), parameter_views_[i], weight_views_[i]);
   layer_->set_weights(weight_views_);
   const StepContext step = context(training, Store::replace);
-  if (layer_->observes()) {
+  if (layer_->needs_statistics()) {
     for_pieces(false, [&](const LayerTensors& given, bool first) {
-      layer_->observe(step, {.x = given.x, .parameters = given.parameters, .workspace = given.workspace}, first);
+      layer_->accumulate_statistics(step, {.x = given.x, .parameters = given.parameters, .workspace = given.workspace},
+                                    first);
     });
-    layer_->conclude(step, n_);
+    layer_->finalize_statistics(step, n_);
   }
   for_pieces(false, [&](const LayerTensors& given, bool) {
     layer_->forward(step, {.x = given.x,
@@ -165,9 +166,11 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
     for (const auto& gradient : gradient_) poison(gradient.get());
 
   const StepContext step = context(true, store);
-  if (layer_->observes()) {
-    for_pieces(wants_dx, [&](const LayerTensors& given, bool first) { layer_->observe_backward(step, given, first); });
-    layer_->conclude_backward(step, tensors(0, n_, wants_dx), n_);
+  if (layer_->needs_statistics()) {
+    for_pieces(wants_dx, [&](const LayerTensors& given, bool first) {
+      layer_->accumulate_gradient_statistics(step, given, first);
+    });
+    layer_->finalize_gradient_statistics(step, tensors(0, n_, wants_dx), n_);
   }
   for_pieces(wants_dx, [&](const LayerTensors& given, bool) { layer_->backward(step, given); });
   ExecSpace().fence();

@@ -12,7 +12,7 @@ namespace lockstep::test {
 
 /// One layer alone, with tensors of its own for everything. Whatever the layer has not said that it
 /// reads is poisoned before each call, and so is whatever it has to write: mistakes become NaN. A layer
-/// that observes is given its examples in two pieces, any other all at once.
+/// that needs statistics is given its examples in two pieces, any other all at once.
 class LayerHarness {
  public:
   struct Options {

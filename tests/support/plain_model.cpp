@@ -46,9 +46,9 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
                                .parameters = parameters_.values_of(i),
                                .saved = saved_[i].get(),
                                .workspace = workspaces_[i].get()};
-    if (node.layer->observes()) {
-      node.layer->observe(context, tensors, true);
-      node.layer->conclude(context, n_);
+    if (node.layer->needs_statistics()) {
+      node.layer->accumulate_statistics(context, tensors, true);
+      node.layer->finalize_statistics(context, n_);
     }
     node.layer->forward(context, tensors);
     context.space.fence();
@@ -85,9 +85,9 @@ std::vector<double> PlainModel::backward(const StepContext& context, const Tenso
                                  .gradients = parameters_.gradients_of(i),
                                  .saved = saved_[i].get(),
                                  .workspace = workspaces_[i].get()};
-      if (node.layer->observes()) {
-        node.layer->observe_backward(context, tensors, true);
-        node.layer->conclude_backward(context, tensors, n_);
+      if (node.layer->needs_statistics()) {
+        node.layer->accumulate_gradient_statistics(context, tensors, true);
+        node.layer->finalize_gradient_statistics(context, tensors, n_);
       }
       node.layer->backward(context, tensors);
       context.space.fence();

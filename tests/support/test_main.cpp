@@ -94,5 +94,5 @@ int main(int argc, char** argv) {
   }
   if (const char* seconds = std::getenv("LOCKSTEP_TEST_SECONDS"))
     testing::UnitTest::GetInstance()->listeners().Append(new Watch(comm.rank(), std::atof(seconds)));
-  return static_cast<int>(comm.max(std::int64_t{RUN_ALL_TESTS()}));
+  return static_cast<int>(comm.all_reduce_max(std::int64_t{RUN_ALL_TESTS()}));
 }

@@ -10,12 +10,13 @@ namespace lockstep {
 namespace {
 
 /// What the forward pass makes before its output.
-struct Kept {
+struct Saved {
   Tensor logsumexp;  // [n, heads, T]
   Tensor qkv;        // [n, T, 3·d]
   Tensor heads;      // [n, T, d]: their results, side by side
 
-  Kept(Divider& memory, std::int64_t n, std::int64_t heads_count, std::int64_t length, std::int64_t d, DType dtype)
+  Saved(ScratchAllocator& memory, std::int64_t n, std::int64_t heads_count, std::int64_t length, std::int64_t d,
+        DType dtype)
       : logsumexp(memory.take(master_dtype(dtype), {n, heads_count, length})),
         qkv(memory.take(dtype, {n, length, 3 * d})),
         heads(memory.take(dtype, {n, length, d})) {}
@@ -76,8 +77,8 @@ double Attention::product_flops(std::int64_t n) const {
 }
 
 std::size_t Attention::saved_bytes(std::int64_t n, const Shape& output) const {
-  Divider memory;
-  const Kept kept(memory, n, config_.heads, output[0], output[1], plan_.dtype);
+  ScratchAllocator memory;
+  const Saved parts(memory, n, config_.heads, output[0], output[1], plan_.dtype);
   return memory.used();
 }
 
@@ -88,8 +89,9 @@ std::size_t Attention::prepare(std::int64_t n) {
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, qkv_shape(n)); });
   const auto& out = out_products_.prepare(
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
-  Divider memory;  // what is kept (evaluation has no saved memory) needs no less than the gradients of backward
-  const Kept kept(memory, n, shape.heads, shape.length, d, plan_.dtype);
+  ScratchAllocator
+      memory;  // what is saved (evaluation has no saved memory) needs no less than the gradients of backward
+  const Saved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
   memory.align();
   return memory.used() +
          std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(ExecSpace(), shape),
@@ -104,33 +106,35 @@ void Attention::set_weights(std::span<const Tensor> weights) {
 void Attention::forward(const StepContext& context, const LayerTensors& t) {
   const AttentionShape shape = shape_for(t.y.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
-  Divider saved(t.saved), workspace(t.workspace);
-  const Kept spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  ScratchAllocator saved(t.saved), workspace(t.workspace);
+  const Saved spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
   workspace.align();
-  const Kept kept = t.saved ? Kept(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype) : spare;
-  qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], kept.qkv, workspace.rest());
-  attention_forward(context.space, shape, kept.qkv, kept.heads, kept.logsumexp, workspace.rest());
-  out_products_.at(rows).forward(context.space, kept.heads, t.parameters[3], t.y, workspace.rest());
+  const Saved parts = t.saved ? Saved(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype) : spare;
+  qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], parts.qkv, workspace.rest());
+  attention_forward(context.space, shape, parts.qkv, parts.heads, parts.logsumexp, workspace.rest());
+  out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, workspace.rest());
 }
 
 void Attention::backward(const StepContext& context, const LayerTensors& t) {
   const AttentionShape shape = shape_for(t.dy.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
-  Divider saved(t.saved), workspace(t.workspace);
-  const Kept kept(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
-  const Kept gradient(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  ScratchAllocator saved(t.saved), workspace(t.workspace);
+  const Saved parts(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  const Saved gradient(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
   workspace.align();
   const Tensor scratch = workspace.rest();
   InnerProduct& qkv = qkv_products_.at(rows);
   InnerProduct& out = out_products_.at(rows);
 
   bias_activation_backward(context.space, Activation::none, {}, t.dy, t.gradients[3], context.gradients, scratch);
-  if (t.gradients[2]) out.backward_weight(context.space, kept.heads, t.dy, t.gradients[2], context.gradients, scratch);
+  if (t.gradients[2]) out.backward_weight(context.space, parts.heads, t.dy, t.gradients[2], context.gradients, scratch);
   out.backward_data(context.space, t.dy, gradient.heads, scratch);
-  attention_backward(context.space, shape, kept.qkv, kept.heads, kept.logsumexp, gradient.heads, gradient.qkv, scratch);
+  attention_backward(context.space, shape, parts.qkv, parts.heads, parts.logsumexp, gradient.heads, gradient.qkv,
+                     scratch);
   bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients,
                            scratch);
-  if (t.gradients[0]) qkv.backward_weight(context.space, t.x[0], gradient.qkv, t.gradients[0], context.gradients, scratch);
+  if (t.gradients[0])
+    qkv.backward_weight(context.space, t.x[0], gradient.qkv, t.gradients[0], context.gradients, scratch);
   if (t.dx[0]) qkv.backward_data(context.space, gradient.qkv, t.dx[0], scratch);
 }
 

@@ -3,7 +3,7 @@
 
 #include "nn/layer.hpp"
 #include "nn/layers/workspace.hpp"
-#include "nn/planned.hpp"
+#include "nn/plan_cache.hpp"
 #include "ops/attention.hpp"
 
 namespace lockstep {
@@ -41,7 +41,7 @@ class Attention final : public Layer {
   InnerProductShape out_shape(std::int64_t n) const;
 
   AttentionConfig config_;
-  Planned<InnerProduct> qkv_products_, out_products_;  // by rows, n·T
+  PlanCache<InnerProduct> qkv_products_, out_products_;  // by rows, n·T
 };
 
 }  // namespace lockstep

@@ -51,14 +51,14 @@ std::size_t BatchNorm::prepare(std::int64_t n) {
   return batch_norm_workspace_bytes(ExecSpace(), plan_.dtype, n * (plan_.output.count() / c), c);
 }
 
-void BatchNorm::observe(const StepContext& context, const LayerTensors& t, bool first) {
+void BatchNorm::accumulate_statistics(const StepContext& context, const LayerTensors& t, bool first) {
   if (!context.training) return;
   if (first) statistics_.rows = 0;
   batch_norm_observe(context.space, t.x[0], statistics_.rows, state_, t.workspace);
   statistics_.rows += t.x[0].count() / t.x[0].shape[-1];
 }
 
-void BatchNorm::conclude(const StepContext& context, std::int64_t) {
+void BatchNorm::finalize_statistics(const StepContext& context, std::int64_t) {
   if (context.training) batch_norm_conclude(context.space, statistics_.rows, config_.epsilon, state_);
 }
 
@@ -70,12 +70,12 @@ void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
   batch_norm_forward(context.space, t.x[0], output_.addition ? t.x[1] : Tensor{}, state_, output_, t.y);
 }
 
-void BatchNorm::observe_backward(const StepContext& context, const LayerTensors& t, bool first) {
+void BatchNorm::accumulate_gradient_statistics(const StepContext& context, const LayerTensors& t, bool first) {
   batch_norm_observe_backward(context.space, t.x[0], t.y, output_, first, t.dy, state_, t.workspace);
   pass_on(context, t);
 }
 
-void BatchNorm::conclude_backward(const StepContext& context, const LayerTensors& t, std::int64_t n) {
+void BatchNorm::finalize_gradient_statistics(const StepContext& context, const LayerTensors& t, std::int64_t n) {
   batch_norm_conclude_backward(context.space, statistics_.rows, n, config_.momentum, t.parameters[2], t.parameters[3],
                                state_, context.gradients,
                                {t.gradients[0], t.gradients[1], t.gradients[2], t.gradients[3]});

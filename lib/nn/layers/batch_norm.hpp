@@ -17,8 +17,8 @@ struct BatchNormConfig : LayerConfig {
 
 /// Normalizes each channel (the last extent) by the batch's mean and variance, in evaluation by the running
 /// ones, and so it is when it is frozen; PyTorch's formulae. In training its calls share the batch's statistics: see
-/// Layer::observes. It can add a second input to its result, and then apply relu. Of one value per channel the variance
-/// is 0.
+/// Layer::needs_statistics. It can add a second input to its result, and then apply relu. Of one value per channel the
+/// variance is 0.
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormConfig& config) : config_(config) {}
@@ -34,16 +34,16 @@ class BatchNorm final : public Layer {
   bool is_cheap() const override { return !output_.addition; }
   bool passes_gradient(std::size_t k) const override { return k == 1; }
   bool overwrites_gradient() const override { return output_.relu; }
-  bool observes() const override { return !frozen_; }
+  bool needs_statistics() const override { return !frozen_; }
   void plan(const LayerPlan& plan) override;
   std::size_t prepare(std::int64_t n) override;
 
-  void observe(const StepContext& context, const LayerTensors& tensors, bool first) override;
+  void accumulate_statistics(const StepContext& context, const LayerTensors& tensors, bool first) override;
   BatchStatistics* batch_statistics() override { return &statistics_; }
-  void conclude(const StepContext& context, std::int64_t n) override;
+  void finalize_statistics(const StepContext& context, std::int64_t n) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void observe_backward(const StepContext& context, const LayerTensors& tensors, bool first) override;
-  void conclude_backward(const StepContext& context, const LayerTensors& tensors, std::int64_t n) override;
+  void accumulate_gradient_statistics(const StepContext& context, const LayerTensors& tensors, bool first) override;
+  void finalize_gradient_statistics(const StepContext& context, const LayerTensors& tensors, std::int64_t n) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:

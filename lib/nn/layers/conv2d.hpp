@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "nn/layer.hpp"
-#include "nn/planned.hpp"
-#include "nn/weight_start.hpp"
+#include "nn/plan_cache.hpp"
+#include "nn/weight_init.hpp"
 
 namespace lockstep {
 
@@ -16,7 +16,7 @@ struct Conv2dConfig : LayerConfig {
   std::optional<std::int64_t> padding = 0;  ///< none: "same"
   std::int64_t groups = 1;
   bool bias = true;
-  WeightStart start;
+  WeightInit start;
 
   void describe(Fields& fields) override;
   std::unique_ptr<Layer> make_layer() const override;
@@ -46,7 +46,7 @@ class Conv2d final : public Layer {
 
   Conv2dConfig config_;
   Activation activation_ = Activation::none;
-  Planned<Convolution> convolutions_;
+  PlanCache<Convolution> convolutions_;
 };
 
 }  // namespace lockstep

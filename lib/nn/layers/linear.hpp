@@ -2,15 +2,15 @@
 #pragma once
 
 #include "nn/layer.hpp"
-#include "nn/planned.hpp"
-#include "nn/weight_start.hpp"
+#include "nn/plan_cache.hpp"
+#include "nn/weight_init.hpp"
 
 namespace lockstep {
 
 struct LinearConfig : LayerConfig {
   std::int64_t features = 0;
   bool bias = true;
-  WeightStart start;
+  WeightInit start;
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "features"; }
@@ -45,9 +45,9 @@ class Linear final : public Layer {
 
   std::int64_t features_;
   bool bias_;
-  WeightStart start_;
+  WeightInit start_;
   Activation activation_ = Activation::none;
-  Planned<InnerProduct> products_;  // by rows
+  PlanCache<InnerProduct> products_;  // by rows
 };
 
 }  // namespace lockstep

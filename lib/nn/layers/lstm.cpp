@@ -10,11 +10,11 @@ namespace lockstep {
 namespace {
 
 /// What the forward pass makes beside its output.
-struct Kept {
+struct Saved {
   Tensor cells;  // [n, T, u]
   Tensor gates;  // [n, T, 4u], after their activations
 
-  Kept(Divider& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
+  Saved(ScratchAllocator& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
       : cells(memory.take(master_dtype(dtype), {n, length, units})),
         gates(memory.take(dtype, {n, length, 4 * units})) {}
 };
@@ -24,7 +24,7 @@ struct ForwardStep {
   Tensor recurrent;  // [n, 4u]
   Tensor h;          // [n, u]
 
-  ForwardStep(Divider& memory, std::int64_t n, std::int64_t units, DType dtype)
+  ForwardStep(ScratchAllocator& memory, std::int64_t n, std::int64_t units, DType dtype)
       : recurrent(memory.take(dtype, {n, 4 * units})), h(memory.take(dtype, {n, units})) {
     memory.align();
   }
@@ -37,7 +37,7 @@ struct Gradients {
   Tensor dgates;       // [n, T, 4u]
   Tensor before;       // [n, T, u]: y, a step earlier
 
-  Gradients(Divider& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
+  Gradients(ScratchAllocator& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
       : dcell(memory.take(master_dtype(dtype), {n, units})),
         recurrent(memory.take(dtype, {n, units})),
         dgates_step(memory.take(dtype, {n, 4 * units})),
@@ -84,15 +84,15 @@ InnerProductShape Lstm::history_shape(std::int64_t n) const {
 }
 
 std::size_t Lstm::saved_bytes(std::int64_t n, const Shape& output) const {
-  Divider memory;
-  const Kept kept(memory, n, output[0], output[1], plan_.dtype);
+  ScratchAllocator memory;
+  const Saved parts(memory, n, output[0], output[1], plan_.dtype);
   return memory.used();
 }
 
 std::size_t Lstm::prepare(std::int64_t n) {
   const std::int64_t length = plan_.inputs[0][0], rows = n * length;
   std::size_t products = bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 4 * units_);
-  const auto plan = [&](Planned<InnerProduct>& planned, const InnerProductShape& shape) {
+  const auto plan = [&](PlanCache<InnerProduct>& planned, const InnerProductShape& shape) {
     const InnerProduct& product = planned.prepare(
         shape.n, [&](std::int64_t) { return plan_inner_product(plan_.providers, shape); });
     products = std::max(products, product.workspace_bytes());
@@ -100,8 +100,8 @@ std::size_t Lstm::prepare(std::int64_t n) {
   plan(input_products_, input_shape(n));
   plan(step_products_, step_shape(n));
   plan(history_products_, history_shape(n));
-  Divider forward, backward;
-  const Kept kept(forward, n, length, units_, plan_.dtype);  // evaluation has no saved memory
+  ScratchAllocator forward, backward;
+  const Saved parts(forward, n, length, units_, plan_.dtype);  // evaluation has no saved memory
   const ForwardStep step(forward, n, units_, plan_.dtype);
   const Gradients gradients(backward, n, length, units_, plan_.dtype);
   return std::max(forward.used(), backward.used()) + products;
@@ -114,29 +114,30 @@ void Lstm::set_weights(std::span<const Tensor> weights) {
 
 void Lstm::forward(const StepContext& context, const LayerTensors& t) {
   const std::int64_t n = t.y.shape[0], length = t.y.shape[1];
-  Divider saved(t.saved), workspace(t.workspace);
-  const Kept kept(t.saved ? saved : workspace, n, length, units_, plan_.dtype);
+  ScratchAllocator saved(t.saved), workspace(t.workspace);
+  const Saved parts(t.saved ? saved : workspace, n, length, units_, plan_.dtype);
   const ForwardStep step(workspace, n, units_, plan_.dtype);
   const Tensor scratch = workspace.rest();
-  input_products_.at(n * length).forward(context.space, t.x[0], t.parameters[2], kept.gates, scratch);
+  input_products_.at(n * length).forward(context.space, t.x[0], t.parameters[2], parts.gates, scratch);
   InnerProduct& recurrent = step_products_.at(n);
   for (std::int64_t i = 0; i < length; ++i) {
     if (i > 0) recurrent.forward(context.space, step.h, {}, step.recurrent, scratch);
-    lstm_forward_step(context.space, i, kept.gates, i > 0 ? step.recurrent : Tensor{}, t.parameters[3], kept.cells, t.y,
-                      step.h);
+    lstm_forward_step(context.space, i, parts.gates, i > 0 ? step.recurrent : Tensor{}, t.parameters[3], parts.cells,
+                      t.y, step.h);
   }
 }
 
 void Lstm::backward(const StepContext& context, const LayerTensors& t) {
   const std::int64_t n = t.dy.shape[0], length = t.dy.shape[1];
-  Divider saved(t.saved), workspace(t.workspace);
-  const Kept kept(saved, n, length, units_, plan_.dtype);
+  ScratchAllocator saved(t.saved), workspace(t.workspace);
+  const Saved parts(saved, n, length, units_, plan_.dtype);
   const Gradients gradients(workspace, n, length, units_, plan_.dtype);
   const Tensor scratch = workspace.rest();
   InnerProduct& recurrent = step_products_.at(n);
   for (std::int64_t i = length; i-- > 0;) {
-    lstm_backward_step(context.space, i, kept.gates, kept.cells, t.dy, i + 1 < length ? gradients.recurrent : Tensor{},
-                       gradients.dcell, gradients.dgates, gradients.dgates_step);
+    lstm_backward_step(context.space, i, parts.gates, parts.cells, t.dy,
+                       i + 1 < length ? gradients.recurrent : Tensor{}, gradients.dcell, gradients.dgates,
+                       gradients.dgates_step);
     if (i > 0) recurrent.backward_data(context.space, gradients.dgates_step, gradients.recurrent, scratch);
   }
   InnerProduct& input = input_products_.at(n * length);

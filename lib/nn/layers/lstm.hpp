@@ -3,7 +3,7 @@
 
 #include "nn/layer.hpp"
 #include "nn/layers/workspace.hpp"
-#include "nn/planned.hpp"
+#include "nn/plan_cache.hpp"
 
 namespace lockstep {
 
@@ -39,9 +39,9 @@ class Lstm final : public Layer {
   InnerProductShape history_shape(std::int64_t n) const;
 
   std::int64_t units_;
-  Planned<InnerProduct> input_products_;    // x·W_ihᵀ of all steps
-  Planned<InnerProduct> step_products_;     // h·W_hhᵀ of one step
-  Planned<InnerProduct> history_products_;  // the gradient of W_hh, of all steps
+  PlanCache<InnerProduct> input_products_;    // x·W_ihᵀ of all steps
+  PlanCache<InnerProduct> step_products_;     // h·W_hhᵀ of one step
+  PlanCache<InnerProduct> history_products_;  // the gradient of W_hh, of all steps
 };
 
 }  // namespace lockstep

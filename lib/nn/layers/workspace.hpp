@@ -7,10 +7,11 @@
 namespace lockstep {
 
 /// Divides a piece of memory into tensors, one after the other. Without memory it counts how much is needed.
-class Divider {
+class ScratchAllocator {
  public:
-  Divider() = default;
-  explicit Divider(const Tensor& memory) : data_(static_cast<std::byte*>(memory.data)), size_(memory.bytes()) {}
+  ScratchAllocator() = default;
+  explicit ScratchAllocator(const Tensor& memory)
+      : data_(static_cast<std::byte*>(memory.data)), size_(memory.bytes()) {}
 
   Tensor take(DType dtype, const Shape& shape) {
     const Tensor tensor{data_ == nullptr ? nullptr : data_ + used_, dtype, shape};

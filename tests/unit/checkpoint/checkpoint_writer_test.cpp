@@ -31,7 +31,7 @@ TEST(CheckpointWriter, StepsGoOnWhileItWrites) {
   const test::ScratchFolder folder;
   CheckpointWriter writer(folder.path(), 2, -1);
   std::atomic<bool> may_commit = false;
-  writer.write_behind(3, checkpoint_of(writer.memory(1000), std::byte{3}), [&] {
+  writer.write_async(3, checkpoint_of(writer.memory(1000), std::byte{3}), [&] {
     while (!may_commit) std::this_thread::yield();
   });
   EXPECT_EQ(writer.written_step(), -1);  // here already, and nothing is there yet
@@ -41,7 +41,7 @@ TEST(CheckpointWriter, StepsGoOnWhileItWrites) {
   const std::span<std::byte> memory = writer.memory(1000);
   EXPECT_EQ(writer.written_step(), 3);
   EXPECT_EQ(value_in(folder / "step-00000003.h5"), std::byte{3});
-  writer.write_behind(4, checkpoint_of(memory, std::byte{4}), {});
+  writer.write_async(4, checkpoint_of(memory, std::byte{4}), {});
   writer.write_now(5, checkpoint_of(writer.memory(1000), std::byte{5}), {});
   EXPECT_EQ(writer.written_step(), 5);
   EXPECT_GT(writer.times().longest, 0);
@@ -61,14 +61,14 @@ TEST(CheckpointWriter, LiveNumbersAreCopiedBeforeTheyChange) {
     checkpoint.arrays.push_back(checkpoint.arrays[0]);
     checkpoint.arrays[1].name = "/model/fc/other";
     may_commit = false;
-    writer.write_behind(step, std::move(checkpoint), [&] {
+    writer.write_async(step, std::move(checkpoint), [&] {
       while (!may_commit) std::this_thread::yield();
     });
-    writer.let_go();
+    writer.wait_for_snapshot();
     std::memset(live.data(), 99, live.size());
     may_commit = true;
     writer.wait();
-    writer.let_go();  // nothing is looked at any more
+    writer.wait_for_snapshot();  // nothing is looked at any more
     const Checkpoint found = read_checkpoint(folder / "latest");
     ASSERT_EQ(found.arrays.size(), 2u);
     for (const NamedArray& array : found.arrays)
@@ -107,8 +107,8 @@ TEST(CheckpointWriter, AFailureIsSaidAndGoneOnFrom) {
   enable_log(false);
   {
     CheckpointWriter writer(folder.path(), 2, 7);
-    writer.write_behind(8, checkpoint_of(writer.memory(10), std::byte{8}),
-                        [] { throw Error(ExitStatus::io_error, "no disk"); });
+    writer.write_async(8, checkpoint_of(writer.memory(10), std::byte{8}),
+                       [] { throw Error(ExitStatus::io_error, "no disk"); });
     writer.wait();
     EXPECT_EQ(writer.written_step(), 7);
     EXPECT_TRUE(folder.names().empty());
@@ -116,7 +116,7 @@ TEST(CheckpointWriter, AFailureIsSaidAndGoneOnFrom) {
       writer.write_now(8, checkpoint_of(writer.memory(10), std::byte{8}),
                        [] { throw Error(ExitStatus::io_error, "no disk"); });
     });
-    writer.write_behind(9, checkpoint_of(writer.memory(10), std::byte{9}), {});
+    writer.write_async(9, checkpoint_of(writer.memory(10), std::byte{9}), {});
   }  // its end waits
   enable_log(true);
   EXPECT_EQ(value_in(folder / "latest"), std::byte{9});

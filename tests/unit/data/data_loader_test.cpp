@@ -45,7 +45,7 @@ class FaultyDataset final : public Dataset {
 TEST(DataLoader, GivesWhatDirectReadsGive) {
   const MemoryDataset dataset = numbered(37);
   const Sampler::Options options{
-      .dataset_size = 37, .global_batch = 10, .seed = 2, .epochs = 3, .rank = 1, .cut = {.ranks = 3}};
+      .dataset_size = 37, .global_batch = 10, .seed = 2, .epochs = 3, .rank = 1, .partition = {.ranks = 3}};
   for (const int depth : {2, 3, 8}) {
     DataLoader loader(dataset, Sampler(options), 4, {}, 2, depth);
     Sampler direct(options);
@@ -80,8 +80,9 @@ TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
 
 TEST(DataLoader, RanksWithoutExamplesGetEmptyBatches) {
   const MemoryDataset dataset = numbered(5);
-  DataLoader loader(
-      dataset, Sampler({.dataset_size = 5, .global_batch = 2, .epochs = 1, .rank = 3, .cut = {.ranks = 4}}), 1, {}, 0);
+  DataLoader loader(dataset,
+                    Sampler({.dataset_size = 5, .global_batch = 2, .epochs = 1, .rank = 3, .partition = {.ranks = 4}}),
+                    1, {}, 0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(loader.next()->size(), 0);
   EXPECT_EQ(loader.next(), nullptr);
 }

@@ -26,7 +26,7 @@ Batches global_batches(Sampler::Options options, int ranks) {
   Batches batches;
   for (int rank = 0; rank < ranks; ++rank) {
     options.rank = rank;
-    options.cut.ranks = ranks;
+    options.partition.ranks = ranks;
     const auto plans = plans_of(Sampler(options));
     batches.resize(plans.size());
     for (std::size_t b = 0; b < plans.size(); ++b) {
@@ -38,12 +38,12 @@ Batches global_batches(Sampler::Options options, int ranks) {
   return batches;
 }
 
-TEST(Share, CoversAllAndDiffersByOne) {
+TEST(RankShare, CoversAllAndDiffersByOne) {
   for (const std::int64_t total : {0, 1, 2, 7, 96, 97})
     for (int ranks = 1; ranks < 9; ++ranks) {
       std::int64_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Share share = share_of(total, rank, ranks);
+        const RankShare share = share_of(total, rank, ranks);
         EXPECT_EQ(share.first, next);
         EXPECT_LE(share.count - total / ranks, 1);
         EXPECT_GE(share.count, total / ranks);
@@ -110,7 +110,7 @@ TEST(Sampler, DropLast) {
 
 TEST(Sampler, GoesOnFromAnyPosition) {
   const Sampler::Options options{
-      .dataset_size = 23, .global_batch = 5, .seed = 8, .epochs = 3, .rank = 1, .cut = {.ranks = 2}};
+      .dataset_size = 23, .global_batch = 5, .seed = 8, .epochs = 3, .rank = 1, .partition = {.ranks = 2}};
   const auto all = plans_of(Sampler(options));
   for (std::size_t done = 0; done < all.size(); ++done) {
     const SamplerPosition start = done == 0 ? SamplerPosition{} : all[done - 1].after;

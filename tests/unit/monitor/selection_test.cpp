@@ -20,30 +20,30 @@ using Steps = std::vector<std::int64_t>;
 
 TEST(Selection, KeepsTheBestInTheirOrder) {
   Selection by_loss(keeping(ValidationMetric::validation_loss, 2), {});
-  EXPECT_TRUE(by_loss.look(10, metrics(0.5, 0.1)));
-  EXPECT_TRUE(by_loss.look(20, metrics(0.3, 0.1)));
+  EXPECT_TRUE(by_loss.inspect(10, metrics(0.5, 0.1)));
+  EXPECT_TRUE(by_loss.inspect(20, metrics(0.3, 0.1)));
   EXPECT_EQ(by_loss.best_steps(), (Steps{20, 10}));
-  EXPECT_FALSE(by_loss.look(30, metrics(0.6, 0.9)));
-  EXPECT_FALSE(by_loss.look(40, metrics(0.5, 0.9))) << "of equals the earlier one stays";
-  EXPECT_FALSE(by_loss.look(50, metrics(nan, 0.9)));
-  EXPECT_TRUE(by_loss.look(60, metrics(0.4, 0.1)));
+  EXPECT_FALSE(by_loss.inspect(30, metrics(0.6, 0.9)));
+  EXPECT_FALSE(by_loss.inspect(40, metrics(0.5, 0.9))) << "of equals the earlier one stays";
+  EXPECT_FALSE(by_loss.inspect(50, metrics(nan, 0.9)));
+  EXPECT_TRUE(by_loss.inspect(60, metrics(0.4, 0.1)));
   EXPECT_EQ(by_loss.best_steps(), (Steps{20, 60}));
   EXPECT_EQ(by_loss.best().evaluation.step, 20);
 
   Selection by_accuracy(keeping(ValidationMetric::validation_accuracy, 1), {});
-  EXPECT_TRUE(by_accuracy.look(10, metrics(0.5, 0.1)));
-  EXPECT_TRUE(by_accuracy.look(20, metrics(0.6, 0.2)));
-  EXPECT_FALSE(by_accuracy.look(30, {.loss = 0.1}));
+  EXPECT_TRUE(by_accuracy.inspect(10, metrics(0.5, 0.1)));
+  EXPECT_TRUE(by_accuracy.inspect(20, metrics(0.6, 0.2)));
+  EXPECT_FALSE(by_accuracy.inspect(30, {.loss = 0.1}));
   EXPECT_EQ(by_accuracy.best_steps(), Steps{20});
 }
 
 TEST(Selection, EndsARunThatDoesNotImprove) {
   Selection selection({.patience = {.present = true, .evaluations = 2}}, {});
   for (const double loss : {1.0, 1.1, 0.9, nan}) {
-    selection.look(1, metrics(loss, 0));
+    selection.inspect(1, metrics(loss, 0));
     EXPECT_FALSE(selection.ends_run()) << loss;
   }
-  selection.look(2, metrics(0.9, 0));
+  selection.inspect(2, metrics(0.9, 0));
   EXPECT_TRUE(selection.out_of_patience());
   EXPECT_NE(selection.reason().find("validation_loss has not improved in 2 evaluations since 0.9 at step 1"),
             std::string::npos);
@@ -51,14 +51,14 @@ TEST(Selection, EndsARunThatDoesNotImprove) {
 
 TEST(Selection, TargetsAreReachedFromTheirSide) {
   Selection loss({.target = {.present = true, .metric = ValidationMetric::validation_loss, .value = 0.5}}, {});
-  loss.look(1, metrics(nan, 1));
+  loss.inspect(1, metrics(nan, 1));
   EXPECT_FALSE(loss.ends_run());
-  loss.look(1, metrics(0.5, 0));
+  loss.inspect(1, metrics(0.5, 0));
   EXPECT_TRUE(loss.target_reached());
   Selection accuracy({.target = {.present = true, .metric = ValidationMetric::validation_accuracy, .value = 0.5}}, {});
-  accuracy.look(1, metrics(0, 0.49));
+  accuracy.inspect(1, metrics(0, 0.49));
   EXPECT_FALSE(accuracy.ends_run());
-  accuracy.look(1, metrics(0, 0.5));
+  accuracy.inspect(1, metrics(0, 0.5));
   EXPECT_TRUE(accuracy.target_reached());
 }
 
@@ -68,7 +68,7 @@ TEST(Selection, RemembersWhatItStillLooksFor) {
   options.target = {.present = true, .metric = ValidationMetric::validation_accuracy, .value = 0.5};
   Selection first(options, {});
   for (const auto& [step, loss] : {std::pair(10, 0.3), {20, 0.2}, {30, 0.25}, {40, 0.7}})
-    first.look(step, metrics(loss, 0.6));
+    first.inspect(step, metrics(loss, 0.6));
   EXPECT_TRUE(first.target_reached() && first.out_of_patience());
   const auto state = [&] { return Selection::State::parse(first.state().text()); };
 

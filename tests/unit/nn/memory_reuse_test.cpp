@@ -135,7 +135,7 @@ int computed_again(const std::string& layers, const Shape& input, std::int64_t n
                                   checkpointing);
   int tasks = 0;
   for (const Segment& segment : plan.backward)
-    for (const Task& task : segment.tasks) tasks += task.kind == Task::Kind::forward_again;
+    for (const Task& task : segment.tasks) tasks += task.kind == Task::Kind::recompute;
   return tasks;
 }
 
@@ -185,8 +185,8 @@ TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
     EXPECT_EQ(sums, (std::vector<int>{3, 6}));
     EXPECT_TRUE(plan.adds_gradient[4]) << "behind the sum's other reader";
     EXPECT_FALSE(plan.adds_gradient[7]) << "it alone reads its sum";
-    for (const auto& detours : plan.detour)
-      for (const Place& detour : detours) EXPECT_FALSE(detour);
+    for (const auto& detours : plan.staging)
+      for (const Allocation& staging : detours) EXPECT_FALSE(staging);
     expect_same(layers, {64}, Purpose::training, n);
   }
 }

@@ -17,24 +17,24 @@ double usual(int step) { return 2 + 0.1 * (step % 2 == 0 ? 1 : -1); }
 
 LossWatch after(int steps, LossWatchConfig config = {}) {
   LossWatch watch(config, {});
-  for (int step = 0; step < steps; ++step) EXPECT_EQ(watch.look(usual(step)), "");
+  for (int step = 0; step < steps; ++step) EXPECT_EQ(watch.inspect(usual(step)), "");
   return watch;
 }
 
 TEST(LossWatch, NamesJumpsAndWhatIsNotFinite) {
   LossWatch watch = after(40);
-  EXPECT_EQ(watch.look(2 + 7.9 * 0.1), "");
+  EXPECT_EQ(watch.inspect(2 + 7.9 * 0.1), "");
   watch = after(40);
-  EXPECT_THAT(watch.look(2 + 8.1 * 0.1),
+  EXPECT_THAT(watch.inspect(2 + 8.1 * 0.1),
               HasSubstr("the loss is 2.81, 8.1 standard deviations above the 2 of the 40 steps before"));
-  EXPECT_EQ(watch.look(-50), "") << "down is no anomaly";
-  EXPECT_THAT(after(0).look(std::nan("")), HasSubstr("the loss is nan"));
-  EXPECT_THAT(after(0).look(std::numeric_limits<double>::infinity()), HasSubstr("the loss is inf"));
+  EXPECT_EQ(watch.inspect(-50), "") << "down is no anomaly";
+  EXPECT_THAT(after(0).inspect(std::nan("")), HasSubstr("the loss is nan"));
+  EXPECT_THAT(after(0).inspect(std::numeric_limits<double>::infinity()), HasSubstr("the loss is inf"));
 }
 
 TEST(LossWatch, AnAnomalyIsNotComparedWith) {
   LossWatch watch = after(40);
-  for (int i = 0; i < 10; ++i) EXPECT_NE(watch.look(1000), "");
+  for (int i = 0; i < 10; ++i) EXPECT_NE(watch.inspect(1000), "");
   EXPECT_EQ(watch.state().losses.size(), 40u);
 }
 
@@ -45,16 +45,16 @@ TEST(LossWatch, KeepsAWindow) {
   ASSERT_EQ(watch.state().losses.size(), 25u);
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.state().losses[static_cast<std::size_t>(i)], usual(35 + i));
   // Losses that fall leave the window behind them.
-  for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.look(1 + 0.01 * (i % 2)), "");
-  EXPECT_NE(watch.look(2), "") << "what was usual once";
+  for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.inspect(1 + 0.01 * (i % 2)), "");
+  EXPECT_NE(watch.inspect(2), "") << "what was usual once";
 }
 
 TEST(LossWatch, FewOrEqualLossesSayLittle) {
-  EXPECT_EQ(after(19).look(1000), "");
+  EXPECT_EQ(after(19).inspect(1000), "");
   LossWatch watch({}, {});
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(watch.look(2), "");
-  EXPECT_EQ(watch.look(2.001), "");
-  EXPECT_NE(watch.look(2.5), "");
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(watch.inspect(2), "");
+  EXPECT_EQ(watch.inspect(2.001), "");
+  EXPECT_NE(watch.inspect(2.5), "");
 }
 
 TEST(LossWatch, GoesOnAFewTimes) {

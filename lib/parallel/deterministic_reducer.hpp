@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "comm/link.hpp"
-#include "parallel/gradient_sum.hpp"
+#include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
 
 /// Sums the gradients of a fixed number of shards in a fixed tree over their numbers: [lo, hi) is the sum of [lo, mid)
 /// and [mid, hi), mid = (lo + hi) / 2. Rank r of R has the r-th of R equal runs of shards, one after the other, so that
 /// the sum has the same bits on any number of ranks.
-class ShardTree final : public GradientSum {
+class DeterministicReducer final : public GradientReducer {
  public:
   /// Of `shards` shards, a multiple of the ranks; `gradients` is where each shard's are computed, and where the sum
   /// goes. Collective.
-  ShardTree(const Communicator& ranks, std::int64_t shards, const Tensor& gradients);
+  DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients);
 
   void ready(const ExecSpace&, std::int64_t) override {}
   void shard_done(const ExecSpace& space) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/patience.hpp"
+#include "comm/spin_backoff.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::chrono::nanoseconds time_on_core() {
 }
 
 /// Threads that yield again and again are not run for seconds by some versions of Linux.
-TEST(Patience, SleepsAndNeverYields) {
+TEST(SpinBackoff, SleepsAndNeverYields) {
   yields = 0;
   const std::int64_t before = naps();
   for (int wait = 0; wait < 100; ++wait) wait_for(std::chrono::milliseconds(1));
@@ -51,7 +51,7 @@ TEST(Patience, SleepsAndNeverYields) {
   EXPECT_EQ(yields, 0);
 }
 
-TEST(Patience, LeavesASharedCoreToOthers) {
+TEST(SpinBackoff, LeavesASharedCoreToOthers) {
   if (!std::ifstream("/proc/thread-self/schedstat")) GTEST_SKIP() << "this Linux does not tell that a core is shared";
   const OneCore core;
   const BusyThread other;

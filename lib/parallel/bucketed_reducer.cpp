@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/gradient_reducer.hpp"
+#include "parallel/bucketed_reducer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const To
   if (!wanted || topology.all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
   // Where one node has none, nobody uses any: all ranks must sum in the same way.
-  if (topology.all.max(memory ? 0 : 1) == 0) return memory;
+  if (topology.all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
   if (topology.all.is_root())
     warn(
         "a node's ranks cannot share {} bytes of memory each; gradients are sent in messages instead, which takes "
@@ -34,7 +34,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const To
 }
 
 /// Runs the sums, bucket by bucket, as they are allowed.
-class GradientReducer::Helper {
+class BucketedReducer::Helper {
  public:
   explicit Helper(const std::vector<Bucket>& buckets) : buckets_(buckets), thread_([this] { work(); }) {}
   /// After a failure a sum may be under way that never ends.
@@ -91,7 +91,7 @@ class GradientReducer::Helper {
 };
 
 /// Runs some steps in each way, and tells which was the fastest.
-class GradientReducer::Trial {
+class BucketedReducer::Trial {
  public:
   /// A step has ended. The way for the next one, and whether that is for good. Collective.
   std::pair<Overlap, bool> next(const Communicator& ranks) {
@@ -100,7 +100,7 @@ class GradientReducer::Trial {
     if (steps_ % each != 0) seconds_[way] = std::min(seconds_[way], timer_.seconds());
     timer_.restart();
     if (++steps_ < each * ways_) return {ways[steps_ / each], false};
-    ranks.sum(seconds_);
+    ranks.all_reduce_sum(seconds_);
     return {ways[static_cast<std::size_t>(std::ranges::min_element(seconds_) - seconds_.begin())], true};
   }
 
@@ -115,7 +115,7 @@ class GradientReducer::Trial {
   Timer timer_;
 };
 
-GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& topology,
+BucketedReducer::BucketedReducer(const ParallelConfig& config, const Topology& topology,
                                  const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t exact)
     : ranks_(topology.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
@@ -146,7 +146,7 @@ GradientReducer::GradientReducer(const ParallelConfig& config, const Topology& t
 }
 
 /// The first one and the last one are smaller.
-void GradientReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum) {
+void BucketedReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum) {
   const auto elements = [&](double mb) {
     return std::max<std::int64_t>(
         1, static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(size_of(gradients_.dtype)));
@@ -159,15 +159,15 @@ void GradientReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, dou
   }
 }
 
-GradientReducer::~GradientReducer() = default;
+BucketedReducer::~BucketedReducer() = default;
 
-void GradientReducer::use(Overlap overlap) {
+void BucketedReducer::use(Overlap overlap) {
   overlap_ = overlap;
   if (overlap != Overlap::thread) helper_.reset();
   else if (!helper_) helper_ = std::make_unique<Helper>(buckets_);
 }
 
-void GradientReducer::ready(const ExecSpace& space, std::int64_t count) {
+void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
   if (!all_reduce_) return;
   const Timer timer;
   ready_ += count;
@@ -185,7 +185,7 @@ void GradientReducer::ready(const ExecSpace& space, std::int64_t count) {
   exposed_seconds_ += timer.seconds();
 }
 
-void GradientReducer::finish(const ExecSpace& space) {
+void BucketedReducer::finish(const ExecSpace& space) {
   if (!all_reduce_) return;
   const Timer timer;
   to_host(space, gradients_.count());
@@ -203,7 +203,7 @@ void GradientReducer::finish(const ExecSpace& space) {
 }
 
 /// Kernels have written elements up to `end`: the host can read them from here on.
-void GradientReducer::to_host(const ExecSpace& space, std::int64_t end) {
+void BucketedReducer::to_host(const ExecSpace& space, std::int64_t end) {
   if constexpr (host_shares_memory) {
     space.fence("lockstep::gradient_reducer");
   } else {
@@ -216,7 +216,7 @@ void GradientReducer::to_host(const ExecSpace& space, std::int64_t end) {
 }
 
 /// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.
-void GradientReducer::advance(std::size_t last) {
+void BucketedReducer::advance(std::size_t last) {
   for (;;) {
     if (running_ && !buckets_[next_ - 1].sum->advance()) return;
     running_ = false;
@@ -227,16 +227,16 @@ void GradientReducer::advance(std::size_t last) {
   }
 }
 
-void GradientReducer::complete(std::size_t last) {
-  Patience patience;
+void BucketedReducer::complete(std::size_t last) {
+  SpinBackoff backoff;
   for (std::size_t before = next_;; before = next_) {
     advance(last);
     if (!running_ && next_ == last) return;
-    if (next_ == before) patience.pause();
-    else patience.begin_anew();
+    if (next_ == before) backoff.pause();
+    else backoff.reset();
   }
 }
 
-double GradientReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+double BucketedReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
 
 }  // namespace lockstep

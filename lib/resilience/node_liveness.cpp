@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "resilience/roll_call.hpp"
+#include "resilience/node_liveness.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -55,20 +55,20 @@ bool start_apart(Work work) {
 }  // namespace
 
 /// Whether this node's file is to be there. Threads make it so one after the other, however late they come.
-struct RollCall::Wish {
+struct NodeLiveness::Wish {
   std::mutex one_at_a_time;
   std::atomic<bool> waits{false};
 };
 
-std::optional<RollCall> RollCall::make(const Communicator& ranks, int first_of_node, const fs::path& folder) {
+std::optional<NodeLiveness> NodeLiveness::make(const Communicator& ranks, int first_of_node, const fs::path& folder) {
   const fs::path absolute = fs::absolute(folder);
-  const std::vector<std::int64_t> seen = ranks.gather(identity(absolute.parent_path())),
-                                  firsts = ranks.gather(first_of_node);
-  std::string hosts = fmt::format("{}", fmt::join(ranks.gather(host_name()), "\n"));
+  const std::vector<std::int64_t> seen = ranks.all_gather(identity(absolute.parent_path())),
+                                  firsts = ranks.all_gather(first_of_node);
+  std::string hosts = fmt::format("{}", fmt::join(ranks.gather_to_root(host_name()), "\n"));
   ranks.broadcast(hosts);
   if (seen[0] == 0 || std::ranges::count(seen, seen[0]) != std::ssize(seen)) return std::nullopt;
 
-  RollCall call;
+  NodeLiveness call;
   call.first_ = first_of_node;
   call.folder_ = absolute;
   call.wish_ = std::make_shared<Wish>();
@@ -81,7 +81,7 @@ std::optional<RollCall> RollCall::make(const Communicator& ranks, int first_of_n
   return call;
 }
 
-void RollCall::waits(bool waits) {
+void NodeLiveness::waits(bool waits) {
   if (waits == wish_->waits.exchange(waits)) return;
   const bool started = start_apart([wish = wish_, folder = folder_, file = mark(folder_, first_)] {
     const std::lock_guard lock(wish->one_at_a_time);
@@ -96,7 +96,7 @@ void RollCall::waits(bool waits) {
   if (!started) wish_->waits = !waits;  // the next call tries again
 }
 
-std::optional<RollCall::Answer> RollCall::ask(bool in_any_case) const {
+std::optional<NodeLiveness::Answer> NodeLiveness::ask(bool in_any_case) const {
   using Found = std::optional<Answer>;
   std::packaged_task<Found()> task([=, nodes = nodes_, folder = folder_, first = first_]() -> Found {
     std::error_code error;

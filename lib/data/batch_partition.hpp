@@ -8,37 +8,37 @@ namespace lockstep {
 
 /// The share of one of `of` in `total` things: shares are contiguous and differ by at most one, the first are the
 /// larger.
-struct Share {
+struct RankShare {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
-Share share_of(std::int64_t total, std::int64_t number, std::int64_t of);
+RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of);
 
 /// Examples of one rank that a step computes at once.
-struct Piece {
+struct MicroBatch {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
   bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
   std::int64_t examples = 0;          ///< in the sum that ends here
 };
 
-/// How a step's batch is cut.
-struct Cut {
+/// How a step's batch is divided among ranks, and on each into micro-batches.
+struct BatchPartition {
   std::int64_t ranks = 1;
   std::int64_t shards = 1;  ///< of each rank: parts of its share that have nothing to do with each other
   bool separate = false;    ///< whether the gradients of each shard are a sum of their own
-  std::int64_t micro = 1;   ///< most examples of a piece
+  std::int64_t micro = 1;   ///< most examples of a micro-batch
 
-  /// Most examples of any rank, least of any rank, most of any piece.
+  /// Most examples of any rank, least of any rank, most of any micro-batch.
   std::int64_t largest_share(std::int64_t global_examples) const;
   std::int64_t smallest_share(std::int64_t global_examples) const;
-  std::int64_t largest_piece(std::int64_t global_examples) const;
+  std::int64_t largest_micro_batch(std::int64_t global_examples) const;
 };
 
 /// A rank's share: its shards, the parts of the batch of as many ranks, one after the other.
-Share share_of(const Cut& cut, std::int64_t global_examples, int rank);
+RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
-/// The pieces of a rank. All ranks have equally many, since layers may ask other ranks in each: the last ones of some
-/// are empty.
-std::vector<Piece> pieces_of(const Cut& cut, std::int64_t global_examples, int rank);
+/// The micro-batches of a rank. All ranks have equally many, since layers may ask other ranks in each: the last ones of
+/// some are empty.
+std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
 }  // namespace lockstep

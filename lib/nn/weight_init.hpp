@@ -8,7 +8,7 @@ namespace lockstep {
 
 /// How the weight and the bias of a layer with fan_in inputs and fan_out outputs an element start; keys of linear and
 /// conv2d.
-struct WeightStart {
+struct WeightInit {
   /// fan_in: U(±1/√fan_in), both (LeCun et al. 1998; PyTorch's default). he: N(0, 2/fan_in) (He et al., "Delving deep
   /// into rectifiers", 2015). glorot: U(±√(6/(fan_in + fan_out))) (Glorot & Bengio 2010). Biases of he and glorot are
   /// 0.

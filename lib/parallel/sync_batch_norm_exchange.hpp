@@ -10,11 +10,11 @@ namespace lockstep {
 
 /// Batch statistics over the ranks of a group: SyncBatchNorm. What several layers have to say at one time goes in one
 /// message.
-class RankStatistics final : public StatisticsExchange {
+class SyncBatchNormExchange final : public StatisticsExchange {
  public:
   /// `most_channels`: of all layers together. Collective.
-  RankStatistics(const Topology& group, const ParallelConfig::Emulate& emulate, DType master,
-                 std::int64_t most_channels);
+  SyncBatchNormExchange(const Topology& group, const ParallelConfig::Emulate& emulate, DType master,
+                        std::int64_t most_channels);
 
   void start_moments(const ExecSpace& space, Layers layers) override;
   void start_sums(const ExecSpace& space, Layers layers) override;

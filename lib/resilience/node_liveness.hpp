@@ -16,12 +16,12 @@ namespace lockstep {
 /// waited for too long say so, by a file each in a folder that all of them see. Those that have not are to blame.
 ///
 /// File systems hang too, and hold up nobody here: threads of their own touch them.
-class RollCall {
+class NodeLiveness {
  public:
   /// `first_of_node`: the lowest of the ranks that this one watches; `folder`: for the files, made when it is needed.
   /// None unless all ranks see the same folder around it. Collective.
-  static std::optional<RollCall> make(const Communicator& ranks, int first_of_node,
-                                      const std::filesystem::path& folder);
+  static std::optional<NodeLiveness> make(const Communicator& ranks, int first_of_node,
+                                          const std::filesystem::path& folder);
 
   /// This node's ranks wait, or no longer do.
   void waits(bool waits);
@@ -39,7 +39,7 @@ class RollCall {
 
  private:
   struct Wish;
-  RollCall() = default;
+  NodeLiveness() = default;
 
   int first_ = 0;
   std::map<int, Node> nodes_;  ///< by their first ranks

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "resilience/roll_call.hpp"
+#include "resilience/node_liveness.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Each rank answers for itself alone, as if on a node of its own.
-class RollCallTest : public testing::Test {
+class NodeLivenessTest : public testing::Test {
  protected:
   const Communicator world_ = Communicator::world();
   const test::TemporaryFolder folder_;
   const fs::path waiting_ = folder_.path() / "waiting";
-  std::optional<RollCall> call_ = RollCall::make(world_, world_.rank(), waiting_);
+  std::optional<NodeLiveness> call_ = NodeLiveness::make(world_, world_.rank(), waiting_);
 
   /// Threads of their own make the files.
   void expect_file(bool there) const {
@@ -32,21 +32,21 @@ class RollCallTest : public testing::Test {
   }
 
   /// Which a busy machine may give too late at first.
-  RollCall::Answer answer(bool in_any_case) const {
-    std::optional<RollCall::Answer> answer;
+  NodeLiveness::Answer answer(bool in_any_case) const {
+    std::optional<NodeLiveness::Answer> answer;
     for (int tries = 0; !answer && tries < 20; ++tries) answer = call_->ask(in_any_case);
     return answer.value();
   }
 
   std::vector<int> silent() const {
-    const RollCall::Answer found = answer(true);
+    const NodeLiveness::Answer found = answer(true);
     std::vector<int> ranks;
-    for (const RollCall::Node& node : found.silent) ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
+    for (const NodeLiveness::Node& node : found.silent) ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
     return ranks;
   }
 };
 
-TEST_F(RollCallTest, NamesThoseThatDoNotWait) {
+TEST_F(NodeLivenessTest, NamesThoseThatDoNotWait) {
   const int rank = world_.rank(), ranks = world_.size();
   if (ranks < 3) GTEST_SKIP() << "of three ranks and more";
   ASSERT_TRUE(call_);
@@ -79,7 +79,7 @@ TEST_F(RollCallTest, NamesThoseThatDoNotWait) {
   world_.barrier();
 }
 
-TEST_F(RollCallTest, HasNothingToSayWhereItsFileIsMissing) {
+TEST_F(NodeLivenessTest, HasNothingToSayWhereItsFileIsMissing) {
   ASSERT_TRUE(call_);
   if (world_.is_root()) std::ofstream{waiting_};  // no folder can be made
   world_.barrier();
@@ -89,12 +89,12 @@ TEST_F(RollCallTest, HasNothingToSayWhereItsFileIsMissing) {
   world_.barrier();
 }
 
-TEST_F(RollCallTest, NeedsAFolderThatAllSee) {
-  EXPECT_FALSE(RollCall::make(world_, world_.rank(), folder_.path() / "missing" / "waiting"));
+TEST_F(NodeLivenessTest, NeedsAFolderThatAllSee) {
+  EXPECT_FALSE(NodeLiveness::make(world_, world_.rank(), folder_.path() / "missing" / "waiting"));
   if (world_.size() == 1) return;
   const fs::path own = folder_.path() / std::to_string(world_.rank());
   fs::create_directory(own);
-  EXPECT_FALSE(RollCall::make(world_, world_.rank(), own / "waiting"));
+  EXPECT_FALSE(NodeLiveness::make(world_, world_.rank(), own / "waiting"));
   world_.barrier();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/shard_tree.hpp"
+#include "parallel/deterministic_reducer.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -38,12 +38,12 @@ void wait_for(Link& link) {
 
 }  // namespace
 
-ShardTree::ShardTree(const Communicator& ranks, std::int64_t shards, const Tensor& gradients)
+DeterministicReducer::DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients)
     : ranks_(ranks), shards_(shards), each_(shards / ranks.size()), gradients_(gradients), link_(mpi_link(ranks)) {
   assert(shards % ranks.size() == 0);
   const std::int64_t first = ranks.rank() * each_;
   local_ = largest_within({0, shards}, first, first + each_);
-  ranks.together([&] {
+  ranks.run_collectively([&] {
     for (std::size_t i = 0; i < local_.size(); ++i)
       sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
     for (std::size_t i = 0; i < most_depth(local_); ++i)
@@ -54,7 +54,8 @@ ShardTree::ShardTree(const Communicator& ranks, std::int64_t shards, const Tenso
   });
 }
 
-std::vector<ShardTree::Node> ShardTree::largest_within(const Node& node, std::int64_t first, std::int64_t end) {
+std::vector<DeterministicReducer::Node> DeterministicReducer::largest_within(const Node& node, std::int64_t first,
+                                                                             std::int64_t end) {
   if (node.hi <= first || node.lo >= end) return {};
   if (node.lo >= first && node.hi <= end) return {node};
   std::vector<Node> nodes = largest_within(node.left(), first, end);
@@ -62,13 +63,13 @@ std::vector<ShardTree::Node> ShardTree::largest_within(const Node& node, std::in
   return nodes;
 }
 
-std::size_t ShardTree::most_depth(const std::vector<Node>& nodes) {
+std::size_t DeterministicReducer::most_depth(const std::vector<Node>& nodes) {
   std::size_t most = 0;
   for (const Node& node : nodes) most = std::max(most, node.depth());
   return most;
 }
 
-std::int64_t ShardTree::buffers(std::int64_t shards, int ranks) {
+std::int64_t DeterministicReducer::buffers(std::int64_t shards, int ranks) {
   std::size_t most = 0;
   for (std::int64_t rank = 0, each = shards / ranks; rank < ranks; ++rank) {
     const std::vector<Node> nodes = largest_within({0, shards}, rank * each, (rank + 1) * each);
@@ -77,7 +78,7 @@ std::int64_t ShardTree::buffers(std::int64_t shards, int ranks) {
   return static_cast<std::int64_t>(most);
 }
 
-void ShardTree::shard_done(const ExecSpace& space) {
+void DeterministicReducer::shard_done(const ExecSpace& space) {
   const std::int64_t shard = ranks_.rank() * each_ + added_++;
   // The way from the node down to this shard: its right halves end with it where it is their last one.
   const Node top = local_[node_];
@@ -100,7 +101,7 @@ void ShardTree::shard_done(const ExecSpace& space) {
   }
 }
 
-void ShardTree::finish(const ExecSpace& space) {
+void DeterministicReducer::finish(const ExecSpace& space) {
   const Timer timer;
   assert(added_ == each_ && waiting_.empty());
   if (const Tensor sum = sum_across(space, {0, shards_})) copy(space, sum, gradients_);
@@ -111,7 +112,7 @@ void ShardTree::finish(const ExecSpace& space) {
 }
 
 /// The node's sum, on the rank of its first shard; empty on all others.
-Tensor ShardTree::sum_across(const ExecSpace& space, const Node& node) {
+Tensor DeterministicReducer::sum_across(const ExecSpace& space, const Node& node) {
   const int rank = ranks_.rank();
   if (is_local(node)) {
     const auto found = std::ranges::find(local_, node.lo, &Node::lo);
@@ -125,7 +126,7 @@ Tensor ShardTree::sum_across(const ExecSpace& space, const Node& node) {
   return left;
 }
 
-void ShardTree::send(const ExecSpace& space, const Tensor& from, int peer) {
+void DeterministicReducer::send(const ExecSpace& space, const Tensor& from, int peer) {
   for (std::int64_t first = 0; first < from.count(); first += piece) {
     const Tensor part = part_of(from, first, std::min(piece, from.count() - first));
     copy_to_host(space, part, outgoing_.data());
@@ -134,7 +135,7 @@ void ShardTree::send(const ExecSpace& space, const Tensor& from, int peer) {
   }
 }
 
-void ShardTree::receive_and_add(const ExecSpace& space, int peer, const Tensor& to) {
+void DeterministicReducer::receive_and_add(const ExecSpace& space, int peer, const Tensor& to) {
   for (std::int64_t first = 0; first < to.count(); first += piece) {
     const Tensor part = part_of(to, first, std::min(piece, to.count() - first));
     link_->receive(peer, incoming_.data(), part.bytes());
@@ -149,6 +150,6 @@ void ShardTree::receive_and_add(const ExecSpace& space, int peer, const Tensor& 
   }
 }
 
-double ShardTree::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+double DeterministicReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/rank_statistics.hpp"
+#include "parallel/sync_batch_norm_exchange.hpp"
 
 #include <cstring>
 #include <utility>
@@ -65,15 +65,15 @@ void add_sums(std::byte* lower, const std::byte* upper, std::size_t bytes) {
 
 }  // namespace
 
-RankStatistics::RankStatistics(const Topology& group, const ParallelConfig::Emulate& emulate, DType master,
-                               std::int64_t most_channels)
+SyncBatchNormExchange::SyncBatchNormExchange(const Topology& group, const ParallelConfig::Emulate& emulate,
+                                             DType master, std::int64_t most_channels)
     : reduce_(group, emulate, static_cast<std::size_t>(most_channels) * (sizeof(Header) + 2 * size_of(master))),
       master_(master) {}
 
-void RankStatistics::start_moments(const ExecSpace& space, Layers layers) { start(space, layers, true); }
-void RankStatistics::start_sums(const ExecSpace& space, Layers layers) { start(space, layers, false); }
+void SyncBatchNormExchange::start_moments(const ExecSpace& space, Layers layers) { start(space, layers, true); }
+void SyncBatchNormExchange::start_sums(const ExecSpace& space, Layers layers) { start(space, layers, false); }
 
-void RankStatistics::start(const ExecSpace& space, Layers layers, bool moments) {
+void SyncBatchNormExchange::start(const ExecSpace& space, Layers layers, bool moments) {
   layers_.assign(layers.begin(), layers.end());
   moments_ = moments;
   dispatch_master(master_, [&]<class C>(C) {
@@ -92,7 +92,7 @@ void RankStatistics::start(const ExecSpace& space, Layers layers, bool moments) 
   });
 }
 
-void RankStatistics::finish(const ExecSpace& space) {
+void SyncBatchNormExchange::finish(const ExecSpace& space) {
   const Timer timer;
   wait_until([&] { return reduce_.advance(); });
   exposed_seconds_ += timer.seconds();
@@ -107,6 +107,6 @@ void RankStatistics::finish(const ExecSpace& space) {
   });
 }
 
-double RankStatistics::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+double SyncBatchNormExchange::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
 
 }  // namespace lockstep

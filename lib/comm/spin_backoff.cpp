@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/patience.hpp"
+#include "comm/spin_backoff.hpp"
 
 #include <sys/prctl.h>
 
@@ -29,7 +29,7 @@ bool shares_its_core(Clock::time_point now) {
 
 }  // namespace
 
-void Patience::pause() {
+void SpinBackoff::pause() {
   using std::chrono::microseconds;
   constexpr microseconds moment(20), longer(300), most(1000);
   [[maybe_unused]] thread_local const int precise = ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);  // ns, in place of 50 µs

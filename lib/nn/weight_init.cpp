@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/weight_start.hpp"
+#include "nn/weight_init.hpp"
 
 #include <cmath>
 
 namespace lockstep {
 
-void WeightStart::describe(Fields& fields) {
+void WeightInit::describe(Fields& fields) {
   static constexpr std::string_view kinds[] = {"fan_in", "he", "glorot"};
   fields.choice(
       "initializer", kind, kinds,
@@ -16,7 +16,7 @@ void WeightStart::describe(Fields& fields) {
                "stands beside initializer (the weight starts in one way); remove one of them");
 }
 
-Initializer WeightStart::weight(std::int64_t fan_in, std::int64_t fan_out) const {
+Initializer WeightInit::weight(std::int64_t fan_in, std::int64_t fan_out) const {
   if (std > 0) return Initializer::normal(std);
   switch (kind) {
     case Kind::fan_in: return Initializer::fan_in(fan_in);
@@ -26,7 +26,7 @@ Initializer WeightStart::weight(std::int64_t fan_in, std::int64_t fan_out) const
   return {};
 }
 
-Initializer WeightStart::bias(std::int64_t fan_in) const {
+Initializer WeightInit::bias(std::int64_t fan_in) const {
   return std > 0 || kind != Kind::fan_in ? Initializer::constant(0) : Initializer::fan_in(fan_in);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/gradient_reducer.hpp"
+#include "parallel/bucketed_reducer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
       const OwnedTensor own("gradients", dtype, {count});
       Tensor gradients = own.get();
       if (memory && host_shares_memory) gradients.data = memory->part(topology.node.rank());
-      GradientReducer reducer(config, topology, memory, gradients, count);
+      BucketedReducer reducer(config, topology, memory, gradients, count);
       const ExecSpace space;
       // More steps than `auto` needs to choose.
       for (std::uint64_t step = 0; step < (overlap == Overlap::automatic ? 18 : 4); ++step) {
@@ -72,7 +72,7 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const OwnedTensor gradients("gradients", DType::f32, {count});
   const ExecSpace space;
   test::set_values(gradients.get(), std::vector<double>(count, 1.0));
-  GradientReducer reducer(config, topology, std::nullopt, gradients.get(), count);
+  BucketedReducer reducer(config, topology, std::nullopt, gradients.get(), count);
   std::int64_t ready = 0;
   for (const std::int64_t end : ends) {
     const auto summed = [&] {
@@ -99,7 +99,7 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
     config.wire = wire;
     config.all_reduce = AllReduceKind::halving_doubling;
     const OwnedTensor gradients("gradients", DType::f32, {count});
-    GradientReducer reducer(config, topology, std::nullopt, gradients.get(), exact);
+    BucketedReducer reducer(config, topology, std::nullopt, gradients.get(), exact);
     const ExecSpace space;
     for (int step = 0; step < 20; ++step) {
       std::vector<double> values(count, 1 + 1.0 / 64);

@@ -9,13 +9,13 @@
 namespace lockstep {
 
 /// How to wait for other ranks: at first watchfully, for less long where the core is not this thread's own, then in
-/// naps of an eighth of the time waited so far, which leave the core to who has something to do. (Not by sched_yield, whose
-/// cost to the caller differs between versions of Linux.)
-class Patience {
+/// naps of an eighth of the time waited so far, which leave the core to who has something to do. (Not by sched_yield,
+/// whose cost to the caller differs between versions of Linux.)
+class SpinBackoff {
  public:
   void pause();
   /// Something has happened.
-  void begin_anew() {
+  void reset() {
     since_.reset();
     waits_.reset();
   }
@@ -29,7 +29,7 @@ class Patience {
 /// Until `done()` says so.
 template <class Done>
 void wait_until(Done done) {
-  for (Patience patience; !done();) patience.pause();
+  for (SpinBackoff backoff; !done();) backoff.pause();
 }
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ namespace lockstep {
 /// A product planned for the batch sizes that have occurred: the full one, its parts, and the last of
 /// an epoch. All share one weight.
 template <class Product>
-class Planned {
+class PlanCache {
  public:
   /// The product for n, made by make(n) the first time.
   template <class Make>

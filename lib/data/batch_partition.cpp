@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/batch_partition.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+
+RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of) {
+  const std::int64_t each = total / of, rest = total % of;
+  return {number * each + std::min(number, rest), each + (number < rest ? 1 : 0)};
+}
+
+std::int64_t BatchPartition::largest_share(std::int64_t global_examples) const {
+  return share_of(*this, global_examples, 0).count;
+}
+
+std::int64_t BatchPartition::smallest_share(std::int64_t global_examples) const {
+  return share_of(*this, global_examples, static_cast<int>(ranks) - 1).count;
+}
+
+std::int64_t BatchPartition::largest_micro_batch(std::int64_t global_examples) const {
+  return std::min(micro, share_of(global_examples, 0, ranks * shards).count);
+}
+
+RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
+  const std::int64_t all = partition.ranks * partition.shards;
+  const std::int64_t first = share_of(global_examples, rank * partition.shards, all).first;
+  const RankShare last = share_of(global_examples, (rank + 1) * partition.shards - 1, all);
+  return {first, last.first + last.count - first};
+}
+
+std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
+  std::vector<MicroBatch> micro_batches;
+  const std::int64_t all = partition.ranks * partition.shards;
+  const RankShare own = share_of(partition, global_examples, rank);
+  for (std::int64_t shard = 0; shard < partition.shards; ++shard) {
+    const RankShare share = share_of(global_examples, rank * partition.shards + shard, all);
+    // As many as the first rank's shard of this number has, which is the largest.
+    const std::int64_t most = std::max<std::int64_t>(1, share_of(global_examples, shard, all).count);
+    for (std::int64_t done = 0; done < most; done += partition.micro)
+      micro_batches.push_back({.first = share.first - own.first + std::min(done, share.count),
+                               .count = std::clamp<std::int64_t>(share.count - done, 0, partition.micro),
+                               .begins = partition.separate && done == 0});
+    if (partition.separate) micro_batches.back().ends = true, micro_batches.back().examples = share.count;
+  }
+  micro_batches.front().begins = micro_batches.back().ends = true;
+  if (!partition.separate) micro_batches.back().examples = own.count;
+  return micro_batches;
+}
+
+}  // namespace lockstep

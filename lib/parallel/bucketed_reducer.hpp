@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/timer.hpp"
+#include "comm/make_all_reduce.hpp"
+#include "parallel/gradient_reducer.hpp"
+
+namespace lockstep {
+
+/// Memory of a node for `bytes` of gradients of each rank, where the deck's all-reduce wants one and it can be had.
+/// Says so once if it cannot. Collective.
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
+
+/// Sums in buckets: as the backward pass makes stretches of the gradients final, from their beginning on, each full
+/// bucket is summed, one after the other.
+class BucketedReducer final : public GradientReducer {
+ public:
+  using Overlap = ParallelConfig::Overlap;
+
+  /// `memory`: see gradient_memory; on hosts `gradients` lie in it. Elements from `exact` on travel in their own type,
+  /// whatever config.wire says. Collective; throws SharedError where overlap: thread is asked of an MPI that cannot.
+  BucketedReducer(const ParallelConfig& config, const Topology& topology, const std::optional<NodeMemory>& memory,
+                  const Tensor& gradients, std::int64_t exact);
+  ~BucketedReducer() override;
+
+  void ready(const ExecSpace& space, std::int64_t count) override;
+  void shard_done(const ExecSpace&) override {}
+  void finish(const ExecSpace& space) override;
+  double take_exposed_seconds() override;
+
+ private:
+  class Helper;
+  class Trial;
+  struct Bucket {
+    std::int64_t first, end;
+    AllReduce* sum;
+
+    void start() const { sum->start(first, end - first); }
+  };
+
+  void to_host(const ExecSpace& space, std::int64_t end);
+  void cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum);
+  void advance(std::size_t last_bucket);
+  void complete(std::size_t last_bucket);
+  void use(Overlap overlap);
+
+  Communicator ranks_;
+  Tensor gradients_;
+  std::vector<std::byte> staging_;  ///< where kernels write what the host cannot read
+  std::byte* host_ = nullptr;       ///< where the gradients are summed
+  std::unique_ptr<AllReduce> all_reduce_;
+  std::unique_ptr<AllReduce> exact_all_reduce_;  ///< beside one that sends 16 bits
+  std::vector<Bucket> buckets_;
+  std::int64_t ready_ = 0;     ///< elements that are final
+  std::int64_t on_host_ = 0;   ///< of these, elements in host_
+  std::size_t available_ = 0;  ///< buckets that are final
+  std::size_t next_ = 0;       ///< bucket to be begun
+  bool running_ = false;       ///< the one before it is being summed
+  double exposed_seconds_ = 0;
+  Overlap overlap_ = Overlap::none;
+  std::unique_ptr<Trial> trial_;
+  std::unique_ptr<Helper> helper_;
+};
+
+}  // namespace lockstep
