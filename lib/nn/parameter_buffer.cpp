@@ -52,7 +52,7 @@ std::size_t gradient_bytes(const Graph& graph, DType dtype) {
   std::int64_t end = 0;
   for (const Parameter& parameter : plan_parameters(graph, dtype))
     if (parameter.kind != ParameterSpec::Kind::frozen) end = end_of(parameter, master);
-  return static_cast<std::size_t>(end + ParameterBuffer::rider_count) * size_of(master);
+  return static_cast<std::size_t>(end) * size_of(master);
 }
 
 ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory)
@@ -72,8 +72,7 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& 
   values_ = Buffer("lockstep::parameters", bytes);
   gradients_ = gradient_memory.size() > 0 ? gradient_memory
                                           : Buffer("lockstep::gradients", gradient_bytes(graph, dtype));
-  if (rounds())
-    rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(size_) * size_of(dtype_));
+  if (rounds()) rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(size_) * size_of(dtype_));
   for (const Parameter& parameter : parameters_) {
     node_values_[parameter.node].push_back(values(parameter));
     const bool frozen = parameter.kind == ParameterSpec::Kind::frozen;

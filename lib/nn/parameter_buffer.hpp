@@ -36,9 +36,8 @@ std::size_t gradient_bytes(const Graph& graph, DType dtype);
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
 /// an optimizer step is one kernel. What layers keep as statistics comes after all that is trained,
 /// and what is to be added to them stands in the gradients' buffer; what is frozen comes last, and has no gradients.
-/// Parameters begin at multiples of 64 bytes; the gaps are zero. Behind all gradients there are a few numbers of
-/// whoever sums them over ranks. All are of master_dtype; beside 16-bit activations there is a rounded copy, which the
-/// large products read.
+/// Parameters begin at multiples of 64 bytes; the gaps are zero. All are of master_dtype; beside 16-bit activations
+/// there is a rounded copy, which the large products read.
 class ParameterBuffer {
  public:
   /// `dtype`: of the activations. `gradient_memory`: of gradient_bytes; empty: the gradients get their own.
@@ -50,13 +49,10 @@ class ParameterBuffer {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
   Tensor values() const { return values_.tensor(0, master_, {size_}); }
-  /// All that is summed over ranks: gradients, what is to be added to statistics, riders.
+  /// All that is summed over ranks: gradients, and what is to be added to statistics.
   Tensor gradients() const {
     return gradients_.tensor(0, master_, {static_cast<std::int64_t>(gradients_.size() / size_of(master_))});
   }
-  /// [rider_count] at the end of gradients(); layers do not touch them.
-  static constexpr std::int64_t rider_count = 4;
-  Tensor riders() const { return gradients({summed_size_, rider_count}); }
   Tensor trained_values() const { return values_.tensor(0, master_, {trained_size_}); }
   Tensor trained_gradients() const { return gradients_.tensor(0, master_, {trained_size_}); }
   /// The trained values in 16 bits; empty when activations are of master_dtype.

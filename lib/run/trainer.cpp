@@ -70,14 +70,14 @@ bool Trainer::train_to_the_end() {
       train_step();
       space_.fence("lockstep::step");
       if (outcome_ == Outcome::taken || outcome_ == Outcome::left_out) after_step(timer.seconds());
-      if (votes_.stop && goes_on() && (!finished() || evaluation_due())) return false;
+      if (vote_.stop && goes_on() && (!finished() || evaluation_due())) return false;
     }
   }
 }
 
 /// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
 void Trainer::give_up() {
-  if (votes_.bad_parameters)
+  if (vote_.bad_parameters)
     comm_.run_collectively([&] {
       if (writer_) writer_->wait();
     });
@@ -116,7 +116,7 @@ void Trainer::after_step(double seconds) {
   const bool logged = state_.step % config_.run.log_every == 0;
   if (logged || state_.step == total_steps()) state_.record = step_record(logged);
   if (logged) log_step();
-  if ((!votes_.stop || finished()) && evaluation_due() && !evaluate_and_log()) votes_.stop = true;
+  if ((!vote_.stop || finished()) && evaluation_due() && !evaluate_and_log()) vote_.stop = true;
   if (goes_on() && checkpoint_due()) write_checkpoint();
 }
 
@@ -212,7 +212,7 @@ bool Trainer::checkpoint_due() {
   const CheckpointOptions& options = config_.checkpoint;
   const bool by_steps = options.every_steps > 0 && state_.step % options.every_steps == 0;
   const bool by_epochs = options.every_epochs > 0 && ended_epoch() && state_.position.epoch % options.every_epochs == 0;
-  return std::exchange(is_among_the_best_, false) || votes_.checkpoint || by_steps || by_epochs;
+  return std::exchange(is_among_the_best_, false) || vote_.checkpoint || by_steps || by_epochs;
 }
 
 /// Collective, like all that may end in an error of all ranks.

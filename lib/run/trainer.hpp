@@ -19,7 +19,7 @@
 #include "parallel/bucketed_reducer.hpp"
 #include "parallel/replica_audit.hpp"
 #include "parallel/shared_coefficients.hpp"
-#include "parallel/step_votes.hpp"
+#include "parallel/step_consensus.hpp"
 #include "parallel/sync_batch_norm_exchange.hpp"
 #include "resilience/stop_request.hpp"
 #include "resilience/watchdog.hpp"
@@ -77,7 +77,7 @@ class Trainer {
   void reduce_gradients();
   double square_of(const Tensor& numbers) const { return sum_of_squares(space_, numbers, norm_scratch_.get()); }
   bool measures_noise() const;
-  StepVotes own_votes();
+  StepVote own_vote();
   void update_parameters(double examples_in_step);
   /// Of a step: its parameters are updated; its gradients are of no use; it cannot be done at all; the run goes back to
   /// the last checkpoint. The last two leave nothing behind.
@@ -142,6 +142,7 @@ class Trainer {
   std::optional<GradientScale> gradient_scale_;
   std::optional<NonfiniteReport> nonfinite_;
   std::unique_ptr<GradientReducer> reducer_;
+  std::optional<StepConsensus> consensus_;
   std::unique_ptr<BatchUploader> uploader_;
   std::unique_ptr<MetricSums> sums_;
   std::optional<LossScaler> scaler_;       ///< where the loss is scaled
@@ -162,7 +163,7 @@ class Trainer {
   Outcome outcome_ = Outcome::taken;   ///< of the last step
   std::string failure_;                ///< why it could not be done
   std::string went_back_to_;           ///< the checkpoint of the last rollback
-  StepVotes votes_;                    ///< of the last step; while it is being done, this rank's
+  StepVote vote_;                      ///< of all ranks, in the last step
   std::string stop_reason_;            ///< of this rank
   double gradient_factor_ = 1;         ///< times the summed gradients of the last step is the gradient of the mean loss
   bool complete_ = false;              ///< nothing is left to do, as an earlier process has found

@@ -95,6 +95,8 @@ void Trainer::start(Graph graph) {
     reducer_ = std::make_unique<BucketedReducer>(config_.parallel, topology_, gradient_memory_, gradients,
                                                  model_->parameters().trained_size());
 
+  consensus_.emplace(topology_, config_.parallel.emulate);
+
   // Rank 0 alone reads and writes the folder.
   state_ = first_state(config_, data_.train->size());
   comm_.run_collectively([&] {

@@ -33,6 +33,8 @@ void Trainer::train_step() {
       const Tensor outputs = model_->forward(step, examples.inputs);
       if (micro_batch.count > 0)
         sums_->add(space_, *loss_, outputs, examples.targets, model_->output_gradient(), loss_scale);
+      // A device would have nothing to do while the host reads the loss: there it is read behind the backward pass.
+      if (micro_batch.is_last && kernels_run_on_host) consensus_->begin(own_vote());
     }
     {
       const PhaseClock::Scope phase(clock_, StepPhase::backward);
@@ -42,6 +44,7 @@ void Trainer::train_step() {
     }
     if (micro_batch.ends) sum_final(micro_batch.examples);
   }
+  if (!kernels_run_on_host) consensus_->begin(own_vote());
   {
     const PhaseClock::Scope phase(clock_, StepPhase::reduce);
     reduce_gradients();
@@ -49,7 +52,7 @@ void Trainer::train_step() {
   {
     const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
     gradient_factor_ = 1 / (examples_in_step * loss_scale);
-    const double loss = votes_.loss / examples_in_step;
+    const double loss = vote_.loss / examples_in_step;
     outcome_ = judge(std::isnan(loss) ? std::abs(loss) : loss);  // whose sign means nothing, and would be printed
     if (writer_) writer_->wait_for_snapshot();                   // of the parameters, for its copy
     if (outcome_ == Outcome::taken) update_parameters(examples_in_step);
@@ -70,20 +73,19 @@ void Trainer::gradients_final(ParameterRange range) {
   if (measures_noise() && range.first < parameters.trained_size())
     noise_scale_.add_small_batch(square_of(parameters.gradients(range)));
   reducer_->ready(space_, range.count);
+  consensus_->advance();
 }
 
 /// All of it is.
 void Trainer::sum_final(std::int64_t examples) {
   if (scaler_) overflow_->end_sum();
   if (measures_noise()) noise_scale_.end_small_batch(examples);
-  votes_ = own_votes();
-  votes_.put(space_, model_->parameters().riders(), sums_->sums(), optimizer_->nonfinite());
   reducer_->shard_done(space_);
 }
 
 void Trainer::reduce_gradients() {
   reducer_->finish(space_);
-  votes_ = StepVotes::read(space_, model_->parameters().riders());
+  vote_ = consensus_->finish();
 }
 
 bool Trainer::measures_noise() const {
@@ -101,7 +103,7 @@ void Trainer::update_parameters(double examples_in_step) {
 
 /// What becomes of the step whose gradients are there; the same on all ranks.
 Trainer::Outcome Trainer::judge(double loss) {
-  if (votes_.bad_parameters) return act_on_bad_parameters(state_.step, NonfiniteReport::Batch::of_the_step_before);
+  if (vote_.bad_parameters) return act_on_bad_parameters(state_.step, NonfiniteReport::Batch::of_the_step_before);
   const bool overflows = scaler_ && overflow_->any_overflow(space_, model_->parameters());
   const double scale = scaler_ ? scaler_->scale() : 1;
   if (overflows && scaler_->at_floor()) {
@@ -111,7 +113,6 @@ Trainer::Outcome Trainer::judge(double loss) {
         state_.step + 1, overflow_->describe(space_, comm_), scale);
     return Outcome::impossible;
   }
-  if (loss_watch_) comm_.broadcast({&loss, 1});  // rank 0's: sums of the MPI library need not be the same everywhere
   const std::string anomaly = loss_watch_ && !overflows ? loss_watch_->inspect(loss) : "";
   if (!anomaly.empty()) {
     failure_ = fmt::format("step {}: {}", state_.step + 1, anomaly);
@@ -184,7 +185,7 @@ Trainer::Outcome Trainer::act_on_bad_parameters(std::int64_t step, NonfiniteRepo
 bool Trainer::parameters_are_of_use() {
   if (comm_.all_reduce_max(nonfinite_->parameters_are_finite(space_, optimizer_->nonfinite()) ? 0 : 1) == 0)
     return true;
-  votes_.bad_parameters = true;
+  vote_.bad_parameters = true;
   outcome_ = act_on_bad_parameters(state_.step, NonfiniteReport::Batch::of_this_step);
   return false;
 }
@@ -195,13 +196,15 @@ Trainer::Outcome Trainer::leave_out(const std::string& why) {
   return Outcome::left_out;
 }
 
-/// This rank's wishes after this step.
-StepVotes Trainer::own_votes() {
-  StepVotes votes;
-  votes.stop = wants_to_stop(false);
+/// Waits for the device, which has computed the loss.
+StepVote Trainer::own_vote() {
+  std::int32_t nonfinite = 0;
+  copy_to_host(space_, optimizer_->nonfinite(), &nonfinite);
   const double minutes = config_.checkpoint.every_minutes;
-  votes.checkpoint = comm_.is_root() && minutes > 0 && since_checkpoint_.seconds() >= 60 * minutes;
-  return votes;
+  return {.stop = wants_to_stop(false),
+          .checkpoint = comm_.is_root() && minutes > 0 && since_checkpoint_.seconds() >= 60 * minutes,
+          .bad_parameters = nonfinite != 0,
+          .loss = sums_->loss(space_)};
 }
 
 bool Trainer::wants_to_stop(bool saved) {

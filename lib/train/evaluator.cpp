@@ -9,10 +9,16 @@
 
 namespace lockstep {
 
+double MetricSums::loss(const ExecSpace& space) const {
+  LossSums sums{};
+  copy_to_host(space, sums_.get(), &sums);
+  return sums.loss;
+}
+
 Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,
                            std::int64_t examples) const {
   LossSums sums{};
-  copy_to_host(space, {sums_.get().data, DType::f64, {2}}, &sums);
+  copy_to_host(space, sums_.get(), &sums);
   double values[2] = {sums.loss, sums.correct};
   comm.all_reduce_sum(values);
   Metrics metrics{.loss = values[0] / static_cast<double>(examples)};

@@ -28,22 +28,21 @@ class MetricSums {
   /// `rows`: most examples × positions_in(the model's output) at once.
   explicit MetricSums(std::int64_t rows)
       : per_example_("lockstep::loss_per_example", DType::f64, {rows, 2}),
-        sums_("lockstep::loss_sums", DType::f64, {3}) {}
+        sums_("lockstep::loss_sums", DType::f64, {2}) {}
 
   void clear(const ExecSpace& space) { fill_zero(space, sums_.get()); }
   void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets,
            const Tensor& doutputs, double gradient_scale = 1) {
-    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), {sums_.get().data, DType::f64, {2}},
-                  gradient_scale);
+    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale);
   }
-  /// [3], f64: the losses' sum, that of what is right, and the part of the first that StepVotes has given out.
-  const Tensor& sums() const { return sums_.get(); }
+  /// Summed over the examples so far, of this rank. Waits for the device.
+  double loss(const ExecSpace& space) const;
   /// Means over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
 
  private:
   OwnedTensor per_example_;
-  OwnedTensor sums_;  // f64 [3]
+  OwnedTensor sums_;  // f64 [2]
 };
 
 /// Loss and accuracy over each example of a dataset exactly once, shared out over the ranks. Collective. `gives_up` is

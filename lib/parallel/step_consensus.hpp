@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <optional>
+
+#include "comm/ordered_reduce.hpp"
+
+namespace lockstep {
+
+/// What a rank has to say about a step, and then what all of them have said.
+struct StepVote {
+  bool stop = false;            ///< of any rank: this step is to be the last one
+  bool checkpoint = false;      ///< of any rank: it is time for one
+  bool bad_parameters = false;  ///< of any rank: the step before has left some that are not finite
+  double loss = 0;              ///< sum over the examples of all ranks, with the same bits on all of them
+};
+
+/// All ranks do the same after the same step: one small all-reduce a step, apart from the gradients, that begins as
+/// soon as the loss is known and goes on while gradients are computed. On one rank nothing travels.
+class StepConsensus {
+ public:
+  /// `emulate`: the network between nodes. Collective.
+  StepConsensus(const Topology& topology, const ParallelConfig::Emulate& emulate);
+
+  /// This rank votes. Does not wait.
+  void begin(const StepVote& own);
+  /// Does what can be done now.
+  void advance();
+  /// Waits for all votes.
+  StepVote finish();
+
+ private:
+  std::optional<OrderedReduce> reduce_;  ///< of several ranks
+  StepVote vote_;
+};
+
+}  // namespace lockstep
