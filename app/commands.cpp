@@ -23,7 +23,7 @@
 #include "run/predictor.hpp"
 #include "run/scaling_report.hpp"
 #include "run/time_report.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 
 namespace lockstep {
 namespace {
@@ -87,7 +87,7 @@ void declare_train(CLI::App& app, Command& chosen) {
     ::signal(SIGPIPE, SIG_IGN);   // who reads the log may go; the run goes on
     chosen = [deck](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-      return Trainer(deck->read(comm), comm).run();
+      return TrainingRun(deck->read(comm), comm).run();
     };
   });
 }

@@ -40,6 +40,7 @@ std::optional<BatchPlan> Sampler::next() {
   plan.global_examples = std::min(options_.global_batch, examples_per_epoch() - position_.next);
   const RankShare share = share_of(options_.partition, plan.global_examples, options_.rank);
   plan.first = share.first;
+  plan.micro_batches = micro_batches_of(options_.partition, plan.global_examples, options_.rank);
   plan.examples.reserve(static_cast<std::size_t>(share.count));
   for (std::int64_t i = 0; i < share.count; ++i) {
     const std::int64_t place = position_.next + share.first + i;

@@ -23,8 +23,9 @@ struct BatchPlan {
   std::int64_t global_examples = 0;  ///< of all ranks together; the gradient sum is divided by it
   std::int64_t first = 0;            ///< position of this rank's first example in the global batch
   bool last_of_epoch = false;
-  SamplerPosition after;               ///< a sampler that starts here goes on with the next batch
-  std::vector<std::int64_t> examples;  ///< of this rank, may be empty
+  SamplerPosition after;                  ///< a sampler that starts here goes on with the next batch
+  std::vector<std::int64_t> examples;     ///< of this rank, may be empty
+  std::vector<MicroBatch> micro_batches;  ///< of them
 };
 
 /// Another number for each version of Sampler that deals out other examples for the same seed.

@@ -10,10 +10,11 @@
 
 namespace lockstep {
 
-void Progress::step_done(double seconds, double reduce_seconds, std::int64_t examples) {
+void Progress::step_done(double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples) {
   times_.add(seconds);
   now_.seconds += seconds;
-  now_.reduce_seconds += reduce_seconds;
+  now_.reduce_seconds += exposed.gradients;
+  if (exposed.statistics) statistics_seconds_ = statistics_seconds_.value_or(0) + *exposed.statistics;
   now_.examples += examples;
   ++now_.steps;
 }
@@ -32,19 +33,20 @@ void Progress::log(const Step& step) {
     file_->write({.step = step.number,
                   .epoch = step.epoch,
                   .split = "train",
-                  .loss = step.metrics.loss,
-                  .accuracy = step.metrics.accuracy,
-                  .learning_rate = step.learning_rate,
-                  .loss_scale = step.loss_scale,
-                  .grad_norm = step.skipped ? std::nullopt : std::optional(step.gradient_norm),
+                  .loss = step.numbers.metrics.loss,
+                  .accuracy = step.numbers.metrics.accuracy,
+                  .learning_rate = step.scales.learning_rate,
+                  .loss_scale = step.scales.loss_scale,
+                  .grad_norm = step.skipped ? std::nullopt : std::optional(step.numbers.gradient_norm),
                   .examples_per_s = rate,
                   .step_ms = step_ms,
-                  .noise_scale = step.noise_scale,
+                  .noise_scale = step.scales.noise_scale,
                   .reduce_exposed_ms = exposed_ms});
   lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}{}{}  {} left", step.number,
-                step.epoch, step.metrics.loss,
-                step.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.metrics.accuracy) : "",
-                step.gradient_norm, step.learning_rate, rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
+                step.epoch, step.numbers.metrics.loss,
+                step.numbers.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.numbers.metrics.accuracy) : "",
+                step.numbers.gradient_norm, step.scales.learning_rate,
+                rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
                 exposed_ms ? fmt::format("  sums {:.3g} ms", *exposed_ms) : "",
                 duration_text(static_cast<double>(step.left) * mean_seconds));
   logged_ = now_;

@@ -7,7 +7,7 @@
 
 #include "monitor/metrics_file.hpp"
 #include "monitor/step_times.hpp"
-#include "train/evaluator.hpp"
+#include "train/trainer.hpp"
 
 namespace lockstep {
 
@@ -22,15 +22,14 @@ class Progress {
   /// None but on rank 0.
   std::optional<MetricsFile>& file() { return file_; }
 
-  /// A step of all ranks has ended. `reduce_seconds`: that it has waited for sums over ranks.
-  void step_done(double seconds, double reduce_seconds, std::int64_t examples);
+  /// A step of all ranks has ended. `exposed`: that it has waited for other ranks.
+  void step_done(double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples);
 
   struct Step {
     std::int64_t number, epoch, left;  ///< left: steps
-    Metrics metrics;
-    double gradient_norm, learning_rate;
-    bool skipped = false;  ///< it has been left out, and its norm says nothing
-    std::optional<double> loss_scale, noise_scale;
+    bool skipped = false;              ///< its norm says nothing
+    StepNumbers numbers;
+    StepScales scales;
   };
   void log(const Step& step);
   /// Of a split: "validation". `row`: in the file, too.
@@ -41,6 +40,8 @@ class Progress {
   const StepTimes& times() const { return times_; }
   std::int64_t examples() const { return now_.examples; }
   double reduce_seconds() const { return now_.reduce_seconds; }
+  /// None where no step has waited for the statistics of other ranks' batch norms.
+  std::optional<double> statistics_seconds() const { return statistics_seconds_; }
 
  private:
   struct Totals {
@@ -52,6 +53,7 @@ class Progress {
   std::optional<MetricsFile> file_;
   StepTimes times_;
   Totals now_, logged_;  ///< logged_: at the last line
+  std::optional<double> statistics_seconds_;
 };
 
 }  // namespace lockstep

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace lockstep {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string name_of(ValidationMetric metric) {
   return std::string(validation_metric_names[static_cast<std::size_t>(metric)]);
@@ -27,8 +24,12 @@ bool is_better(ValidationMetric metric, double value, double than) {
   return metric == ValidationMetric::validation_loss ? value < than : value > than;
 }
 
-Json json_of(const Selection::Evaluation& evaluation) { return {evaluation.step, evaluation.value}; }
-Selection::Evaluation evaluation_of(const Json& json) { return {json.at(0), json.at(1)}; }
+void describe_evaluation(StateFields& fields, std::string_view key, Selection::Evaluation& evaluation) {
+  fields.array(key, [&](StateFields& entries) {
+    entries.integer("step", evaluation.step);
+    entries.real("value", evaluation.value);
+  });
+}
 
 void describe_metric(Fields& fields, ValidationMetric& metric, std::string_view help) {
   fields.choice("metric", metric, validation_metric_names, help);
@@ -54,32 +55,39 @@ void KeepBestOptions::describe(Fields& fields) {
   fields.integer("count", count, at_least_one, "checkpoints that are kept, beside the newest ones");
 }
 
-std::string Selection::State::text() const {
-  Json json = {{"target", target},
-               {"target_reached", target_reached},
-               {"patience_metric", patience_metric},
-               {"patience_best", patience_best ? json_of(*patience_best) : Json()},
-               {"without_improvement", without_improvement},
-               {"best_metric", best_metric},
-               {"best", Json::array()}};
-  for (const Evaluation& evaluation : best) json["best"].push_back(json_of(evaluation));
-  return json.dump();
+Selection::Selection(const Options& options) : options_(options) { forget_what_is_not_wanted(); }
+
+void Selection::describe_state(StateFields& fields) {
+  if (fields.restores()) state_ = {};
+  const auto describe = [this](StateFields& f) {
+    f.text("target", state_.target);
+    f.flag("target_reached", state_.target_reached);
+    f.text("patience_metric", state_.patience_metric);
+    if (f.has("patience_best", state_.patience_best.has_value())) {
+      if (!state_.patience_best) state_.patience_best.emplace();
+      describe_evaluation(f, "patience_best", *state_.patience_best);
+    }
+    f.integer("without_improvement", state_.without_improvement);
+    f.text("best_metric", state_.best_metric);
+    f.array("best", [this](StateFields& entries) {
+      state_.best.resize(static_cast<std::size_t>(entries.length(static_cast<std::int64_t>(state_.best.size()))));
+      for (Evaluation& evaluation : state_.best) describe_evaluation(entries, "", evaluation);
+    });
+  };
+  if (fields.has("selection")) {
+    fields.section("selection", describe);
+  } else {  // before version 0.2
+    fields.flag("target_reached", state_.target_reached);
+    fields.text("target", state_.target);
+  }
+  if (fields.restores()) forget_what_is_not_wanted();
 }
 
-Selection::State Selection::State::parse(const std::string& text) {
-  const Json json = Json::parse(text);
-  State state;
-  state.target = json.at("target");
-  state.target_reached = json.at("target_reached");
-  state.patience_metric = json.at("patience_metric");
-  if (const Json& best = json.at("patience_best"); !best.is_null()) state.patience_best = evaluation_of(best);
-  state.without_improvement = json.at("without_improvement");
-  state.best_metric = json.at("best_metric");
-  for (const Json& evaluation : json.at("best")) state.best.push_back(evaluation_of(evaluation));
-  return state;
+void Selection::forget_best(const std::function<bool(std::int64_t step)>& is_gone) {
+  std::erase_if(state_.best, [&](const Evaluation& evaluation) { return is_gone(evaluation.step); });
 }
 
-Selection::Selection(const Options& options, State state) : options_(options), state_(std::move(state)) {
+void Selection::forget_what_is_not_wanted() {
   const auto same = [](std::string& was, const std::string& is) { return std::exchange(was, is) == is; };
   const auto& [target, patience, keep_best] = options_;
   if (!same(state_.target, target.present ? fmt::format("{} {}", name_of(target.metric), target.value) : ""))

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/fields.hpp"
+#include "config/state_fields.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {
@@ -45,7 +47,7 @@ struct KeepBestOptions {
 
 /// What follows from the evaluations of a run: when it ends, and which of its checkpoints are the best. The same on all
 /// ranks.
-class Selection {
+class Selection final : public Stateful {
  public:
   struct Options {
     TargetOptions target;
@@ -56,21 +58,8 @@ class Selection {
     std::int64_t step = 0;
     double value = 0;
   };
-  /// What a checkpoint remembers of it.
-  struct State {
-    std::string target, patience_metric, best_metric;  ///< what was looked for
-    bool target_reached = false;
-    std::optional<Evaluation> patience_best;
-    std::int64_t without_improvement = 0;  ///< evaluations since then
-    std::vector<Evaluation> best;          ///< the best one first
 
-    /// JSON, and back; the latter throws std::exception when anything is missing.
-    std::string text() const;
-    static State parse(const std::string& text);
-  };
-
-  /// What the state was looking for, and the options are not, is forgotten.
-  Selection(const Options& options, State state);
+  explicit Selection(const Options& options);
 
   /// An evaluation after so many steps: true, if its checkpoint is to be kept as one of the best.
   bool inspect(std::int64_t step, const Metrics& metrics);
@@ -91,9 +80,22 @@ class Selection {
   };
   Best best() const { return state_.best.empty() ? Best{} : Best{state_.best_metric, state_.best.front()}; }
 
-  const State& state() const { return state_; }
+  /// Of the checkpoints to keep, those of which this says that they are not there are none of the best.
+  void forget_best(const std::function<bool(std::int64_t step)>& is_gone);
+
+  /// What was looked for when the checkpoint was written, and no longer is, is forgotten.
+  void describe_state(StateFields& fields) override;
 
  private:
+  struct State {
+    std::string target, patience_metric, best_metric;  ///< what was looked for
+    bool target_reached = false;
+    std::optional<Evaluation> patience_best;
+    std::int64_t without_improvement = 0;  ///< evaluations since then
+    std::vector<Evaluation> best;          ///< the best one first
+  };
+  void forget_what_is_not_wanted();
+
   Options options_;
   State state_;
 };

@@ -6,31 +6,9 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/graph.hpp"
+#include "nn/parameter_layout.hpp"
 
 namespace lockstep {
-
-/// A stretch of the flat buffer, in elements.
-struct ParameterRange {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-
-struct Parameter {
-  std::string name;  ///< "conv1/weight"
-  Shape shape;
-  ParameterRange range;
-  std::size_t node;  ///< of the graph
-  Initializer initializer;
-  ParameterSpec::Kind kind;
-  std::uint64_t number;  ///< from the network's input on; separates random streams
-};
-
-/// All parameters of a network and their places in the flat buffer, `dtype` being that of the
-/// activations; allocates nothing.
-std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype);
-/// Of the gradients of all of them.
-std::size_t gradient_bytes(const Graph& graph, DType dtype);
 
 /// All parameters in one allocation and all gradients in another, of the last layer first: in the
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
@@ -40,23 +18,26 @@ std::size_t gradient_bytes(const Graph& graph, DType dtype);
 /// there is a rounded copy, which the large products read.
 class ParameterBuffer {
  public:
-  /// `dtype`: of the activations. `gradient_memory`: of gradient_bytes; empty: the gradients get their own.
+  /// `dtype`: of the activations. `gradient_memory`: of ParameterLayout::gradient_bytes; empty: the gradients get their
+  /// own.
   ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory = {});
 
   DType dtype() const { return master_; }
-  std::int64_t size() const { return size_; }  ///< in elements, gaps included
-  std::int64_t trained_size() const { return trained_size_; }
-  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const ParameterLayout& layout() const { return layout_; }
+  ParameterLayout& layout() { return layout_; }
+  std::int64_t size() const { return layout_.size(); }
+  std::int64_t trained_size() const { return layout_.trained_size(); }
+  const std::vector<Parameter>& parameters() const { return layout_.parameters(); }
 
-  Tensor values() const { return values_.tensor(0, master_, {size_}); }
+  Tensor values() const { return values_.tensor(0, master_, {size()}); }
   /// All that is summed over ranks: gradients, and what is to be added to statistics.
   Tensor gradients() const {
     return gradients_.tensor(0, master_, {static_cast<std::int64_t>(gradients_.size() / size_of(master_))});
   }
-  Tensor trained_values() const { return values_.tensor(0, master_, {trained_size_}); }
-  Tensor trained_gradients() const { return gradients_.tensor(0, master_, {trained_size_}); }
+  Tensor trained_values() const { return values_.tensor(0, master_, {trained_size()}); }
+  Tensor trained_gradients() const { return gradients_.tensor(0, master_, {trained_size()}); }
   /// The trained values in 16 bits; empty when activations are of master_dtype.
-  Tensor rounded() const { return rounds() ? rounded_.tensor(0, dtype_, {trained_size_}) : Tensor{}; }
+  Tensor rounded() const { return rounds() ? rounded_.tensor(0, dtype_, {trained_size()}) : Tensor{}; }
   Tensor values(const Parameter& parameter) const { return slice(values_, parameter); }
   Tensor gradients(const Parameter& parameter) const { return slice(gradients_, parameter); }
   Tensor values(ParameterRange range) const {
@@ -74,7 +55,7 @@ class ParameterBuffer {
   /// Everything trained of one layer; empty for layers without.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
   /// All statistics.
-  ParameterRange statistics_range() const { return {trained_size_, summed_size_ - trained_size_}; }
+  ParameterRange statistics_range() const { return {trained_size(), layout_.summed_size() - trained_size()}; }
 
   void initialize(const ExecSpace& space, std::uint64_t seed);
   /// To be called when values were written by anybody but the optimizer.
@@ -87,8 +68,7 @@ class ParameterBuffer {
   Tensor slice(const Buffer& buffer, const Parameter& parameter) const;
 
   DType dtype_, master_;
-  std::vector<Parameter> parameters_;
-  std::int64_t trained_size_ = 0, summed_size_ = 0, size_ = 0;  ///< summed: trained, and statistics
+  ParameterLayout layout_;
   Buffer values_;
   Buffer gradients_;
   Buffer rounded_;

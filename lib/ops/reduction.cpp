@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-/// Blocks of this many elements are summed independently, their sums one after another.
-constexpr std::int64_t block = 16384;
+/// Summed independently; their sums one after another.
+constexpr std::int64_t block = sum_of_squares_block;
 /// Sums kept side by side in a block, so that additions need not wait for each other.
 constexpr int lanes = 16;
 
@@ -66,9 +66,17 @@ void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, dou
 
 std::int64_t sum_of_squares_scratch(std::int64_t count) { return blocks_in(count) > 0 ? blocks_in(count) : 1; }
 
+void block_sums_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& sums) {
+  dispatch_master(x.dtype, [&]<class T>(T) { block_sums<T>(space, x.count(), x.as<T>(), sums.as<double>()); });
+}
+
+void add_block_sums(const ExecSpace& space, const Tensor& sums, const Tensor& result) {
+  add_up(space, sums.count(), sums.as<double>(), result.as<double>());
+}
+
 void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result) {
-  dispatch_master(x.dtype, [&]<class T>(T) { block_sums<T>(space, x.count(), x.as<T>(), scratch.as<double>()); });
-  add_up(space, blocks_in(x.count()), scratch.as<double>(), result.as<double>());
+  block_sums_of_squares(space, x, scratch);
+  add_block_sums(space, {scratch.data, DType::f64, {blocks_in(x.count())}}, result);
 }
 
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch) {

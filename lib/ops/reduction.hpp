@@ -12,6 +12,14 @@ void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scrat
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch);
 std::int64_t sum_of_squares_scratch(std::int64_t count);
 
+// The two parts of it, for numbers that lie on several ranks: who holds whole blocks has the partial sums of all that
+// the whole sum is made of.
+inline constexpr std::int64_t sum_of_squares_block = 16384;  ///< elements
+/// `sums`: f64 [at least one a block that begins in x].
+void block_sums_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& sums);
+/// `sums`: f64 [blocks], `result`: f64 [1].
+void add_block_sums(const ExecSpace& space, const Tensor& sums, const Tensor& result);
+
 /// How many numbers of x are infinite or NaN, as `result` (f64 [1]) in the step's memory.
 void count_nonfinite(const ExecSpace& space, const Tensor& x, const Tensor& result);
 

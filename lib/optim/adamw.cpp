@@ -52,11 +52,12 @@ std::unique_ptr<Optimizer> AdamWConfig::make(const ParameterBuffer& parameters) 
   return std::make_unique<AdamW>(*this, parameters);
 }
 
-AdamW::AdamW(const AdamWConfig& config, const ParameterBuffer& parameters)
-    : config_(config), averages_("lockstep::adamw_averages", 2 * parameters.trained_values().bytes()) {
+AdamW::AdamW(const AdamWConfig& config, const ParameterBuffer& parameters) : Optimizer(parameters), config_(config) {
+  const std::int64_t count = parameters.layout().owned_count();
+  averages_ = Buffer("lockstep::adamw_averages", 2 * static_cast<std::size_t>(count) * size_of(parameters.dtype()));
   std::size_t offset = 0;
   for (const auto& name : config.state_names()) {
-    states_.push_back({name, averages_.tensor(offset, parameters.dtype(), {parameters.trained_size()})});
+    states_.push_back({name, averages_.tensor(offset, parameters.dtype(), {count})});
     offset += states_.back().values.bytes();
   }
 }
@@ -71,9 +72,8 @@ StepCoefficients AdamW::coefficients(double learning_rate, std::int64_t number) 
 }
 
 void AdamW::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const Tensor values = parameters.trained_values(), gradients = parameters.trained_gradients();
   const double beta1 = config_.betas[0], beta2 = config_.betas[1];
-  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copy) {
+  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     const AdamWStep<T> numbers{.decay = static_cast<T>(step.coefficients[decay]),
                                .beta1_rest = static_cast<T>(1 - beta1),
                                .beta2 = static_cast<T>(beta2),
@@ -81,8 +81,11 @@ void AdamW::step(const ExecSpace& space, ParameterBuffer& parameters, const Opti
                                .rate = static_cast<T>(step.coefficients[rate]),
                                .root = static_cast<T>(step.coefficients[root]),
                                .epsilon = static_cast<T>(config_.epsilon)};
-    adamw_step<T>(space, values.count(), numbers, step.gradient_scale.as<double>(), gradients.as<T>(),
-                  states_[0].values.as<T>(), states_[1].values.as<T>(), values.as<T>(), copy, nonfinite());
+    for_owned_ranges(parameters, nonfinite(), [&](ParameterRange range, std::int64_t first, const Tensor& flag) {
+      adamw_step<T>(space, range.count, numbers, step.gradient_scale.as<double>(), parameters.gradients(range).as<T>(),
+                    states_[0].values.as<T>() + first, states_[1].values.as<T>() + first,
+                    parameters.values(range).as<T>(), copies ? copies + range.first : nullptr, flag);
+    });
   });
 }
 

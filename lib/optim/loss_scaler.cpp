@@ -38,10 +38,15 @@ void LossScaler::update(bool overflow) {
   if (std::isfinite(grown)) state_.scale = grown;
 }
 
-void LossScaler::restore(const State& state) {
-  state_ = state;
-  state_.scale = std::max(state.scale, static_cast<float>(config_.floor));
-  state_.hysteresis_left = std::clamp<std::int64_t>(state.hysteresis_left, 0, config_.hysteresis);
+void LossScaler::describe_state(StateFields& fields) {
+  fields.section("loss_scale", [this](StateFields& section) {
+    double scale = state_.scale;
+    section.real("scale", scale);
+    section.integer("good_steps", state_.good_steps);
+    section.integer("hysteresis_left", state_.hysteresis_left);
+    state_.scale = std::max(static_cast<float>(scale), static_cast<float>(config_.floor));
+    state_.hysteresis_left = std::clamp<std::int64_t>(state_.hysteresis_left, 0, config_.hysteresis);
+  });
 }
 
 }  // namespace lockstep

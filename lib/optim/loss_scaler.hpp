@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "config/fields.hpp"
+#include "config/state_fields.hpp"
 
 namespace lockstep {
 
@@ -23,9 +24,8 @@ struct LossScaleConfig : Config {
 /// Finds the scale as it goes, by the rule of torch.amp.GradScaler: an overflow takes the scale
 /// back, `interval` steps without one let it grow. Hysteresis and floor are those of Megatron-LM's
 /// DynamicGradScaler.
-class LossScaler {
+class LossScaler final : public Stateful {
  public:
-  /// What a checkpoint remembers.
   struct State {
     float scale = 1;                   ///< as PyTorch keeps it: what grows beyond f32 does not grow
     std::int64_t good_steps = 0;       ///< since the last change
@@ -42,8 +42,8 @@ class LossScaler {
   void update(bool overflow);
 
   const State& state() const { return state_; }
-  /// Within the limits of this deck, which may be others.
-  void restore(const State& state);
+  /// A state that is restored is brought within the limits of this deck, which may be others.
+  void describe_state(StateFields& fields) override;
 
  private:
   LossScaleConfig config_;

@@ -40,4 +40,10 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
   return options_of(*this).make(parameters);
 }
 
+bool Optimizer::left_nonfinite(const ExecSpace& space) const {
+  std::vector<std::int32_t> found(static_cast<std::size_t>(nonfinite().count()));
+  copy_to_host(space, nonfinite(), found.data());
+  return std::ranges::any_of(found, [](std::int32_t flag) { return flag != 0; });
+}
+
 }  // namespace lockstep

@@ -24,15 +24,19 @@ struct OptimizerStep {
 };
 
 /// Turns summed gradients into new parameters, and into their 16-bit copy where there is one. Its
-/// state lies in flat buffers laid out as ParameterBuffer::trained_values, so that a step is one
-/// kernel and a checkpoint treats state as it does parameters.
+/// state lies in flat buffers, which hold the ranges that this rank owns (ParameterLayout::owned) one after the other:
+/// so a step is one kernel a range, and where a rank owns all that is trained, a checkpoint treats state as it does
+/// parameters.
 class Optimizer {
  public:
   struct State {
     std::string name;  ///< "velocity"
-    Tensor values;     ///< flat, as ParameterBuffer::trained_values()
+    Tensor values;     ///< flat, [ParameterLayout::owned_count()]
   };
 
+  explicit Optimizer(const ParameterBuffer& parameters)
+      : nonfinite_("lockstep::optimizer::nonfinite", DType::i32,
+                   {static_cast<std::int64_t>(parameters.layout().owned().size())}) {}
   virtual ~Optimizer() = default;
 
   /// `number`: of the steps that this optimizer has taken, that one included.
@@ -40,11 +44,17 @@ class Optimizer {
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) = 0;
   virtual const std::vector<State>& states() const = 0;
 
-  /// i32 [1] in the step's memory: not 0 where the last step has left a parameter that is infinite or not a number.
+  /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
+  bool left_nonfinite(const ExecSpace& space) const;
+  /// It has been seen to: parameters are others now.
+  void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
+
+ protected:
+  /// i32 [owned ranges], of which a step's kernels each set their own.
   const Tensor& nonfinite() const { return nonfinite_.get(); }
 
  private:
-  OwnedTensor nonfinite_{"lockstep::optimizer::nonfinite", DType::i32, {1}};
+  OwnedTensor nonfinite_;
 };
 
 /// Keys that every optimizer has.

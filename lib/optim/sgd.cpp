@@ -52,25 +52,29 @@ std::unique_ptr<Optimizer> SgdConfig::make(const ParameterBuffer& parameters) co
   return std::make_unique<Sgd>(*this, parameters);
 }
 
-Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : config_(config) {
+Sgd::Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : Optimizer(parameters), config_(config) {
   if (config.momentum == 0) return;
-  velocity_ = Buffer("lockstep::velocity", parameters.trained_values().bytes());
-  states_.push_back({config.state_names()[0], velocity_.tensor(0, parameters.dtype(), {parameters.trained_size()})});
+  const std::int64_t count = parameters.layout().owned_count();
+  velocity_ = Buffer("lockstep::velocity", static_cast<std::size_t>(count) * size_of(parameters.dtype()));
+  states_.push_back({config.state_names()[0], velocity_.tensor(0, parameters.dtype(), {count})});
 }
 
 StepCoefficients Sgd::coefficients(double learning_rate, std::int64_t) const { return {learning_rate}; }
 
 void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const Tensor values = parameters.trained_values(), gradients = parameters.trained_gradients();
   const double* scale = step.gradient_scale.as<double>();
-  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copy) {
+  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     const T rate = static_cast<T>(step.coefficients[0]), decay = static_cast<T>(config_.weight_decay);
     const T momentum = static_cast<T>(config_.momentum);
-    if (states_.empty())
-      plain_step<T>(space, values.count(), rate, scale, decay, gradients.as<T>(), values.as<T>(), copy, nonfinite());
-    else
-      momentum_step<T>(space, values.count(), rate, scale, decay, momentum, config_.nesterov, gradients.as<T>(),
-                       states_[0].values.as<T>(), values.as<T>(), copy, nonfinite());
+    for_owned_ranges(parameters, nonfinite(), [&](ParameterRange range, std::int64_t first, const Tensor& flag) {
+      T* const values = parameters.values(range).as<T>();
+      const T* const gradients = parameters.gradients(range).as<T>();
+      Copy* const copy = copies ? copies + range.first : nullptr;
+      if (states_.empty()) plain_step<T>(space, range.count, rate, scale, decay, gradients, values, copy, flag);
+      else
+        momentum_step<T>(space, range.count, rate, scale, decay, momentum, config_.nesterov, gradients,
+                         states_[0].values.as<T>() + first, values, copy, flag);
+    });
   });
 }
 

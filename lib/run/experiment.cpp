@@ -145,24 +145,6 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
   return graph;
 }
 
-BatchPartition batch_partition(const RunConfig& config, const Graph& graph, int ranks) {
-  const ParallelConfig& parallel = config.parallel;
-  const bool norms = std::ranges::any_of(graph.nodes(),
-                                         [](const GraphNode& node) { return node.layer->needs_statistics(); });
-  const std::int64_t shards = parallel.deterministic.shards;
-  BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
-  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
-  if (norms && !parallel.sync_batch_norm) partition.shards = parallel.replicas;
-  if (!parallel.deterministic.present) return partition;
-  validate_key(shards % ranks == 0, "parallel.deterministic.shards",
-               "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
-  validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
-               "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
-  partition.shards = shards / ranks;
-  partition.separate = true;
-  return partition;
-}
-
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
   const std::int64_t batch = std::min(config.batch.global, examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
@@ -189,18 +171,6 @@ std::vector<std::string> batch_remarks(const RunConfig& config, const BatchParti
         fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
                     partition.ranks, batch));
   return remarks;
-}
-
-Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
-                 const Buffer& gradient_memory) {
-  return with_positions(config.source, [&] {
-    return Model(std::move(graph), {.dtype = config.dtype(),
-                                    .providers = config.providers,
-                                    .max_batch = max_batch,
-                                    .purpose = purpose,
-                                    .checkpointing = config.model.checkpointing,
-                                    .gradient_memory = gradient_memory});
-  });
 }
 
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,

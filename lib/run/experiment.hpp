@@ -32,17 +32,10 @@ void check_inputs(const Dataset& data, const Graph& graph);
 /// Throws unless the network and the loss can read these examples.
 void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
 
-/// How the deck's batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
-BatchPartition batch_partition(const RunConfig& config, const Graph& graph, int ranks);
-
 /// "batch 50 = 8 ranks × 6 or 7": of `examples` to train on.
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);
 /// What may not be meant: a batch larger than the data, ranks that have nothing to do.
 std::vector<std::string> batch_remarks(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);
-
-/// The network for batches of up to `max_batch`, not initialised.
-Model make_model(const RunConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
-                 const Buffer& gradient_memory = {});
 
 /// What `lockstep evaluate` looks at.
 struct EvaluationData {

@@ -6,6 +6,7 @@
 #include "base/process.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "run/experiment.hpp"
+#include "run/resume.hpp"
 #include "run/run_folder.hpp"
 #include "run/run_state.hpp"
 #include "run/starting_weights.hpp"
@@ -43,12 +44,12 @@ std::string layer_table(const Graph& graph) {
 
 /// What the first step begins with, read and found to fit, as the trainer does it.
 std::string starting_point(const RunConfig& config, const Experiment& experiment) {
-  const auto parameters = plan_parameters(experiment.graph, config.dtype());
+  const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
   RunFolder folder(config);
   if (const auto checkpoint = folder.find_checkpoint()) {
     const std::string& file = folder.resumed_from();
     check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
-    return fmt::format("{}, after step {}", file, state_of(*checkpoint, file).step);
+    return fmt::format("{}, after step {}", file, step_of(*checkpoint, file));
   }
   const WeightsConfig& weights = config.model.weights;
   if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);

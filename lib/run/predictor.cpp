@@ -8,11 +8,11 @@
 #include <numeric>
 #include <optional>
 
+#include "checkpoint/training_arrays.hpp"
 #include "data/import_output.hpp"
 #include "io/array_file.hpp"
 #include "ops/convert.hpp"
 #include "run/experiment.hpp"
-#include "run/run_state.hpp"
 #include "run/trained_model.hpp"
 
 namespace lockstep {

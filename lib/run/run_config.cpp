@@ -64,14 +64,6 @@ RunOptions::Interval RunOptions::evaluation_interval() const {
   return interval;
 }
 
-void BatchOptions::describe(Fields& fields) {
-  fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
-  fields.integer(
-      "micro", micro, {1, 1e9},
-      "most examples that a rank computes at once; a larger share is computed in micro-batches whose gradients are summed "
-      "(the share, when not given)");
-}
-
 void CheckpointOptions::describe(Fields& fields) {
   fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
   fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
@@ -80,20 +72,6 @@ void CheckpointOptions::describe(Fields& fields) {
   fields.optional_section(
       "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
       "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");
-}
-
-void PrecisionOptions::describe(Fields& fields) {
-  fields.choice("compute", compute, precision_names,
-                "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
-  fields.optional_section(
-      "loss_scale", has_loss_scale, [this](Fields& section) { loss_scale.describe(section); },
-      "multiplies the loss, so that small gradients do not vanish, by a factor that adapts itself (on for fp16 in "
-      "any case)");
-}
-
-DType RunConfig::dtype() const {
-  static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
-  return types[static_cast<std::size_t>(precision.compute)];
 }
 
 void RunConfig::describe(Fields& fields) {

@@ -4,16 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "comm/parallel_config.hpp"
 #include "data/data_config.hpp"
 #include "monitor/selection.hpp"
-#include "nn/loss.hpp"
-#include "nn/model_config.hpp"
-#include "ops/provider.hpp"
-#include "optim/loss_scaler.hpp"
-#include "optim/optimizer.hpp"
-#include "optim/schedule.hpp"
-#include "train/loss_watch.hpp"
+#include "train/training_config.hpp"
 
 namespace lockstep {
 
@@ -41,13 +34,6 @@ struct RunOptions {
   void describe(Fields& fields);
 };
 
-struct BatchOptions {
-  std::int64_t global = 128;
-  std::optional<std::int64_t> micro;
-
-  void describe(Fields& fields);
-};
-
 struct CheckpointOptions {
   std::int64_t every_steps = 0;
   std::int64_t every_epochs = 0;
@@ -60,38 +46,13 @@ struct CheckpointOptions {
   void describe(Fields& fields);
 };
 
-enum class Precision { fp32, bf16, fp16, fp64 };
-inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16", "fp64"};
-
-struct PrecisionOptions {
-  Precision compute = Precision::fp32;
-  bool has_loss_scale = false;
-  LossScaleConfig loss_scale;
-
-  /// Gradients in fp16 vanish without.
-  bool scales_loss() const { return has_loss_scale || compute == Precision::fp16; }
-  void describe(Fields& fields);
-};
-
 /// A whole deck.
-struct RunConfig : Config {
+struct RunConfig : Config, TrainingConfig {
   RunOptions run;
   DataConfig data;
-  ModelConfig model;
-  LossConfig loss;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
-  BatchOptions batch;
-  PrecisionOptions precision;
-  ParallelConfig parallel;
-  ProvidersConfig providers;
   CheckpointOptions checkpoint;
-  LossWatchConfig loss_watch;
-
-  DeckNode source;  ///< what it was read from; complaints name its lines
 
   void describe(Fields& fields) override;
-  DType dtype() const;  ///< of activations
   Selection::Options selection() const { return {run.target, run.patience, checkpoint.keep_best}; }
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "run/run_state.hpp"
+#include "checkpoint/training_arrays.hpp"
 
 namespace lockstep {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/duration.hpp"
 #include "base/process.hpp"
 #include "base/timer.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -55,16 +55,16 @@ std::string time_report(const RunConfig& config, const Communicator& comm) {
   three_steps.run.resume = "never";
   three_steps.run.wall_time.clear();
   three_steps.checkpoint = {};
-  Trainer trainer(three_steps, comm);
+  TrainingRun run(three_steps, comm);
   double seconds[3];
   for (double& step : seconds) {
     const Timer timer;
-    trainer.train_step();
+    run.step();
     ExecSpace().fence("lockstep::step");
     step = timer.seconds();
   }
   std::ranges::sort(seconds);
-  const std::int64_t steps = trainer.total_steps();
+  const std::int64_t steps = run.total_steps();
   return fmt::format(
       "time                 {} for {} steps of {:.4g} ms (the median of three, on {} rank{}), without evaluations and checkpoints\n",
       duration_text(seconds[1] * static_cast<double>(steps)), steps, 1e3 * seconds[1], comm.size(),

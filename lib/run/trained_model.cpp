@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/trained_model.hpp"
 
-#include "run/run_state.hpp"
+#include "checkpoint/training_arrays.hpp"
 
 namespace lockstep {
 

@@ -35,7 +35,7 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
                          .shuffle = false,
                          .epochs = 1,
                          .rank = comm.rank(),
-                         .partition = {.ranks = comm.size()}});
+                         .partition = {.ranks = comm.size(), .micro = max_batch}});
   DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
   StepContext context{.space = space, .training = false};
   sums.clear(space);

@@ -33,6 +33,12 @@ void LossWatchConfig::describe(Fields& fields) {
                  "anomalies that are skipped or rolled back; the next one ends the run");
 }
 
+void LossWatch::describe_state(StateFields& fields) {
+  fields.integer("anomalies", anomalies_);
+  fields.reals("losses", losses_);
+  if (fields.has("validation_losses")) fields.reals("validation_losses", validation_losses_);  // not before version 0.2
+}
+
 std::string LossWatch::inspect(const char* what, const char* before, double loss, std::vector<double>& losses) {
   if (!std::isfinite(loss)) return fmt::format("{} is {}", what, loss);
   const auto count = static_cast<double>(losses.size());

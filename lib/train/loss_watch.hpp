@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
+#include "config/state_fields.hpp"
 
 namespace lockstep {
 
@@ -23,37 +24,39 @@ struct LossWatchConfig {
 };
 
 /// Looks for steps and evaluations whose loss is not finite, or jumps out of what those before it had.
-class LossWatch {
+class LossWatch final : public Stateful {
  public:
-  struct State {
-    std::int64_t anomalies = 0;  ///< found and gone on from
-    // Of the newest ones without any, at most `window`, the oldest first:
-    std::vector<double> losses;             ///< steps
-    std::vector<double> validation_losses;  ///< evaluations
-  };
-
-  LossWatch(const LossWatchConfig& config, State state) : config_(config), state_(std::move(state)) {}
+  explicit LossWatch(const LossWatchConfig& config) : config_(config) {}
 
   /// What is wrong with the mean loss of a step; empty: nothing. Then it is one of the losses that later ones are
   /// compared with.
-  std::string inspect(double loss) { return inspect("the loss", "steps", loss, state_.losses); }
+  std::string inspect(double loss) { return inspect("the loss", "steps", loss, losses_); }
   /// The same of an evaluation's.
   std::string inspect_validation(double loss) {
-    return inspect("the validation loss", "evaluations", loss, state_.validation_losses);
+    return inspect("the validation loss", "evaluations", loss, validation_losses_);
   }
   /// It was, and the run goes on.
-  void count() { ++state_.anomalies; }
-  bool may_go_on() const { return state_.anomalies < config_.at_most; }
+  void count() { ++anomalies_; }
+  bool may_go_on() const { return anomalies_ < config_.at_most; }
   LossWatchConfig::Action action() const { return config_.on_anomaly; }
   bool rolls_back() const { return action() == LossWatchConfig::Action::rollback && may_go_on(); }
 
-  const State& state() const { return state_; }
+  /// That were found and gone on from; they stay counted when the run goes back.
+  std::int64_t anomalies() const { return anomalies_; }
+  void set_anomalies(std::int64_t anomalies) { anomalies_ = anomalies; }
+  /// Of the steps that a loss is compared with.
+  const std::vector<double>& losses() const { return losses_; }
+
+  void describe_state(StateFields& fields) override;
 
  private:
   std::string inspect(const char* what, const char* before, double loss, std::vector<double>& losses);
 
   LossWatchConfig config_;
-  State state_;
+  std::int64_t anomalies_ = 0;
+  // Of the newest ones without any, at most `window`, the oldest first:
+  std::vector<double> losses_;             ///< steps
+  std::vector<double> validation_losses_;  ///< evaluations
 };
 
 }  // namespace lockstep

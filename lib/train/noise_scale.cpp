@@ -6,6 +6,18 @@
 
 namespace lockstep {
 
+void NoiseScale::describe_state(StateFields& fields) {
+  if (fields.restores()) {
+    square_ = small_ = 0;
+    batches_ = 0;
+  }
+  fields.array("noise", [this](StateFields& entries) {
+    entries.real("trace", average_.trace);
+    entries.real("square", average_.square);
+    entries.real("weight", average_.weight);
+  });
+}
+
 void NoiseScale::end_small_batch(std::int64_t examples) {
   const double square = std::exchange(square_, 0.0);
   if (examples == 0) return;

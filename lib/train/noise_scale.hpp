@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "comm/communicator.hpp"
+#include "config/state_fields.hpp"
 
 namespace lockstep {
 
@@ -13,21 +14,13 @@ namespace lockstep {
 /// Σ the covariance of one example's. It comes from the norms of sums over small batches and of their sum over all:
 /// with n_r examples in each of R small batches, N together, and g_r the sum of their gradients,
 ///   E Σ_r |g_r|² / n_r = N |G|² + R tr(Σ)   and   E |Σ_r g_r|² / N = N |G|² + tr(Σ).
-class NoiseScale {
+class NoiseScale final : public Stateful {
  public:
   /// Steps between two that are looked at: each costs one more reading of the gradients.
   static constexpr std::int64_t every = 10;
 
-  /// Averages over the latest steps; what a run that goes on needs.
-  struct State {
-    double trace = 0, square = 0;  ///< of tr(Σ) and |G|²
-    double weight = 0;             ///< of what they are made of; 1 in the long run
-  };
-  const State& state() const { return average_; }
-  void restore(const State& state) {
-    *this = {};
-    average_ = state;
-  }
+  /// Averages over the latest steps. Forgets what it has seen of a step that is not done.
+  void describe_state(StateFields& fields) override;
 
   /// Some of this rank's g_r, by its Σ g².
   void add_small_batch(double square) { square_ += square; }
@@ -41,10 +34,16 @@ class NoiseScale {
   std::optional<double> value() const;
 
  private:
+  /// Over the latest steps.
+  struct Averages {
+    double trace = 0, square = 0;  ///< of tr(Σ) and |G|²
+    double weight = 0;             ///< of what they are made of; 1 in the long run
+  };
+
   double square_ = 0;         ///< of g_r, so far
   double small_ = 0;          ///< Σ |g_r|² / n_r of this rank, in the running step
   std::int64_t batches_ = 0;  ///< of these
-  State average_;
+  Averages average_;
 };
 
 }  // namespace lockstep

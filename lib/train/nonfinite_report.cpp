@@ -39,16 +39,15 @@ void NonfiniteReport::begin_step(std::span<const std::int64_t> examples) {
   examples_.assign(examples.begin(), examples.end());
 }
 
-bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Tensor& of_the_optimizer) const {
-  std::int32_t found = 0;
-  copy_to_host(space, of_the_optimizer, &found);
+bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {
+  if (optimizer.left_nonfinite(space)) return false;
   const ParameterRange statistics = model_.parameters().statistics_range();
   double others = 0;
   if (statistics.count > 0) {
     count_nonfinite(space, model_.parameters().values(statistics), count_.get());
     copy_to_host(space, count_.get(), &others);
   }
-  return found == 0 && others == 0;
+  return others == 0;
 }
 
 std::string NonfiniteReport::layers(const ExecSpace& space, Numbers numbers) const {

@@ -9,6 +9,7 @@
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 #include "nn/model.hpp"
+#include "optim/optimizer.hpp"
 
 namespace lockstep {
 
@@ -28,9 +29,8 @@ class NonfiniteReport {
   /// The same of parameters.
   std::string parameters(const ExecSpace& space) const { return layers(space, Numbers::parameters); }
 
-  /// Of this rank: what the optimizer has found of those that it moves (Optimizer::nonfinite), and the layers'
-  /// statistics.
-  bool parameters_are_finite(const ExecSpace& space, const Tensor& of_the_optimizer) const;
+  /// Of this rank: what the optimizer has found of those that it moves, and the layers' statistics.
+  bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
   enum class Batch { of_this_step, of_the_step_before };
   /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are; whole on rank 0. Collective.

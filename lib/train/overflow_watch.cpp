@@ -17,7 +17,6 @@ OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& gra
     for (Layer& layer : layers_)
       if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained)
         layer.numbers += parameter.range.count;
-  total_ = OwnedTensor("lockstep::overflow_total", DType::f64, {1});
   counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {sums, static_cast<std::int64_t>(layers_.size())});
 }
 
@@ -33,13 +32,6 @@ void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& param
   count_nonfinite(
       space, parameters.gradients(range),
       {counts_.get().as<double>() + sum_ * counts_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
-}
-
-bool OverflowWatch::any_overflow(const ExecSpace& space, const ParameterBuffer& parameters) const {
-  count_nonfinite(space, parameters.trained_gradients(), total_.get());
-  double total = 0;
-  copy_to_host(space, total_.get(), &total);
-  return total > 0;
 }
 
 std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm) const {

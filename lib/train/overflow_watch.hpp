@@ -20,8 +20,6 @@ class OverflowWatch {
   /// A stretch of this rank's gradients is final; sum by sum.
   void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
   void end_sum() { ++sum_; }
-  /// Whether the gradients summed over all ranks are not finite: the same on all ranks. Waits for the device.
-  bool any_overflow(const ExecSpace& space, const ParameterBuffer& parameters) const;
   /// What overflowed first and on which rank, the same text on all ranks. Collective.
   std::string describe(const ExecSpace& space, const Communicator& comm) const;
 
@@ -34,7 +32,6 @@ class OverflowWatch {
   std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
   std::int64_t sums_, sum_ = 0;
   OwnedTensor counts_;  // f64 [sums, layers]
-  OwnedTensor total_;   // f64 [1]
 };
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@
 #include "base/log.hpp"
 #include "config/deck.hpp"
 #include "resilience/stop_request.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 
 using namespace lockstep;
 
@@ -37,7 +37,7 @@ namespace {
 bool done = false;
 std::string phase, way;
 std::int64_t at_step = 0;
-const Trainer* trainer = nullptr;
+Trainer* trainer = nullptr;
 
 /// All ranks stop for a while, as by a batch system that gives their cores to somebody else: those of this program
 /// whose launcher is this one's.
@@ -75,13 +75,13 @@ int main(int argc, char** argv) {
   enable_log(comm.is_root());
   at_step = std::atoll(argv[2]);
   phase = argv[3], way = argv[4];
-  Trainer run(read_run_config(parse_deck(read_deck_file(argv[5]), argv[5])), comm);
-  trainer = &run;
+  TrainingRun run(read_run_config(parse_deck(read_deck_file(argv[5]), argv[5])), comm);
+  trainer = &run.trainer();
   if (comm.rank() == std::atoi(argv[1]))
     Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) {
-      if (name != phase || trainer->state().step + 1 < at_step) return;
+      if (name != phase || trainer->steps() + 1 < at_step) return;
       if (!std::exchange(done, true)) misbehave();
-      else if (trainer->state().step == at_step + 20) ::raise(SIGUSR1);
+      else if (trainer->steps() == at_step + 20) ::raise(SIGUSR1);
     });
   return static_cast<int>(run.run());
 }

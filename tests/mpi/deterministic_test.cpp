@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mpi/serial_training.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -67,9 +67,9 @@ TEST_P(Deterministic, SameBitsOnAnyNumberOfRanks) {
     const bool takes_part = world.rank() < ranks;
     const Communicator group = world.split(takes_part ? 0 : 1);
     if (takes_part) {
-      Trainer trainer(config_of(c, (folder.path() / std::to_string(ranks)).string()), group);
-      for (int step = 0; step < 15; ++step) trainer.train_step();
-      const auto bytes = test::bytes_of(trainer.model().parameters().values());
+      TrainingRun run(config_of(c, (folder.path() / std::to_string(ranks)).string()), group);
+      for (int step = 0; step < 15; ++step) run.step();
+      const auto bytes = test::bytes_of(run.trainer().model().parameters().values());
       const std::string found(bytes.begin(), bytes.end());
       if (expected.empty()) expected = found;
       EXPECT_TRUE(found == expected) << "on " << ranks << " ranks";

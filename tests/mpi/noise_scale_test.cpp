@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/state_text.hpp"
+
 #include <random>
 
 namespace lockstep {
@@ -72,7 +74,8 @@ TEST_F(Gaussian, GoesOnFromItsState) {
   run(whole, 0, 20);
   run(first, 0, 7);
   NoiseScale second;
-  second.restore(first.state());
+  restore_state(state_text([&](StateFields& fields) { first.describe_state(fields); }),
+                [&](StateFields& fields) { second.describe_state(fields); });
   run(second, 7, 20);
   EXPECT_EQ(whole.value(), second.value());
 }

@@ -7,10 +7,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/training_arrays.hpp"
 #include "io/hdf5.hpp"
 #include "run/experiment.hpp"
 #include "run/predictor.hpp"
-#include "run/run_state.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -54,9 +54,8 @@ class GoldenNetwork {
     model.parameters().initialize(space, 1);  // running values
     test::golden_start(model.parameters(), model.graph());
     const auto optimizer = config.optimizer.make(model.parameters());
-    write_checkpoint(checkpoint(),
-                     make_checkpoint(space, first_state(config, examples), {{"deck", write_config(config)}},
-                                     model.parameters(), *optimizer, {}));
+    write_checkpoint(checkpoint(), {.arrays = training_arrays(space, model.parameters(), *optimizer, {}),
+                                    .texts = {{"deck", write_config(config)}, {"state", "{}"}}});
     Hdf5File data_file = Hdf5File::create(data());
     if (tokens) {  // windows of one row, and a token behind the last
       std::vector<std::int32_t> row = test::filling_tokens(500, examples * extents[0], 10);

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "mpi/serial_training.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -114,14 +114,14 @@ TEST_P(RankCurves, SameCurveAsWithoutRanks) {
   const double tolerance = precision == "fp64" ? 1e-12 : 1e-5;
   const test::Curve expected = test::train_serially(config, steps);
 
-  Trainer trainer(config, comm);
+  TrainingRun run(config, comm);
   for (int step = 0; step < steps; ++step) {
-    trainer.train_step();
-    EXPECT_TRUE(same_on_all_ranks(comm, fingerprint(trainer.model().parameters().values()))) << "step " << step;
-    const double loss = trainer.step_metrics().loss;
+    run.step();
+    EXPECT_TRUE(same_on_all_ranks(comm, fingerprint(run.trainer().model().parameters().values()))) << "step " << step;
+    const double loss = run.trainer().step_numbers().metrics.loss;
     EXPECT_NEAR(loss / expected.losses[static_cast<std::size_t>(step)], 1.0, tolerance) << "step " << step;
   }
-  EXPECT_LT(test::largest_difference(test::values_of(trainer.model().parameters().values()), expected.parameters),
+  EXPECT_LT(test::largest_difference(test::values_of(run.trainer().model().parameters().values()), expected.parameters),
             10 * tolerance);
   EXPECT_LT(expected.losses.back(), 3.0);
 }
@@ -134,9 +134,9 @@ TEST(SyncBatchNormExchange, AreTheSameOnAllRanks) {
       "batch_norm", 97, 500, 20,
       "\nmodel={layers: [{conv2d: {filters: 4, kernel: 3}}, {batch_norm: {}, name: norm}, relu, flatten, {linear: {features: 7}}]}"
       "\nparallel.sync_batch_norm=false"};
-  Trainer trainer(config_of(c, "fp32", (folder.path() / "run").string()), comm);
-  for (int step = 0; step < 5; ++step) trainer.train_step();
-  const ParameterBuffer& parameters = trainer.model().parameters();
+  TrainingRun run(config_of(c, "fp32", (folder.path() / "run").string()), comm);
+  for (int step = 0; step < 5; ++step) run.step();
+  const ParameterBuffer& parameters = run.trainer().model().parameters();
   EXPECT_TRUE(same_on_all_ranks(comm, fingerprint(parameters.values())));
   for (const auto& parameter : parameters.parameters()) {
     if (parameter.name != "norm/running_mean") continue;
@@ -159,9 +159,9 @@ TEST(RankEquality, TheSameTwiceIsTheSameBits) {
   for (auto& print : prints) {
     const test::TemporaryFolder folder;
     const RunConfig config = config_of(cases[2], "fp32", (folder.path() / "run").string());
-    Trainer trainer(config, comm);
-    for (int step = 0; step < 20; ++step) trainer.train_step();
-    print = fingerprint(trainer.model().parameters().values());
+    TrainingRun run(config, comm);
+    for (int step = 0; step < 20; ++step) run.step();
+    print = fingerprint(run.trainer().model().parameters().values());
   }
   EXPECT_EQ(prints[0], prints[1]);
 }
@@ -174,11 +174,11 @@ TEST(RankEquality, DropoutIsDrawnAnewEachStep) {
   c.examples = 96;
   c.extra = "optimizer.learning_rate=0\ndata.shuffle=false";
   const RunConfig config = config_of(c, "fp64", (folder.path() / "run").string());
-  Trainer trainer(config, comm);
-  trainer.train_step();
-  const double first = trainer.step_metrics().loss;
-  trainer.train_step();
-  EXPECT_NE(trainer.step_metrics().loss, first);
+  TrainingRun run(config, comm);
+  run.step();
+  const double first = run.trainer().step_numbers().metrics.loss;
+  run.step();
+  EXPECT_NE(run.trainer().step_numbers().metrics.loss, first);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "core/random.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -84,13 +84,13 @@ TEST_F(Audit, FindsEveryFlippedBit) {
 /// A bit of one rank's parameters flips in the middle of a run, before its sixth update.
 struct Fault {
   static constexpr int step = 6;
-  static inline Trainer* trainer = nullptr;
+  static inline TrainingRun* run = nullptr;
   static inline int updates = 0;
   static inline bool is_here = false;
 
   static void strike(const char* region) {
     if (region != phase_names[static_cast<std::size_t>(StepPhase::optimizer)] || ++updates != step || !is_here) return;
-    auto* word = trainer->model().parameters().values().as<std::uint32_t>();
+    auto* word = run->trainer().model().parameters().values().as<std::uint32_t>();
     Kokkos::parallel_for(1, KOKKOS_LAMBDA(int) { *word ^= 1u << 20; });
     Kokkos::fence();
   }
@@ -107,20 +107,20 @@ TEST(AuditOfARun, StopsItAndKeepsTheLastGoodCheckpoint) {
       " parallel: {audit_every: 4}, checkpoint: {every_steps: 2},"
       " model: {layers: [{linear: {features: 7}}]}, optimizer: {type: sgd}}",
       name);
-  std::optional<Trainer> trainer(std::in_place, config, comm);
-  Fault::trainer = &*trainer;
+  std::optional<TrainingRun> run(std::in_place, config, comm);
+  Fault::run = &*run;
   Fault::updates = 0;
   Fault::is_here = comm.rank() == comm.size() - 1;
   Kokkos::Tools::Experimental::set_push_region_callback(Fault::strike);
   std::string found;
   try {
-    trainer->run();
+    run->run();
   } catch (const SharedError& error) {
     found = error.what();
     EXPECT_EQ(error.status(), ExitStatus::internal);
   }
   Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
-  trainer.reset();  // what it was writing is there
+  run.reset();  // what it was writing is there
   // The checkpoint of that step is due two steps before the next audit, and is not written unseen.
   EXPECT_THAT(found, testing::HasSubstr("step 6: replicas differ"));
   if (comm.is_root()) {

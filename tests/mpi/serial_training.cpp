@@ -25,7 +25,8 @@ Curve train_serially(const RunConfig& config, int steps) {
   Model model = make_model(config, std::move(experiment.graph), batch, Purpose::training);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   model.parameters().initialize(space, seed);
-  const GradientScale gradient_scale(config.optimizer.clip_norm(), model.parameters());
+  const GradientSquare square(model.parameters().trained_size());
+  const GradientScale gradient_scale(config.optimizer.clip_norm());
   const std::int64_t total = config.run.steps.value_or(steps);
   const auto optimizer = config.optimizer.make(model.parameters());
   BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
@@ -55,7 +56,8 @@ Curve train_serially(const RunConfig& config, int steps) {
     optimizer->step(space, model.parameters(),
                     {.coefficients = optimizer->coefficients(
                          config.optimizer.learning_rate() * config.schedule.factor(step, total), step + 1),
-                     .gradient_scale = gradient_scale.compute(space, model.parameters(), 1 / count)});
+                     .gradient_scale = gradient_scale.compute(
+                         space, square.compute(space, model.parameters().trained_gradients()), 1 / count)});
     model.parameters().update_statistics(space, 1 / count);
     space.fence();
     curve.losses.push_back(values_of(sums.get())[0] / count);

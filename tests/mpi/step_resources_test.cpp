@@ -5,7 +5,7 @@
 
 #include "base/log.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/trainer.hpp"
+#include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -79,13 +79,13 @@ TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
   for (const auto& [network, model] : {std::pair("cnn", small_cnn), std::pair("norms", with_norms)})
     for (const char* precision : {"fp32", "fp64", "bf16", "fp16, loss_scale: {initial: 16}"}) {
       SCOPED_TRACE(fmt::format("{} in {}", network, precision));
-      Trainer trainer(config(precision, 1000, 1000, model), comm);
-      trainer.train_step();
-      trainer.train_step();
+      TrainingRun run(config(precision, 1000, 1000, model), comm);
+      run.step();
+      run.step();
       Counts before = counts, first{};
       for (int step = 0; step < 12; ++step) {
-        const bool measures_noise = trainer.state().step % NoiseScale::every == 0;
-        trainer.train_step();
+        const bool measures_noise = run.trainer().steps() % NoiseScale::every == 0;
+        run.step();
         const Counts used = counts - before;
         before = counts;
         EXPECT_EQ(used.allocations, 0);
@@ -107,9 +107,9 @@ TEST_F(StepResources, LoggingAllocatesNothingEither) {
   const Communicator comm = Communicator::world();
   enable_log(false);
   const auto run = [&](int steps, int log_every) {
-    Trainer trainer(config("fp32", steps, log_every), comm);
+    TrainingRun run(config("fp32", steps, log_every), comm);
     const Counts before = counts;
-    trainer.run();
+    run.run();
     return counts - before;
   };
   // What a run allocates beside its steps (the last evaluation and checkpoint) is the same each time.

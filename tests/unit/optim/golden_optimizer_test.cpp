@@ -42,7 +42,8 @@ TEST(Golden, Optimizers) {
       const Parameter& weight = parameters.parameters().at(0);
       test::set_values(parameters.values(weight), test::filling(300, 23));
       const auto optimizer = config.make(parameters);
-      const GradientScale gradient_scale(config.clip_norm(), parameters);
+      const GradientSquare square(parameters.trained_size());
+      const GradientScale gradient_scale(config.clip_norm());
       ASSERT_EQ(optimizer->states().size(), config.state_names().size());
       for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
         EXPECT_EQ(optimizer->states()[i].name, config.state_names()[i]);
@@ -52,7 +53,8 @@ TEST(Golden, Optimizers) {
         test::set_values(parameters.gradients(weight), test::filling(301 + step, 23));
         optimizer->step(ExecSpace(), parameters,
                         {.coefficients = optimizer->coefficients(0.1, static_cast<std::int64_t>(step) + 1),
-                         .gradient_scale = gradient_scale.compute(ExecSpace(), parameters, 1.0 / 16)});
+                         .gradient_scale = gradient_scale.compute(
+                             ExecSpace(), square.compute(ExecSpace(), parameters.trained_gradients()), 1.0 / 16)});
         ExecSpace().fence();
       }
       EXPECT_LT(test::largest_difference(test::values_of(parameters.values(weight)),
@@ -72,8 +74,10 @@ TEST(GradientScale, IsTheFactorUnlessItClips) {
   ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 1, bias: false}}]"), {4}), DType::f32);
   test::set_values(parameters.gradients(parameters.parameters().at(0)), {3, 0, 0, -4});
   const auto scale = [&](double clip_norm, double factor) {
-    const GradientScale gradient_scale(clip_norm, parameters);
-    const Tensor result = gradient_scale.compute(ExecSpace(), parameters, factor);
+    const GradientSquare square(parameters.trained_size());
+    const GradientScale gradient_scale(clip_norm);
+    const Tensor result = gradient_scale.compute(ExecSpace(),
+                                                 square.compute(ExecSpace(), parameters.trained_gradients()), factor);
     ExecSpace().fence();
     return test::values_of(result)[0];
   };

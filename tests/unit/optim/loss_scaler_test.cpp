@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/state_text.hpp"
+
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -61,7 +63,8 @@ TEST(LossScaler, GoesOnFromItsState) {
   const LossScaleConfig config = config_of("{interval: 5, hysteresis: 3}");
   LossScaler scaler(config), other(config);
   for (int step = 0; step < 40; ++step) {
-    other.restore(LossScaler::State(scaler.state()));
+    restore_state(state_text([&](StateFields& fields) { scaler.describe_state(fields); }),
+                  [&](StateFields& fields) { other.describe_state(fields); });
     scaler.update(step % 7 == 3);
     other.update(step % 7 == 3);
     EXPECT_EQ(other.state(), scaler.state());

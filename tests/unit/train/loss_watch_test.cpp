@@ -16,7 +16,7 @@ using testing::HasSubstr;
 double usual(int step) { return 2 + 0.1 * (step % 2 == 0 ? 1 : -1); }
 
 LossWatch after(int steps, LossWatchConfig config = {}) {
-  LossWatch watch(config, {});
+  LossWatch watch(config);
   for (int step = 0; step < steps; ++step) EXPECT_EQ(watch.inspect(usual(step)), "");
   return watch;
 }
@@ -35,15 +35,15 @@ TEST(LossWatch, NamesJumpsAndWhatIsNotFinite) {
 TEST(LossWatch, AnAnomalyIsNotComparedWith) {
   LossWatch watch = after(40);
   for (int i = 0; i < 10; ++i) EXPECT_NE(watch.inspect(1000), "");
-  EXPECT_EQ(watch.state().losses.size(), 40u);
+  EXPECT_EQ(watch.losses().size(), 40u);
 }
 
 TEST(LossWatch, KeepsAWindow) {
   LossWatchConfig config;
   config.window = 25;
   LossWatch watch = after(60, config);
-  ASSERT_EQ(watch.state().losses.size(), 25u);
-  for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.state().losses[static_cast<std::size_t>(i)], usual(35 + i));
+  ASSERT_EQ(watch.losses().size(), 25u);
+  for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.losses()[static_cast<std::size_t>(i)], usual(35 + i));
   // Losses that fall leave the window behind them.
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.inspect(1 + 0.01 * (i % 2)), "");
   EXPECT_NE(watch.inspect(2), "") << "what was usual once";
@@ -51,7 +51,7 @@ TEST(LossWatch, KeepsAWindow) {
 
 TEST(LossWatch, FewOrEqualLossesSayLittle) {
   EXPECT_EQ(after(19).inspect(1000), "");
-  LossWatch watch({}, {});
+  LossWatch watch(LossWatchConfig{});
   for (int i = 0; i < 50; ++i) EXPECT_EQ(watch.inspect(2), "");
   EXPECT_EQ(watch.inspect(2.001), "");
   EXPECT_NE(watch.inspect(2.5), "");
@@ -60,12 +60,14 @@ TEST(LossWatch, FewOrEqualLossesSayLittle) {
 TEST(LossWatch, GoesOnAFewTimes) {
   LossWatchConfig config;
   config.at_most = 2;
-  LossWatch watch(config, {});
+  LossWatch watch(config);
   for (const bool may : {true, true, false}) {
     EXPECT_EQ(watch.may_go_on(), may);
     watch.count();
   }
-  EXPECT_FALSE(LossWatch(config, {2, {}}).may_go_on()) << "those before a restart count";
+  LossWatch restarted(config);
+  restarted.set_anomalies(2);
+  EXPECT_FALSE(restarted.may_go_on()) << "those before a restart count";
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.hpp"
+#include "nn/parameter_buffer.hpp"
+#include "optim/optimizer.hpp"
+
+// Parameters and optimizers' states as the arrays of a checkpoint: /model/<layer>/<parameter> and
+// /optimizer/<state>/<layer>/<parameter>.
+namespace lockstep {
+
+/// Those that optimizers keep states of.
+std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
+
+/// Null where there is none of that name.
+const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::string& name);
+
+/// `memory`: where the numbers are copied to (training_array_bytes); empty: on hosts the arrays are the live numbers,
+/// and are to be written before the next step.
+std::vector<NamedArray> training_arrays(const ExecSpace& space, const ParameterBuffer& parameters,
+                                        const Optimizer& optimizer, std::span<std::byte> memory);
+std::size_t training_array_bytes(const ParameterBuffer& parameters, const Optimizer& optimizer);
+
+/// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no
+/// others.
+void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
+                  const std::vector<Parameter>& parameters);
+
+/// Copies the arrays below /model, which must pass check_arrays, into parameters. Values of fp32 files go into
+/// fp64 models and the reverse.
+void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
+                        ParameterBuffer& parameters);
+/// Those of them that are there; the other parameters stay as they are. Names and shapes must fit.
+void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
+/// As restore_parameters, for /optimizer.
+void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
+                       const ParameterBuffer& parameters, const Optimizer& optimizer);
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nn/graph.hpp"
+
+namespace lockstep {
+
+/// A stretch of the flat buffer, in elements.
+struct ParameterRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
+};
+
+struct Parameter {
+  std::string name;  ///< "conv1/weight"
+  Shape shape;
+  ParameterRange range;
+  std::size_t node;  ///< of the graph
+  Initializer initializer;
+  ParameterSpec::Kind kind;
+  std::uint64_t number;  ///< from the network's input on; separates random streams
+};
+
+/// Elements from the beginning of a parameter of `count` to that of the next.
+std::int64_t padded_count(std::int64_t count, DType master);
+
+/// Where the parameters of a network lie in the flat buffers, and which of them are this rank's to update. First comes
+/// what is trained, the last layer first, then what layers keep as statistics, and what is frozen. Parameters begin at
+/// multiples of 64 bytes.
+class ParameterLayout {
+ public:
+  /// `dtype`: of the activations.
+  ParameterLayout(const Graph& graph, DType dtype);
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  // In elements, gaps included:
+  std::int64_t trained_size() const { return trained_size_; }
+  std::int64_t summed_size() const { return summed_size_; }  ///< trained, and statistics
+  std::int64_t size() const { return size_; }
+  /// Of the gradients of all of them.
+  std::size_t gradient_bytes() const;
+
+  /// What is trained by this rank's optimizer, in rising order: at first all of it.
+  const std::vector<ParameterRange>& owned() const { return owned_; }
+  std::int64_t owned_count() const;
+  /// Before the optimizer is made.
+  void own(std::vector<ParameterRange> ranges) { owned_ = std::move(ranges); }
+
+ private:
+  DType master_;
+  std::vector<Parameter> parameters_;
+  std::int64_t trained_size_ = 0, summed_size_ = 0, size_ = 0;
+  std::vector<ParameterRange> owned_;
+};
+
+}  // namespace lockstep

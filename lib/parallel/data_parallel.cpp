@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/data_parallel.hpp"
+
+#include "ops/reduction.hpp"
+#include "parallel/deterministic_reducer.hpp"
+
+namespace lockstep {
+
+DataParallel::DataParallel(const ParallelConfig& config, const Topology& topology, std::optional<NodeMemory> memory,
+                           ParameterBuffer& parameters)
+    : parameters_(parameters),
+      memory_(std::move(memory)),
+      square_(parameters.trained_size()),
+      nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
+  const Tensor gradients = parameters.gradients();
+  if (config.deterministic.present)
+    reducer_ = std::make_unique<DeterministicReducer>(topology.all, config.deterministic.shards, gradients);
+  else reducer_ = std::make_unique<BucketedReducer>(config, topology, memory_, gradients, parameters.trained_size());
+}
+
+void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) { reducer_->ready(space, range.count); }
+
+void DataParallel::shard_done(const ExecSpace& space) { reducer_->shard_done(space); }
+
+void DataParallel::finish_gradients(const ExecSpace& space) { reducer_->finish(space); }
+
+Tensor DataParallel::gradient_square(const ExecSpace& space) {
+  return square_.compute(space, parameters_.trained_gradients());
+}
+
+bool DataParallel::gradients_are_finite(const ExecSpace& space) {
+  count_nonfinite(space, parameters_.trained_gradients(), nonfinite_.get());
+  double count = 0;
+  copy_to_host(space, nonfinite_.get(), &count);
+  return count == 0;
+}
+
+void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
+                          double statistics_factor) {
+  optimizer.step(space, parameters_, step);
+  parameters_.update_statistics(space, statistics_factor);
+}
+
+}  // namespace lockstep

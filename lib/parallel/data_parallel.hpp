@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "optim/gradient_scale.hpp"
+#include "parallel/bucketed_reducer.hpp"
+#include "parallel/parallel_strategy.hpp"
+
+namespace lockstep {
+
+/// Whole replicas, synchronous: every rank sums all gradients and updates all parameters.
+class DataParallel final : public ParallelStrategy {
+ public:
+  /// `memory`: of the node's gradients (gradient_memory), on hosts that in which those of `parameters` lie. Collective.
+  DataParallel(const ParallelConfig& config, const Topology& topology, std::optional<NodeMemory> memory,
+               ParameterBuffer& parameters);
+
+  void gradient_ready(const ExecSpace& space, ParameterRange range) override;
+  void shard_done(const ExecSpace& space) override;
+  void finish_gradients(const ExecSpace& space) override;
+  Tensor gradient_square(const ExecSpace& space) override;
+  bool gradients_are_finite(const ExecSpace& space) override;
+  void update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
+              double statistics_factor) override;
+  double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
+
+ private:
+  ParameterBuffer& parameters_;
+  std::optional<NodeMemory> memory_;
+  std::unique_ptr<GradientReducer> reducer_;
+  GradientSquare square_;
+  OwnedTensor nonfinite_;  // f64 [1]
+};
+
+}  // namespace lockstep

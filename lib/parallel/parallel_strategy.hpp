@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/parameter_buffer.hpp"
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+/// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
+/// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are whole again. A step calls, on
+/// all ranks: gradient_ready for each stretch and shard_done, for each sum of gradients that a rank computes;
+/// finish_gradients; then whatever looks at gradients; and update, unless the step is skipped.
+class ParallelStrategy {
+ public:
+  virtual ~ParallelStrategy() = default;
+
+  /// The next stretch of the gradients of this rank, or of one of its shards, is final. Does not wait for other ranks.
+  virtual void gradient_ready(const ExecSpace& space, ParameterRange range) = 0;
+  /// All of them are: the next shard's may overwrite them.
+  virtual void shard_done(const ExecSpace& space) = 0;
+  /// Waits until the owned gradients are sums over all ranks. Collective.
+  virtual void finish_gradients(const ExecSpace& space) = 0;
+
+  // Of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
+  /// f64 [1] in the step's memory: the sum of their squares.
+  virtual Tensor gradient_square(const ExecSpace& space) = 0;
+  /// Whether all are finite. Waits for the device.
+  virtual bool gradients_are_finite(const ExecSpace& space) = 0;
+
+  /// New values of the owned parameters from their gradients, and of the layers' statistics, to which
+  /// `statistics_factor` times what is in their gradients' place is added. Afterwards all ranks hold all parameters.
+  /// Collective.
+  virtual void update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
+                      double statistics_factor) = 0;
+
+  /// Seconds that steps have waited for other ranks since the last call.
+  virtual double take_exposed_seconds() = 0;
+};
+
+}  // namespace lockstep

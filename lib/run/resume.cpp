@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/resume.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "checkpoint/training_arrays.hpp"
+#include "run/deck_changes.hpp"
+#include "run/run_state.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Throws KeyError where other layers are frozen than when the checkpoint was written.
+void check_frozen(const Checkpoint& checkpoint, const std::string& file, const std::vector<std::string>& states,
+                  const std::vector<Parameter>& parameters) {
+  if (states.empty()) return;
+  const std::string prefix = "/optimizer/" + states[0] + "/";
+  if (std::ranges::none_of(checkpoint.arrays, [&](const NamedArray& array) { return array.name.starts_with(prefix); }))
+    return;
+  for (const auto& parameter : parameters) {
+    if (parameter.kind == ParameterSpec::Kind::statistic) continue;
+    const bool is_frozen = parameter.kind == ParameterSpec::Kind::frozen;
+    const bool was_trained = find_array(checkpoint.arrays, prefix + parameter.name) != nullptr;
+    if (is_frozen && !was_trained) continue;
+    validate_key(
+        is_frozen != was_trained, "model.weights.freeze",
+        "{} was {} in the run of {} (which layers are frozen cannot change in mid-run); keep the list, or start another "
+        "run with model.weights: {}",
+        parameter.name, was_trained ? "trained" : "frozen", file, file);
+  }
+}
+
+}  // namespace
+
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
+                  std::int64_t dataset_size, const std::vector<Parameter>& parameters) {
+  ExampleOrder saved;
+  restore_state(checkpoint, file, [&](StateFields& fields) { saved.describe_state(fields); });
+  const ExampleOrder wanted(config, dataset_size);
+  const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
+    validate_key(was == is, key,
+                 "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
+                 "keep it, or start anew with run.resume=never run.overwrite=true",
+                 what, was, file, is);
+  };
+  same("run.seed", "was", saved.seed, wanted.seed);
+  same("batch.global", "was", saved.global_batch, wanted.global_batch);
+  same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
+  same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
+  same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
+  check_arrays(checkpoint.arrays, "/model", file, parameters);
+  const auto states = config.optimizer.state_names();
+  check_frozen(checkpoint, file, states, parameters);
+  for (const auto& state : states)
+    check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_parameters(parameters));
+  for (const auto& array : checkpoint.arrays)
+    validate(array.name.rfind("/optimizer/", 0) != 0 ||
+                 std::any_of(states.begin(), states.end(),
+                             [&](const auto& state) { return array.name.rfind("/optimizer/" + state + "/", 0) == 0; }),
+             ExitStatus::bad_data,
+             "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
+             "or start from the parameters alone with model.weights",
+             file, array.name);
+}
+
+void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
+                          const ResumePoint& point) {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return;
+  const auto refuse = [&](const DeckChange& change) {
+    throw located(
+        config.source,
+        KeyError(change.key,
+                 fmt::format("was {} in the run of {}, which has come to its end, and is {} in this deck (nothing is "
+                             "left to do there with it); choose another run.output_dir or run.name, go on with more "
+                             "run.epochs or run.steps, or begin anew with run.resume=never run.overwrite=true",
+                             change.was, config.output_dir(), change.is)));
+  };
+  for (const DeckChange& change : changes_between(before->second, deck)) {
+    if (point.complete && change.effect == DeckChange::Effect::training) refuse(change);
+    if (point.complete) continue;
+    if (change.key == "data.validation_seed")
+      throw located(config.source,
+                    KeyError(change.key,
+                             fmt::format("was {} in {} and is {} in this deck (the run would validate on examples that "
+                                         "it has trained on); keep it, or start anew with run.resume=never "
+                                         "run.overwrite=true",
+                                         change.was, point.file, change.is)));
+    if (change.effect == DeckChange::Effect::none)
+      warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key,
+           change.was, change.is);
+    else log("{} was {} and is {} from here on", change.key, change.was, change.is);
+  }
+  if (point.complete) return;
+  try {
+    const RunConfig then = read_run_config(parse_deck(before->second, point.file));
+    const double was = learning_rate(then, point.applied, total_steps(then, point.examples)),
+                 is = learning_rate(config, point.applied, total_steps(config, point.examples));
+    if (was != is)
+      log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", point.step + 1,
+          is, was);
+  } catch (const Error&) {  // another version's deck
+  }
+}
+
+}  // namespace lockstep

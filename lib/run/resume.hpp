@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.hpp"
+#include "nn/parameter_layout.hpp"
+#include "run/run_config.hpp"
+
+namespace lockstep {
+
+/// Throws unless a run of this deck can go on from the checkpoint: KeyError for what would change the order of
+/// the examples, bad_data for another network or optimizer.
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
+                  std::int64_t dataset_size, const std::vector<Parameter>& parameters);
+
+/// Where a run goes on.
+struct ResumePoint {
+  std::string file;           ///< of the checkpoint
+  std::int64_t step = 0;      ///< done so far
+  std::int64_t applied = 0;   ///< of these, those that were not skipped
+  std::int64_t examples = 0;  ///< to train on
+  bool complete = false;      ///< nothing is left to do
+};
+
+/// Of a resolved deck that is not the checkpoint's: says what follows from that. Throws for what a run that has come to
+/// its end cannot take up.
+void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
+                          const ResumePoint& point);
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/timer.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
+#include "parallel/replica_audit.hpp"
+#include "run/run_config.hpp"
+#include "run/run_folder.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+
+/// The checkpoints of a run: when they are due, and what all ranks do for one. Replicas are compared before anything
+/// that is good is replaced.
+class RunCheckpoints {
+ public:
+  /// What the run puts into each, beside the trainer's arrays.
+  struct Contents {
+    std::function<std::map<std::string, std::string>()> texts;
+    std::function<std::vector<std::int64_t>()> best;  ///< steps of those to keep, the best first
+    std::function<void()> before_commit;              ///< see CheckpointEvents; runs in the writing thread as well
+  };
+
+  RunCheckpoints(const Communicator& comm, const RunConfig& config, const RunFolder& folder, Trainer& trainer,
+                 Contents contents);
+
+  /// Of rank 0: begins to write. `step`: that the run goes on from, whose checkpoint is there; -1: none.
+  void open(std::int64_t step);
+
+  /// By steps and epochs. `epoch`: the number of the one that has just ended; none: it goes on.
+  bool due(std::optional<std::int64_t> epoch) const;
+  /// By minutes, on rank 0.
+  bool time_has_come() const;
+
+  /// Begins to write one, behind the next steps. Not where parameters are not finite: the run ends then, or goes back.
+  /// Collective.
+  void write();
+  /// Returns when the checkpoint of this step is on disk. Collective.
+  void finish();
+  /// Those that are not among the newest or best any more go.
+  void tidy() const;
+  /// Throws SharedError where replicas differ, every parallel.audit_every steps. Collective.
+  void audit_if_due();
+
+  /// The run is at an earlier step again, whose checkpoint is there. Of rank 0.
+  void go_back_to(std::int64_t step);
+  /// Something has become known that the newest checkpoint does not hold.
+  void outdate();
+  void wait();
+
+  /// Of rank 0: whether the newest checkpoint is of this step.
+  bool is_saved() const { return writer_ && writer_->written_step() == trainer_.steps(); }
+  /// Of rank 0: that the next one may take, by what they have taken so far.
+  double seconds_for_next() const;
+  /// None but on rank 0.
+  const std::optional<CheckpointWriter>& writer() const { return writer_; }
+
+ private:
+  Checkpoint snapshot(std::span<std::byte> memory) const;
+  void compare_replicas();
+
+  const Communicator& comm_;
+  CheckpointOptions options_;
+  std::int64_t audit_every_;
+  std::filesystem::path path_;
+  Trainer& trainer_;
+  Contents contents_;
+  std::optional<CheckpointWriter> writer_;  ///< of rank 0
+  std::optional<ReplicaAudit> audit_;       ///< where the deck wants one
+  std::int64_t audited_step_ = -1;
+  std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
+  Timer since_last_;
+  ExecSpace space_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a run does around steps; training_run_set_up.cpp is what comes before the first one, training_run_end.cpp how it
+// ends.
+#include "run/training_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examples) {
+  const int threads = ExecSpace().concurrency();
+  return fmt::format("{}: {} parameters, {} training examples, {}, {}, {} with {} thread{} a rank, {} steps",
+                     config.run.name, trainer.model().graph().parameter_count(), examples,
+                     batch_text(config, trainer.partition(), examples),
+                     precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
+                     threads == 1 ? "" : "s", total_steps(config, examples));
+}
+
+/// The running epoch, or the one that has just ended; from 1 on.
+std::int64_t epoch_of(const SamplerPosition& position) { return position.epoch + (position.next == 0 ? 0 : 1); }
+
+}  // namespace
+
+ExitStatus TrainingRun::run() {
+  log("{}", banner(config_, *trainer_, data_.train->size()));
+  for (const std::string& remark : batch_remarks(config_, trainer_->partition(), data_.train->size()))
+    warn("{}", remark);
+  if (!folder_.resumed_from().empty() && !finished())
+    log("goes on from {} at step {}", folder_.resumed_from(), trainer_->steps());
+  if (here_.complete) {
+    log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_->steps());
+    return ExitStatus::done;
+  }
+  here_.start_seconds = seconds_since_process_start();
+  watchdog_.set_idle(false);
+  do {
+    if (!train_to_the_end()) return stop();
+    if (!parameters_are_of_use()) continue;
+    // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
+    // so that its curves are those of a run that never stopped.
+    checkpoints_->finish();
+    if (ends_between_rows()) log_step();
+    if ((!here_.validation || state_.evaluated_step != trainer_->steps()) && !evaluate_and_log()) return stop();
+    if (last_step_.done() && data_.test) {
+      here_.test = evaluate(*data_.test);
+      if (!here_.test) return stop();
+      progress_.log_evaluation("test", trainer_->steps(), epoch_of(state_.position), *here_.test, true);
+    }
+  } while (!last_step_.done());
+  comm_.run_collectively([&] {
+    if (checkpoints_->writer()) progress_.file()->flush_to_disk();
+  });
+  comm_.run_collectively([&] { checkpoints_->tidy(); });
+  const bool early = trainer_->steps() < total_steps();
+  if (early) log("{}: the run ends at step {}", selection_->reason(), trainer_->steps());
+  write_summary(selection_->target_reached() ? "target_reached" : early ? "out_of_patience" : "done");
+  stop_request_.done();
+  watchdog_.set_idle(true);
+  return ExitStatus::done;
+}
+
+/// False where ranks vote to stop first.
+bool TrainingRun::train_to_the_end() {
+  for (;;) {
+    if (last_step_.status == StepStatus::fatal) give_up();
+    if (last_step_.status == StepStatus::rollback) roll_back();
+    if (evaluation_due()) {  // which a run that was stopped has left to this one
+      if (!evaluate_and_log()) return false;
+      checkpoints_->outdate();
+      if (last_step_.done()) checkpoint_if_due();
+    } else if (finished()) {
+      return true;
+    } else {
+      const Timer timer;
+      step();
+      ExecSpace().fence("lockstep::step");
+      if (last_step_.done()) after_step(timer.seconds());
+      if (last_step_.wishes.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
+    }
+  }
+}
+
+const StepResult& TrainingRun::step() {
+  const HostBatch* batch = nullptr;
+  {
+    const PhaseClock::Scope phase(trainer_->clock(), StepPhase::data);
+    batch = loader_->next();
+  }
+  last_step_ = trainer_->step(*batch, {.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()});
+  if (last_step_.done()) state_.position = batch->plan.after;
+  if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", trainer_->steps(), last_step_.message);
+  if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
+  return last_step_;
+}
+
+void TrainingRun::after_step(double seconds) {
+  if (checkpoints_->writer()) folder_.lock().require_lately();
+  watchdog_.extend_timeout(false);
+  heartbeat().step = trainer_->steps() + 1;
+  here_.longest_step = std::max(here_.longest_step, seconds);
+  progress_.step_done(seconds, trainer_->take_exposed_seconds(), last_step_.examples);
+  if (progress_.times().count() == 1) watchdog_.median_step(seconds);
+  checkpoints_->audit_if_due();
+  const bool logged = trainer_->steps() % config_.run.log_every == 0;
+  if (logged || trainer_->steps() == total_steps())
+    state_.record = StepRecord{.step = trainer_->steps(),
+                               .numbers = trainer_->step_numbers(),
+                               .skipped = last_step_.status == StepStatus::skipped,
+                               .logged = logged};
+  if (logged) log_step();
+  if ((!last_step_.wishes.stop || finished()) && evaluation_due() && !evaluate_and_log()) last_step_.wishes.stop = true;
+  if (last_step_.done()) checkpoint_if_due();
+}
+
+/// The step of the state's record.
+void TrainingRun::log_step() {
+  const StepRecord& record = *state_.record;
+  progress_.log({.number = record.step,
+                 .epoch = epoch_of(state_.position),
+                 .left = total_steps() - record.step,
+                 .skipped = record.skipped,
+                 .numbers = record.numbers,
+                 .scales = trainer_->step_scales()});
+  watchdog_.median_step(progress_.times().quantile(0.5));
+}
+
+/// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
+/// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.
+bool TrainingRun::evaluation_due() const {
+  const std::int64_t step = trainer_->steps();
+  if (ends_between_rows() || !data_.validation || step == 0 || state_.evaluated_step == step) return false;
+  const auto [count, in_steps] = config_.run.evaluation_interval();
+  if (count == 0) return false;
+  return in_steps ? step % count == 0 : state_.position.next == 0 && state_.position.epoch % count == 0;
+}
+
+/// None where ranks vote to stop first.
+std::optional<Metrics> TrainingRun::evaluate(const Dataset& data) {
+  // About twice a second: a batch takes less than the longest step.
+  constexpr double asks_every = 0.5;
+  // 0: this process has done no step.
+  const std::int64_t longest_us = comm_.all_reduce_max(std::llround(1e6 * here_.longest_step));
+  const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
+  const bool saved = checkpoints_->is_saved();
+  return trainer_->evaluate(data, [&, done = std::int64_t{0}]() mutable {
+    return ++done % batches == 0 && comm_.all_reduce_max(wants_to_stop(saved) ? 1 : 0) != 0;
+  });
+}
+
+/// False where ranks vote to stop first: then the run that goes on evaluates. What the result means for the
+/// run is in `last_step_`.
+bool TrainingRun::evaluate_and_log() {
+  if (!data_.validation || !parameters_are_of_use()) return true;
+  const std::optional<Metrics> result = evaluate(*data_.validation);
+  if (!result) return false;
+  const Metrics& metrics = here_.validation.emplace(*result);
+  const std::int64_t step = trainer_->steps();
+  const StepGuard::Finding finding = trainer_->guard().inspect_validation(metrics.loss, step);
+  if (finding.status != StepStatus::applied) {
+    last_step_.status = finding.status;
+    last_step_.message = finding.message;
+    if (!last_step_.done()) return true;
+  }
+  if (!finding.message.empty()) warn("{}", finding.message);
+  // Of a step whose checkpoint knows the result, the row is there already.
+  const bool again = state_.evaluated_step == step;
+  state_.evaluated_step = step;
+  progress_.log_evaluation("validation", step, epoch_of(state_.position), metrics, !again);
+  if (!again) here_.among_the_best = selection_->inspect(step, metrics);
+  return true;
+}
+
+/// Every rank holds the same state, so rank 0 writes it, behind the next steps.
+void TrainingRun::checkpoint_if_due() {
+  const auto ended = state_.position.next == 0 ? std::optional(state_.position.epoch) : std::nullopt;
+  const bool best = std::exchange(here_.among_the_best, false);
+  if (!best && !last_step_.wishes.checkpoint && !checkpoints_->due(ended)) return;
+  watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
+  checkpoints_->write();
+}
+
+/// To the newest checkpoint, and on from there with the examples in another order.
+void TrainingRun::roll_back() {
+  const PhaseClock::Scope phase(trainer_->clock(), StepPhase::set_up);
+  const std::int64_t rollbacks = state_.rollbacks + 1, anomalies = trainer_->guard().anomalies();
+  std::optional<RunFolder::Found> found;
+  comm_.run_collectively([&] {
+    if (!comm_.is_root()) return;
+    checkpoints_->wait();
+    // If one had to be gone back to twice, without another having been written meanwhile, it is none of the good ones.
+    found = folder_.newest_checkpoint(here_.went_back_to);
+  });
+  if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
+    last_step_.message +=
+        "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); go on from the checkpoint of the step "
+        "before, with a smaller learning rate";
+    give_up();
+  }
+  loader_.reset();
+  comm_.run_collectively([&] {
+    if (!comm_.is_root()) return;
+    restore(found->checkpoint, found->file);
+    here_.went_back_to = checkpoint_name(trainer_->steps());
+    quarantine_checkpoints_after(folder_.checkpoints(), trainer_->steps());  // what is there is of no use
+    point_link(folder_.checkpoints(), latest_name, here_.went_back_to);
+    progress_.open(folder_.metrics(), state_.metrics_rows);
+  });
+  share_state();
+  checkpoints_->go_back_to(trainer_->steps());
+  checkpoints_->tidy();
+  state_.rollbacks = rollbacks;
+  trainer_->guard().set_anomalies(anomalies);
+  last_step_.status = StepStatus::applied;
+  comm_.run_collectively([&] { start_loader(); });
+  log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_->steps());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/data_loader.hpp"
+#include "monitor/progress.hpp"
+#include "monitor/selection.hpp"
+#include "resilience/stop_request.hpp"
+#include "resilience/watchdog.hpp"
+#include "run/experiment.hpp"
+#include "run/run_checkpoints.hpp"
+#include "run/run_folder.hpp"
+#include "run/run_state.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+
+/// One run: from a deck to a trained network in run.output_dir. Feeds a Trainer, and does what goes on around steps:
+/// evaluations, checkpoints, curves, stops. Every rank has one.
+class TrainingRun {
+ public:
+  /// Opens everything, restores a checkpoint where there is one to go on from, and makes the output
+  /// folder. Collective; whatever is wrong on any rank is thrown on all of them.
+  TrainingRun(const RunConfig& config, const Communicator& comm);
+
+  /// Trains until the deck says stop (`done`), or somebody else does (`stopped_early`), and leaves a summary.
+  ExitStatus run();
+
+  /// One step of all ranks, on the next batch; `run` is a loop over it.
+  const StepResult& step();
+
+  /// Of the whole run.
+  std::int64_t total_steps() const { return lockstep::total_steps(config_, data_.train->size()); }
+  Trainer& trainer() { return *trainer_; }
+
+ private:
+  // training_run_set_up.cpp
+  void open_folder();
+  void restore(const Checkpoint& checkpoint, const std::string& file);
+  void share_state();
+  void start_loader();
+  void describe_state(StateFields& fields);
+
+  // training_run.cpp
+  bool train_to_the_end();
+  bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run(); }
+  void after_step(double seconds);
+  void log_step();
+  bool ends_between_rows() const {
+    return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
+  }
+  bool evaluation_due() const;
+  std::optional<Metrics> evaluate(const Dataset& data);
+  bool evaluate_and_log();
+  void checkpoint_if_due();
+  void roll_back();
+
+  // training_run_end.cpp
+  bool wants_to_stop(bool saved);
+  bool parameters_are_of_use();
+  [[noreturn]] void give_up();
+  ExitStatus stop();
+  void write_summary(const std::string& status);
+
+  const Communicator& comm_;
+  RunConfig config_;
+  std::string deck_;  ///< resolved, as text
+  Watchdog watchdog_;
+  RunFolder folder_;
+  Datasets data_;
+  std::string provenance_;  ///< of what this run is made; JSON
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<DataLoader> loader_;
+  Progress progress_;
+  std::optional<Selection> selection_;
+  std::optional<RunCheckpoints> checkpoints_;
+  StopRequest stop_request_;
+
+  RunState state_;
+  StepResult last_step_;
+  /// Of this process alone.
+  struct {
+    bool complete = false;        ///< nothing is left to do, as an earlier process has found
+    std::string stop_reason;      ///< of this rank
+    std::string went_back_to;     ///< the checkpoint of the last rollback
+    bool among_the_best = false;  ///< the last evaluation; its checkpoint is not begun yet
+    double longest_step = 0;      ///< seconds
+    double start_seconds = 0;     ///< from the start of the process to the first step
+    std::optional<Metrics> validation, test;
+  } here_;
+};
+
+}  // namespace lockstep

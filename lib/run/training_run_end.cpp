@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a run ends; the rest is in training_run.cpp.
+#include <algorithm>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "monitor/summary.hpp"
+#include "run/training_run.hpp"
+
+namespace lockstep {
+
+/// Of this rank. `saved`: the newest checkpoint is of this step.
+bool TrainingRun::wants_to_stop(bool saved) {
+  constexpr double margin = 2;
+  // That this step and, unless it is saved already, a checkpoint may take, by what they have taken so far.
+  const double seconds = comm_.is_root()
+                             ? margin + 2 * (here_.longest_step + (saved ? 0 : checkpoints_->seconds_for_next()))
+                             : 0;
+  if (here_.stop_reason.empty()) here_.stop_reason = stop_request_.reason(seconds);
+  return !here_.stop_reason.empty();
+}
+
+/// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
+bool TrainingRun::parameters_are_of_use() {
+  StepGuard::Finding finding = trainer_->guard().inspect_parameters(ExecSpace(), trainer_->steps());
+  if (finding.status == StepStatus::applied) return true;
+  last_step_.status = finding.status;
+  last_step_.message = std::move(finding.message);
+  last_step_.bad_parameters = true;
+  return false;
+}
+
+/// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
+void TrainingRun::give_up() {
+  if (last_step_.bad_parameters) comm_.run_collectively([&] { checkpoints_->wait(); });
+  else checkpoints_->finish();
+  write_summary(failed_status);
+  throw SharedError(ExitStatus::internal, last_step_.message);
+}
+
+/// Ranks have voted for it.
+ExitStatus TrainingRun::stop() {
+  if (!parameters_are_of_use()) {
+    if (last_step_.status == StepStatus::rollback) roll_back();
+    else give_up();
+  }
+  checkpoints_->finish();
+  const std::vector<std::string> reasons = comm_.gather_to_root(
+      here_.stop_reason.empty() ? "" : fmt::format("{} (rank {} on {})", here_.stop_reason, comm_.rank(), host_name()));
+  write_summary(stopped_status);
+  watchdog_.set_idle(true);
+  stop_request_.done();
+  if (!comm_.is_root()) return ExitStatus::stopped_early;
+  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(),
+      *std::ranges::find_if(reasons, [](const std::string& reason) { return !reason.empty(); }),
+      folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
+  return ExitStatus::stopped_early;
+}
+
+void TrainingRun::write_summary(const std::string& status) {
+  Summary summary;
+  summary.status = status;
+  if (status == failed_status) summary.failure = last_step_.message;
+  summary.steps = trainer_->steps();
+  summary.epochs = state_.position.epoch;
+  summary.ranks = comm_.size();
+  summary.threads = ExecSpace().concurrency();
+  if (state_.record) summary.train = state_.record->numbers.metrics;
+  summary.validation = here_.validation;
+  summary.test = here_.test;
+  summary.best = selection_->best();
+  const StepTimes& times = progress_.times();
+  summary.times = &times;
+  summary.clock = &trainer_->clock();
+  summary.reduce_seconds = progress_.reduce_seconds();
+  for (const auto& [phase, milliseconds] : phase_milliseconds(trainer_->clock(), summary.reduce_seconds, times.count()))
+    summary.spreads.push_back(spread_over_ranks(comm_, phase, milliseconds));
+  if (const std::optional<double> seconds = progress_.statistics_seconds())  // inside forward and backward
+    summary.spreads.push_back(spread_over_ranks(
+        comm_, "batch_norm_exposed", 1e3 * *seconds / static_cast<double>(std::max<std::int64_t>(1, times.count()))));
+  summary.examples = progress_.examples();
+  summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
+  summary.flops_per_example = trainer_->model().training_flops(1);
+  summary.parameters = trainer_->model().graph().parameter_count();
+  summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());
+  summary.resumed_from = folder_.resumed_from();
+  summary.provenance = provenance_;
+  summary.deck = deck_;
+  if (!comm_.is_root()) return;
+  heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
+  summary.checkpoints = checkpoints_->writer()->times();
+  summary.start_seconds = here_.start_seconds;
+  try {
+    folder_.lock().require();
+    folder_.write_text("summary.json", summary_json(summary));
+  } catch (const Error& error) {
+    if (status != stopped_status && status != failed_status) throw;
+    warn("{}; what the run goes on from is there all the same", error.what());
+  }
+  log("{}", summary_text(summary, folder_.metrics().parent_path().string()));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a run does before its first step; the rest is in training_run.cpp.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/duration.hpp"
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "checkpoint/state_text.hpp"
+#include "checkpoint/training_arrays.hpp"
+#include "comm/all_reduce_table.hpp"
+#include "run/provenance.hpp"
+#include "run/rank_agreement.hpp"
+#include "run/resume.hpp"
+#include "run/starting_weights.hpp"
+#include "run/training_run.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first
+/// step.
+std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& data, const BatchPartition& partition,
+                                      const Communicator& comm) {
+  const std::int64_t size = data.train->size(), global = std::min(config.batch.global, size);
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t examples : {global, config.data.drop_last ? 0 : size % global})
+    for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
+      sizes.push_back(micro_batch.count);
+  for (const Dataset* split : {data.validation.get(), data.test.get()}) {
+    if (!split) continue;
+    const std::int64_t all = split->size(), round = partition.largest_micro_batch(global) * comm.size();
+    for (const std::int64_t examples : {std::min(all, round), all % round})
+      sizes.push_back(share_of(examples, comm.rank(), comm.size()).count);
+  }
+  return sizes;
+}
+
+/// The algorithms that parallel.all_reduce_table names, where it was measured with these ranks. Collective.
+void read_all_reduce_table(ParallelConfig& parallel, const Communicator& comm) {
+  const std::string& file = parallel.all_reduce_table;
+  if (file.empty()) return;
+  const int nodes = Topology(comm, parallel.emulated_ranks_per_node()).nodes;
+  std::string text;
+  comm.run_collectively([&] {
+    if (comm.is_root()) text = read_deck_file(file);
+  });
+  comm.broadcast(text);
+  comm.run_collectively([&] {
+    const AllReduceTable table = read_table(text, file);
+    const std::vector<AllReduceRow> rows = table.rows();
+    const bool by_mpi = std::ranges::any_of(rows, [](const auto& row) { return row.kind == AllReduceKind::mpi; });
+    validate(
+        !by_mpi || (parallel.wire == ParallelConfig::Wire::fp32 && !parallel.emulate.present), ExitStatus::bad_deck,
+        "{}: takes the MPI library's sums, which know neither parallel.wire nor parallel.emulate; leave these out, or "
+        "the table",
+        file);
+    if (table.ranks == comm.size() && table.nodes == nodes) parallel.measured = rows;
+    else if (comm.is_root())
+      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
+           table.nodes, comm.size(), nodes);
+  });
+}
+
+/// model.weights, where the deck has it.
+void load_starting_weights(const RunConfig& config, const Graph& graph, ParameterBuffer& parameters) {
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return;
+  const ChosenWeights chosen = with_positions(config.source, [&] {
+    return choose_weights(weights, read_parameters(weights.file), graph, parameters.parameters());
+  });
+  set_parameters(ExecSpace(), chosen.taken, parameters);
+  log("{}", chosen.text);
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
+    : comm_(comm),
+      config_(config),
+      deck_(agreed_deck(comm, write_config(config_))),
+      watchdog_(comm, config_.run.hang_timeout),
+      folder_(config_),
+      progress_(comm.size()),
+      stop_request_(comm.is_root() ? end_of_job(duration_of(config_.run.wall_time)) : std::nullopt,
+                    comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
+  const SharedReading reading(comm_, config_.source);
+  Experiment experiment = open_experiment(config_, reading);
+  data_ = std::move(experiment.data);
+  provenance_ = provenance(comm_, data_, reading);
+  read_all_reduce_table(config_.parallel, comm_);
+  trainer_ = std::make_unique<Trainer>(config_, std::move(experiment.graph),
+                                       TrainingProblem{.loss = std::move(experiment.loss),
+                                                       .data = *data_.train,
+                                                       .normalize = config_.data.normalize,
+                                                       .seed = static_cast<std::uint64_t>(config_.run.seed),
+                                                       .total_steps = total_steps()},
+                                       comm_);
+  comm_.run_collectively([&] {
+    for (const std::int64_t n : batch_sizes(config_, data_, trainer_->partition(), comm_)) {
+      if (n > 0) trainer_->prepare(n);
+      heartbeat().beat();
+    }
+  });
+  selection_.emplace(config_.selection());
+  checkpoints_.emplace(comm_, config_, folder_, *trainer_,
+                       RunCheckpoints::Contents{
+                           .texts =
+                               [this] {
+                                 std::map<std::string, std::string> texts{{"deck", deck_}, {"provenance", provenance_}};
+                                 if (const std::string vocabulary = data_.train->vocabulary(); !vocabulary.empty())
+                                   texts["vocabulary"] = vocabulary;
+                                 state_.metrics_rows = progress_.file()->rows();
+                                 texts["state"] = state_text([this](StateFields& fields) { describe_state(fields); });
+                                 return texts;
+                               },
+                           .best = [this] { return selection_->best_steps(); },
+                           // The checkpoint counts on the rows, and replaces others.
+                           .before_commit =
+                               [this] {
+                                 folder_.lock().require();
+                                 progress_.file()->flush_to_disk();
+                               }});
+
+  // Rank 0 alone reads and writes the folder.
+  comm_.run_collectively([&] {
+    if (comm_.is_root()) open_folder();
+  });
+  watchdog_.set_shared_folder(folder_.waiting());
+  here_.complete = comm_.all_reduce_max(comm_.is_root() && here_.complete) != 0;
+  share_state();
+  comm_.run_collectively([&] { start_loader(); });
+  watchdog_.set_idle(true);  // until `run`
+}
+
+void TrainingRun::describe_state(StateFields& fields) {
+  trainer_->describe_state(fields);
+  state_.describe_state(fields);
+  selection_->describe_state(fields);
+  ExampleOrder order(config_, data_.train->size());  // check_resume has seen to that it is the checkpoint's
+  order.describe_state(fields);
+}
+
+/// What rank 0 has found goes to all.
+void TrainingRun::share_state() {
+  const auto describe = [this](StateFields& fields) { describe_state(fields); };
+  std::string text = state_text(describe);
+  comm_.broadcast(text);
+  restore_state(text, describe);
+  heartbeat().step = trainer_->steps() + 1;
+  trainer_->share_parameters();
+}
+
+/// Of rank 0: where to begin, and the files that the run will write.
+void TrainingRun::open_folder() {
+  folder_.claim();
+  const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
+  if (checkpoint) {
+    restore(*checkpoint, folder_.resumed_from());
+  } else {
+    ParameterBuffer& parameters = trainer_->model().parameters();
+    parameters.initialize(ExecSpace(), static_cast<std::uint64_t>(config_.run.seed));
+    load_starting_weights(config_, trainer_->model().graph(), parameters);
+  }
+  here_.complete = finished() && folder_.has_ended();
+  const std::int64_t step = trainer_->steps();
+  if (checkpoint)
+    say_what_has_changed(config_, deck_, *checkpoint,
+                         {.file = folder_.resumed_from(),
+                          .step = step,
+                          .applied = trainer_->applied_steps(),
+                          .examples = data_.train->size(),
+                          .complete = here_.complete});
+  if (here_.complete) return;
+  folder_.prepare(step, deck_);
+  progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
+  const bool is_there = folder_.goes_on() && std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
+  checkpoints_->open(is_there ? step : -1);
+}
+
+/// Of rank 0.
+void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file) {
+  const ExecSpace space;
+  ParameterBuffer& parameters = trainer_->model().parameters();
+  with_positions(config_.source,
+                 [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
+  if (const auto before = checkpoint.texts.find("provenance");
+      before != checkpoint.texts.end() && !same_data(before->second, provenance_))
+    warn("{}: was made with other data than those that are there now; the run goes on with these", file);
+  restore_parameters(space, checkpoint.arrays, file, parameters);
+  restore_optimizer(space, checkpoint.arrays, file, parameters, trainer_->optimizer());
+  ExampleOrder order;
+  restore_state(checkpoint, file, [&](StateFields& fields) {
+    describe_state(fields);
+    order.describe_state(fields);
+  });
+  if (order.version != example_order && order.shuffle && state_.position.next > 0)
+    warn(
+        "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
+        "has some examples for the second time, and others not at all",
+        file);
+  selection_->forget_best([&](std::int64_t step) {  // of another folder, or removed
+    return step != trainer_->steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
+  });
+}
+
+void TrainingRun::start_loader() {
+  const std::int64_t global = std::min(config_.batch.global, data_.train->size());
+  // Seeds of decks are below 2⁵³.
+  const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
+                          (static_cast<std::uint64_t>(state_.rollbacks) << 53);
+  const Sampler sampler({.dataset_size = data_.train->size(),
+                         .global_batch = config_.batch.global,
+                         .seed = order_seed,
+                         .shuffle = config_.data.shuffle,
+                         .drop_last = config_.data.drop_last,
+                         .rank = comm_.rank(),
+                         .partition = trainer_->partition()},
+                        state_.position);
+  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().largest_share(global),
+                                         config_.data.augment, static_cast<std::uint64_t>(config_.run.seed));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/optimizer_steps.hpp"
+
+namespace lockstep {
+
+OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
+                               std::int64_t total_steps)
+    : peak_rate_(config.optimizer.learning_rate()),
+      schedule_(config.schedule),
+      total_steps_(total_steps),
+      coefficients_(comm, [this, &optimizer](
+                              std::int64_t step) { return optimizer.coefficients(learning_rate(step), step + 1); }),
+      gradient_scale_(config.optimizer.clip_norm()) {}
+
+OptimizerStep OptimizerSteps::at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied,
+                                 double factor) {
+  const Tensor square = gradient_scale_.clips() ? strategy.gradient_square(space) : Tensor{};
+  return {.coefficients = coefficients_.at(applied), .gradient_scale = gradient_scale_.compute(space, square, factor)};
+}
+
+double OptimizerSteps::learning_rate(std::int64_t applied) const {
+  return peak_rate_ * schedule_.factor(applied, total_steps_);
+}
+
+double learning_rate(const TrainingConfig& config, std::int64_t applied, std::int64_t total_steps) {
+  return config.optimizer.learning_rate() * config.schedule.factor(applied, total_steps);
+}
+
+}  // namespace lockstep

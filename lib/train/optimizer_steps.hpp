@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/gradient_scale.hpp"
+#include "parallel/parallel_strategy.hpp"
+#include "parallel/shared_coefficients.hpp"
+#include "train/training_config.hpp"
+
+namespace lockstep {
+
+/// What the optimizer multiplies with in each step: the learning rate's course, and the scale of gradients, clipped or
+/// not.
+class OptimizerSteps {
+ public:
+  /// `total_steps`: of the course. All outlive this.
+  OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
+                 std::int64_t total_steps);
+
+  /// Of the step behind `applied` others. `factor` times the summed gradients is the mean gradient. Collective.
+  OptimizerStep at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied, double factor);
+  double learning_rate(std::int64_t applied) const;
+
+ private:
+  double peak_rate_;
+  ScheduleConfig schedule_;
+  std::int64_t total_steps_;
+  SharedCoefficients coefficients_;
+  GradientScale gradient_scale_;
+};
+
+/// Of the step behind `applied` others, of `total_steps`.
+double learning_rate(const TrainingConfig& config, std::int64_t applied, std::int64_t total_steps);
+
+}  // namespace lockstep

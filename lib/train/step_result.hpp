@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+/// What became of a step, the same on all ranks.
+enum class StepStatus {
+  applied,   ///< parameters are updated
+  skipped,   ///< its gradients are of no use: parameters stay, the step counts
+  fatal,     ///< it cannot be done; the state is that before it
+  rollback,  ///< the run is to go back to its last checkpoint; the state is that before it
+};
+
+/// What a rank asks for behind a step; one that asks is enough.
+struct StepWishes {
+  bool stop = false;        ///< this step is to be the last one
+  bool checkpoint = false;  ///< it is time for one
+};
+
+struct StepResult {
+  StepStatus status = StepStatus::applied;
+  std::string message;  ///< why, unless it is applied; then a warning, or empty
+  StepWishes wishes;    ///< of all ranks
+  bool bad_parameters =
+      false;                  ///< it is fatal, or goes back, because the step before has left some that are not finite
+  std::int64_t examples = 0;  ///< of all ranks
+
+  /// The step counts, and the run goes on from it.
+  bool done() const { return status == StepStatus::applied || status == StepStatus::skipped; }
+};
+
+}  // namespace lockstep

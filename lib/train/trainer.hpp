@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "comm/topology.hpp"
+#include "data/data_loader.hpp"
+#include "data/upload.hpp"
+#include "parallel/parallel_strategy.hpp"
+#include "parallel/step_consensus.hpp"
+#include "parallel/sync_batch_norm_exchange.hpp"
+#include "train/evaluator.hpp"
+#include "train/noise_scale.hpp"
+#include "train/optimizer_steps.hpp"
+#include "train/phase_clock.hpp"
+#include "train/step_guard.hpp"
+
+namespace lockstep {
+
+/// What a Trainer needs to know beside the deck's sections and the network.
+struct TrainingProblem {
+  std::unique_ptr<Loss> loss;
+  const Dataset& data;  ///< that is trained on; outlives the trainer
+  NormalizeConfig normalize;
+  std::uint64_t seed = 0;        ///< of dropout and the like
+  std::int64_t total_steps = 0;  ///< for the learning rate's course
+
+  /// How ranks share the work; `memory`: see gradient_memory. Empty: DataParallel. Collective.
+  std::function<std::unique_ptr<ParallelStrategy>(const Topology& topology, std::optional<NodeMemory> memory,
+                                                  ParameterBuffer& parameters)>
+      make_strategy;
+};
+
+/// What curves show of a step.
+struct StepNumbers {
+  Metrics metrics;
+  double gradient_norm = 0;  ///< of the mean gradient
+};
+struct StepScales {
+  double learning_rate = 0;           ///< that the last step that was applied had
+  std::optional<double> loss_scale;   ///< none where the loss is not scaled
+  std::optional<double> noise_scale;  ///< see NoiseScale
+};
+
+/// Does steps on batches that it is given, and evaluates. Owns the network, the optimizer and what steps have to
+/// remember; knows of no files. Every rank has one, and all do the same steps.
+class Trainer final : public Stateful {
+ public:
+  /// `comm` outlives the trainer. Collective; whatever is wrong on any rank is thrown on all of them.
+  Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
+
+  /// Examples → gradients, summed over micro-batches and ranks → parameters. `batch`: this rank's share, divided by
+  /// partition(). Collective.
+  StepResult step(const HostBatch& batch, const StepWishes& wishes = {});
+  /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
+  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  /// Makes the network ready for so many examples at once, so that steps need not.
+  void prepare(std::int64_t examples) { model_->prepare(examples); }
+  /// Called before each update: whoever reads parameters while gradients are computed is to be done then.
+  void before_update(std::function<void()> call) { before_update_ = std::move(call); }
+
+  /// Steps done, those that were skipped included.
+  std::int64_t steps() const { return steps_; }
+  std::int64_t applied_steps() const { return steps_ - skipped_steps_; }
+  /// Of the last step, over all ranks. Collective.
+  StepNumbers step_numbers();
+  StepScales step_scales() const;
+  /// Seconds that steps have waited for other ranks since the last call.
+  struct ExposedSeconds {
+    double gradients = 0;
+    std::optional<double> statistics;  ///< of batch norms; none where each rank's look at its own examples
+  };
+  ExposedSeconds take_exposed_seconds();
+
+  Model& model() { return *model_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  StepGuard& guard() { return *guard_; }
+  PhaseClock& clock() { return clock_; }
+  /// How ranks and micro-batches divide a batch.
+  const BatchPartition& partition() const { return partition_; }
+
+  void describe_state(StateFields& fields) override;
+  /// All ranks get the parameters and the optimizer's state of rank 0. Collective.
+  void share_parameters();
+
+ private:
+  // Of a step, in their order:
+  StepContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
+  DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
+  void forward(const StepContext& context, const DeviceBatch& examples);
+  void vote(const StepWishes& wishes);
+  void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
+  StepVote finish_gradients();
+  StepResult conclude(const HostBatch& batch, const StepVote& votes);
+  bool measures_noise() const;
+  double on_host(const Tensor& number) const;
+
+  const Communicator& comm_;
+  TrainingProblem problem_;
+  ExecSpace space_;
+  BatchPartition partition_;
+  std::int64_t max_micro_batch_ = 0;
+  std::unique_ptr<ParallelStrategy> strategy_;  // before the model, whose gradients may lie in its memory
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<SyncBatchNormExchange> statistics_;  ///< where batch norms look at all ranks' examples
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<OptimizerSteps> optimizer_steps_;
+  std::optional<StepConsensus> consensus_;
+  std::optional<StepGuard> guard_;
+  std::optional<BatchUploader> uploader_;
+  std::optional<MetricSums> sums_;
+  NoiseScale noise_scale_;
+  std::optional<GradientSquare> own_square_;  ///< of this rank's gradients, for the noise scale
+  PhaseClock clock_;
+  std::function<void()> before_update_ = [] {};
+  std::int64_t steps_ = 0, skipped_steps_ = 0;
+  struct {
+    std::int64_t examples = 0;   ///< of all ranks
+    double gradient_factor = 1;  ///< times the summed gradients is the gradient of the mean loss
+  } last_step_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "comm/parallel_config.hpp"
+#include "data/batch_partition.hpp"
+#include "nn/loss.hpp"
+#include "nn/model.hpp"
+#include "nn/model_config.hpp"
+#include "ops/provider.hpp"
+#include "optim/loss_scaler.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/schedule.hpp"
+#include "train/loss_watch.hpp"
+
+namespace lockstep {
+
+/// The deck's `batch` section.
+struct BatchOptions {
+  std::int64_t global = 128;
+  std::optional<std::int64_t> micro;
+
+  void describe(Fields& fields);
+};
+
+enum class Precision { fp32, bf16, fp16, fp64 };
+inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16", "fp64"};
+
+/// The deck's `precision` section.
+struct PrecisionOptions {
+  Precision compute = Precision::fp32;
+  bool has_loss_scale = false;
+  LossScaleConfig loss_scale;
+
+  /// Gradients in fp16 vanish without.
+  bool scales_loss() const { return has_loss_scale || compute == Precision::fp16; }
+  DType dtype() const;  ///< of activations
+  void describe(Fields& fields);
+};
+
+/// The sections of a deck that say what a step is.
+struct TrainingConfig {
+  ModelConfig model;
+  LossConfig loss;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  BatchOptions batch;
+  PrecisionOptions precision;
+  ParallelConfig parallel;
+  ProvidersConfig providers;
+  LossWatchConfig loss_watch;
+
+  DeckNode source;  ///< what it was read from; complaints name its lines
+
+  DType dtype() const { return precision.dtype(); }
+};
+
+/// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
+BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks);
+
+/// The network for batches of up to `max_batch`, not initialised.
+Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
+                 const Buffer& gradient_memory = {});
+
+}  // namespace lockstep
