@@ -32,14 +32,18 @@ Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
           {count}};
 }
 
-void wait_for(Link& link) {
-  wait_until([&] { return link.sent() && link.received(); });
+void wait_for(Transport& transport) {
+  wait_until([&] { return transport.sent() && transport.received(); });
 }
 
 }  // namespace
 
 DeterministicReducer::DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients)
-    : ranks_(ranks), shards_(shards), each_(shards / ranks.size()), gradients_(gradients), link_(mpi_link(ranks)) {
+    : ranks_(ranks),
+      shards_(shards),
+      each_(shards / ranks.size()),
+      gradients_(gradients),
+      transport_(make_transport(ranks)) {
   assert(shards % ranks.size() == 0);
   const std::int64_t first = ranks.rank() * each_;
   local_ = largest_within({0, shards}, first, first + each_);
@@ -130,16 +134,16 @@ void DeterministicReducer::send(const ExecSpace& space, const Tensor& from, int 
   for (std::int64_t first = 0; first < from.count(); first += piece) {
     const Tensor part = part_of(from, first, std::min(piece, from.count() - first));
     copy_to_host(space, part, outgoing_.data());
-    link_->send(peer, outgoing_.data(), part.bytes());
-    wait_for(*link_);
+    transport_->send(peer, outgoing_.data(), part.bytes());
+    wait_for(*transport_);
   }
 }
 
 void DeterministicReducer::receive_and_add(const ExecSpace& space, int peer, const Tensor& to) {
   for (std::int64_t first = 0; first < to.count(); first += piece) {
     const Tensor part = part_of(to, first, std::min(piece, to.count() - first));
-    link_->receive(peer, incoming_.data(), part.bytes());
-    wait_for(*link_);
+    transport_->receive(peer, incoming_.data(), part.bytes());
+    wait_for(*transport_);
     if constexpr (host_shares_memory) {
       accumulate(space, {incoming_.data(), part.dtype, part.shape}, part);
     } else {

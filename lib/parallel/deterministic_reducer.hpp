@@ -6,7 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "comm/link.hpp"
+#include "comm/spin_backoff.hpp"
+#include "comm/transport.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
@@ -54,7 +55,7 @@ class DeterministicReducer final : public GradientReducer {
   Communicator ranks_;
   std::int64_t shards_, each_;  ///< each_: of a rank
   Tensor gradients_;
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<Transport> transport_;
   std::vector<Node> local_;           ///< the largest nodes whose shards are all this rank's, in their order
   std::vector<OwnedTensor> sums_;     ///< theirs
   std::vector<OwnedTensor> partial_;  ///< left halves that wait for their right ones

@@ -68,7 +68,7 @@ class Trainer {
   void share_state();
   void make_loader();
   void share_statistics();
-  void read_all_reduce_table();
+  std::vector<AllReduceRow> read_all_reduce_table() const;
 
   // trainer_step.cpp
   StepContext context(std::int64_t first_example, const MicroBatch& micro_batch) const;

@@ -6,7 +6,7 @@
 #include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "comm/all_reduce_table.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "run/deck_changes.hpp"
 #include "run/provenance.hpp"
@@ -22,7 +22,7 @@ Trainer::Trainer(const RunConfig& config, const Communicator& comm)
       deck_(agreed_deck(comm, write_config(config_))),
       watchdog_(comm, config_.run.hang_timeout),
       folder_(config_),
-      topology_(comm, config_.parallel.emulated_ranks_per_node()),
+      topology_(comm),
       progress_(comm.size()),
       stop_request_(comm.is_root() ? end_of_job(duration_of(config_.run.wall_time)) : std::nullopt,
                     comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
@@ -57,7 +57,7 @@ void Trainer::start(Graph graph) {
       [&] { with_positions(config_.source, [&] { partition_ = batch_partition(config_, graph, comm_.size()); }); });
   share_ = partition_.largest_share(global);
   micro_batch_ = partition_.largest_micro_batch(global);
-  read_all_reduce_table();
+  const std::vector<AllReduceRow> measured = read_all_reduce_table();
   const std::size_t bytes = gradient_bytes(graph, config_.dtype());
   if (!partition_.separate) gradient_memory_ = gradient_memory(config_.parallel, topology_, bytes);
   comm_.run_collectively([&] {
@@ -92,7 +92,7 @@ void Trainer::start(Graph graph) {
   if (config_.parallel.deterministic.present)
     reducer_ = std::make_unique<DeterministicReducer>(comm_, config_.parallel.deterministic.shards, gradients);
   else
-    reducer_ = std::make_unique<BucketedReducer>(config_.parallel, topology_, gradient_memory_, gradients,
+    reducer_ = std::make_unique<BucketedReducer>(config_.parallel, measured, topology_, gradient_memory_, gradients,
                                                  model_->parameters().trained_size());
 
   // Rank 0 alone reads and writes the folder.
@@ -122,29 +122,33 @@ void Trainer::share_state() {
   for (const auto& optimizer_state : optimizer_->states()) comm_.broadcast(space_, optimizer_state.values);
 }
 
-void Trainer::read_all_reduce_table() {
-  ParallelConfig& parallel = config_.parallel;
+/// Of the deck's file, where it was measured with as many ranks and nodes.
+std::vector<AllReduceRow> Trainer::read_all_reduce_table() const {
+  const ParallelConfig& parallel = config_.parallel;
   const std::string& file = parallel.all_reduce_table;
-  if (file.empty()) return;
+  if (file.empty()) return {};
   std::string text;
   comm_.run_collectively([&] {
     if (comm_.is_root()) text = read_deck_file(file);
   });
   comm_.broadcast(text);
+  std::vector<AllReduceRow> rows;
   comm_.run_collectively([&] {
     const AllReduceTable table = read_table(text, file);
-    const std::vector<AllReduceRow> rows = table.rows();
-    const bool by_mpi = std::ranges::any_of(rows, [](const auto& row) { return row.kind == AllReduceKind::mpi; });
+    rows = table.rows();
+    const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
     validate(
-        !by_mpi || (parallel.wire == ParallelConfig::Wire::fp32 && !parallel.emulate.present), ExitStatus::bad_deck,
-        "{}: takes the MPI library's sums, which know neither parallel.wire nor parallel.emulate; leave these out, or "
+        !by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm_.network()), ExitStatus::bad_deck,
+        "{}: takes the MPI library's sums, which know neither parallel.wire nor --emulate-network; leave these out, or "
         "the table",
         file);
-    if (table.ranks == comm_.size() && table.nodes == topology_.nodes) parallel.measured = rows;
-    else if (comm_.is_root())
+    if (table.ranks == comm_.size() && table.nodes == topology_.nodes) return;
+    if (comm_.is_root())
       warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
            table.nodes, comm_.size(), topology_.nodes);
+    rows.clear();
   });
+  return rows;
 }
 
 /// SyncBatchNorm, where the deck wants it and the network has such layers.
@@ -156,8 +160,7 @@ void Trainer::share_statistics() {
   if (channels == 0 || !config_.parallel.sync_batch_norm || std::min<std::int64_t>(group_size, comm_.size()) == 1)
     return;
   const Communicator group = comm_.split(static_cast<int>(comm_.rank() / group_size));
-  statistics_ = std::make_unique<SyncBatchNormExchange>(topology_.of(group), config_.parallel.emulate,
-                                                        model_->parameters().dtype(), channels);
+  statistics_ = std::make_unique<SyncBatchNormExchange>(topology_.of(group), model_->parameters().dtype(), channels);
   model_->exchange_statistics(statistics_.get());
 }
 
