@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "comm/collective/algorithm.hpp"
+#include "comm/collective/shard_tree.hpp"
 
 namespace lockstep {
 namespace {
@@ -14,13 +15,19 @@ namespace {
 /// begun it: what works here works whatever an MPI library holds back.
 class Network {
  public:
-  Network(Scheduler make, int size, std::int64_t count) : ranks_(static_cast<std::size_t>(size)) {
+  Network(Scheduler make, int size, std::int64_t count) {
     for (int rank = 0; rank < size; ++rank) {
-      Rank& mine = ranks_[static_cast<std::size_t>(rank)];
-      mine.schedule = make(rank, size, count);
       // Whole numbers, so that sums are exact; the same one is never added twice without being noticed.
-      for (std::int64_t i = 0; i < count; ++i) mine.numbers.push_back((rank + 1) * 1000 + i);
+      std::vector<double> numbers;
+      for (std::int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>((rank + 1) * 1000 + i));
+      add(make(rank, size, count), std::move(numbers));
     }
+  }
+  /// Without ranks.
+  Network() = default;
+
+  void add(Schedule schedule, std::vector<double> numbers) {
+    ranks_.push_back({std::move(schedule), std::move(numbers)});
   }
 
   /// Whether all come to their end.
@@ -34,7 +41,7 @@ class Network {
     return std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.next == rank.schedule.size(); });
   }
 
-  const std::vector<std::int64_t>& numbers(int rank) const { return ranks_[static_cast<std::size_t>(rank)].numbers; }
+  const std::vector<double>& numbers(int rank) const { return ranks_[static_cast<std::size_t>(rank)].numbers; }
 
   /// Elements that the busiest rank sends.
   std::int64_t most_sent() const {
@@ -55,7 +62,7 @@ class Network {
  private:
   struct Rank {
     Schedule schedule;
-    std::vector<std::int64_t> numbers;
+    std::vector<double> numbers;
     std::size_t next = 0;
     bool sent = true, received = true;
   };
@@ -76,12 +83,11 @@ class Network {
     if (peer.next == peer.schedule.size() || peer.received) return;
     const Step::Part& receive = peer.schedule[peer.next].receive;
     if (receive.peer != static_cast<int>(rank)) return;
-    EXPECT_EQ(receive.first, send.first);
     EXPECT_EQ(receive.count, send.count);
     EXPECT_EQ(receive.final, send.final);
-    for (std::int64_t i = send.first; i < send.first + send.count; ++i) {
-      std::int64_t& place = peer.numbers[static_cast<std::size_t>(i)];
-      place = (send.final ? 0 : place) + mine.numbers[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < send.count; ++i) {
+      double& place = peer.numbers[static_cast<std::size_t>(receive.first + i)];
+      place = (send.final ? 0 : place) + mine.numbers[static_cast<std::size_t>(send.first + i)];
     }
     mine.sent = peer.received = true;
   }
@@ -123,7 +129,7 @@ void for_all_sizes(Check check) {
       if (count <= 1000 || size <= 9) check(size, count);
 }
 
-std::int64_t sum_at(int size, std::int64_t i) { return std::int64_t{1000} * size * (size + 1) / 2 + size * i; }
+double sum_at(int size, std::int64_t i) { return 500.0 * size * (size + 1) + static_cast<double>(size * i); }
 
 class AllReduceSchedules : public testing::TestWithParam<Named> {};
 
@@ -131,7 +137,7 @@ TEST_P(AllReduceSchedules, SumOnEveryRank) {
   for_all_sizes([&](int size, std::int64_t count) {
     Network network(GetParam().make, size, count);
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
-    std::vector<std::int64_t> expected;
+    std::vector<double> expected;
     for (std::int64_t i = 0; i < count; ++i) expected.push_back(sum_at(size, i));
     for (int rank = 0; rank < size; ++rank)
       ASSERT_EQ(network.numbers(rank), expected) << size << " ranks, " << count << " elements, rank " << rank;
@@ -164,10 +170,11 @@ TEST_P(AllGatherSchedules, BringEverySliceToEveryRank) {
   for_all_sizes([&](int size, std::int64_t count) {
     Network network(GetParam().make, size, count);
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
-    std::vector<std::int64_t> expected;
+    std::vector<double> expected;
     for (int rank = 0; rank < size; ++rank) {
       const Stretch slice = slice_of(count, rank, size);
-      for (std::int64_t i = slice.first; i < slice.end; ++i) expected.push_back((rank + 1) * 1000 + i);
+      for (std::int64_t i = slice.first; i < slice.end; ++i)
+        expected.push_back(static_cast<double>((rank + 1) * 1000 + i));
     }
     for (int rank = 0; rank < size; ++rank)
       ASSERT_EQ(network.numbers(rank), expected) << size << " ranks, " << count << " elements, rank " << rank;
@@ -180,10 +187,41 @@ TEST(Schedules, BroadcastFromRankZero) {
   for_all_sizes([&](int size, std::int64_t count) {
     Network network(tree_broadcast, size, count);
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
-    const std::vector<std::int64_t> expected = network.numbers(0);
+    const std::vector<double> expected = network.numbers(0);
     for (int rank = 0; rank < size; ++rank)
       ASSERT_EQ(network.numbers(rank), expected) << size << " ranks, " << count << " elements, rank " << rank;
   });
+}
+
+/// What the shards of a node add up to, as one process would have it.
+double tree_sum(const ShardNode& node, const std::vector<double>& shards) {
+  if (node.is_shard()) return shards[static_cast<std::size_t>(node.lo)];
+  return tree_sum(node.left(), shards) + tree_sum(node.right(), shards);
+}
+
+TEST(Schedules, AddShardsInTheOrderOfTheirTree) {
+  for (const std::int64_t count : {0, 1, 5}) {
+    for (int shards = 1; shards <= 36; ++shards) {
+      // Fractions, so that another order would give other bits.
+      std::vector<double> numbers;
+      for (int shard = 0; shard < shards; ++shard) numbers.push_back(1.0 / (3 + 7 * shard));
+      for (int size = 1; size <= shards; ++size) {
+        if (shards % size != 0) continue;
+        Network network;
+        for (int rank = 0; rank < size; ++rank) {
+          std::vector<double> slots;
+          for (const ShardNode& node : shard_nodes(rank, size, shards))
+            slots.insert(slots.end(), static_cast<std::size_t>(count), tree_sum(node, numbers));
+          network.add(shard_tree(rank, size, shards, count), std::move(slots));
+        }
+        ASSERT_TRUE(network.run()) << shards << " shards on " << size << " ranks: some wait for ever";
+        for (int rank = 0; rank < size; ++rank)
+          for (std::int64_t i = 0; i < count; ++i)
+            ASSERT_EQ(network.numbers(rank)[static_cast<std::size_t>(i)], tree_sum({0, shards}, numbers))
+                << shards << " shards on " << size << " ranks, rank " << rank;
+      }
+    }
+  }
 }
 
 /// A composed all-reduce is as long as its two halves.
