@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "bench/all_reduce.hpp"
 #include "bench/products.hpp"
+#include "comm/emulated_network.hpp"
 #include "data/import_idx.hpp"
 #include "data/import_text.hpp"
 #include "io/inspect.hpp"
@@ -78,16 +79,27 @@ ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) 
   return ExitStatus::done;
 }
 
+/// The option of commands whose ranks may measure another network: its text.
+std::shared_ptr<std::string> declare_network(CLI::App& command) {
+  const auto text = std::make_shared<std::string>();
+  command.add_option("--emulate-network", *text,
+                     "for measuring: messages between nodes take the time that another network needs, as "
+                     "latency_us=50,bandwidth_gbps=1,ranks_per_node=1 (10^9 bytes a second; 0: without limit)");
+  return text;
+}
+
 void declare_train(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("train", "Train the network of a deck; under mpirun every rank is a replica");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
-  command->callback([&chosen, deck] {
+  const auto network = declare_network(*command);
+  command->callback([&chosen, deck, network] {
     StopRequest::take_signals();  // before MPI starts, which may take a while
     ::signal(SIGPIPE, SIG_IGN);   // who reads the log may go; the run goes on
-    chosen = [deck](const Communicator& comm) {
+    chosen = [deck, network](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-      return TrainingRun(deck->read(comm), comm).run();
+      const Communicator ranks = apply_network_option(comm, *network);
+      return TrainingRun(deck->read(ranks), ranks).run();
     };
   });
 }
@@ -270,22 +282,14 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   const auto options = std::make_shared<AllReduceBench>();
   command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::Range(4.0, 2e9))->capture_default_str();
   command->add_option("--save", options->save, "file to keep the fastest in, for parallel.all_reduce_table");
-  command->add_option("--latency", options->emulate.latency_us, "of an emulated network, in microseconds")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--bandwidth", options->emulate.bandwidth_gbps, "of an emulated network, in 10^9 bytes a second")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--ranks-per-node", options->emulate.ranks_per_node, "of an emulated network")
-      ->check(CLI::Range(1, 1000000));
+  const auto network = declare_network(*command);
   command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->callback([&chosen, options, command] {
-    options->emulate.present = command->count("--latency") + command->count("--bandwidth") +
-                                   command->count("--ranks-per-node") >
-                               0;
-    chosen = [options](const Communicator& comm) {
+  command->callback([&chosen, options, network] {
+    chosen = [options, network](const Communicator& comm) {
       const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
-      bench_all_reduce(comm, *options, [&](const std::string& line) {
+      bench_all_reduce(apply_network_option(comm, *network), *options, [&](const std::string& line) {
         print(comm, line + "\n");
         std::fflush(stdout);
       });

@@ -10,8 +10,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/timer.hpp"
-#include "comm/all_reduce_table.hpp"
-#include "comm/make_all_reduce.hpp"
+#include "comm/collective/make_all_reduce.hpp"
 #include "parallel/bucketed_reducer.hpp"
 
 namespace lockstep {
@@ -19,13 +18,11 @@ namespace {
 
 /// One way to sum `count` numbers over all ranks.
 struct Contestant {
-  AllReduceKind kind;
+  const Algorithm* algorithm;
   std::function<void(std::int64_t count)> sum;
   std::vector<double> seconds;  ///< of each round
 
-  std::string_view name() const {
-    return kind == AllReduceKind::mpi ? "MPI_Allreduce" : all_reduce_names[static_cast<std::size_t>(kind)];
-  }
+  std::string_view name() const { return algorithm->by_library ? "MPI_Allreduce" : algorithm->name; }
   double median() {
     std::ranges::sort(seconds);
     return seconds[seconds.size() / 2];
@@ -66,28 +63,27 @@ std::string shared_cores_remark(const Communicator& comm) {
 
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print) {
   const std::int64_t most = std::ranges::max(options.bytes) / static_cast<std::int64_t>(sizeof(float));
-  const Topology topology(comm, options.emulate.present ? options.emulate.ranks_per_node : 0);
-  ParallelConfig wants_memory;
-  wants_memory.all_reduce = AllReduceKind::hierarchical;
-  const auto memory = gradient_memory(wants_memory, topology, static_cast<std::size_t>(most) * sizeof(float));
+  const Topology topology(comm);
+  const auto memory = gradient_memory(ParallelConfig(), topology, static_cast<std::size_t>(most) * sizeof(float));
   std::vector<float> own(static_cast<std::size_t>(most));
 
   std::vector<Contestant> contestants;
-  if (!options.emulate.present)
-    contestants.push_back({AllReduceKind::mpi, [&](std::int64_t count) {
-                             comm.all_reduce_sum(ExecSpace(), {own.data(), DType::f32, {count}});
-                           }});
-  std::vector<std::unique_ptr<AllReduce>> sums;
-  for (const AllReduceKind kind :
-       {AllReduceKind::ring, AllReduceKind::halving_doubling, AllReduceKind::tree, AllReduceKind::hierarchical}) {
-    const bool shared = kind == AllReduceKind::hierarchical;
+  std::vector<std::unique_ptr<Collective>> sums;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.by_library) {
+      if (!comm.network())
+        contestants.push_back({&algorithm, [&](std::int64_t count) {
+                                 comm.all_reduce_sum(ExecSpace(), {own.data(), DType::f32, {count}});
+                               }});
+      continue;
+    }
+    const bool shared = algorithm.in_node_memory;
     if (shared && !memory) continue;
     ParallelConfig config;
-    config.all_reduce = kind;
-    config.emulate = options.emulate;
+    config.all_reduce = &algorithm;
     void* data = shared ? static_cast<void*>(memory->part(topology.node.rank())) : own.data();
-    sums.push_back(make_all_reduce(config, topology, shared ? memory : std::nullopt, {DType::f32, data}));
-    contestants.push_back({kind, [sum = sums.back().get()](std::int64_t count) {
+    sums.push_back(make_all_reduce(config, {}, topology, shared ? memory : std::nullopt, {DType::f32, data}));
+    contestants.push_back({&algorithm, [sum = sums.back().get()](std::int64_t count) {
                              sum->start(0, count);
                              wait_until([&] { return sum->advance(); });
                            }});
@@ -97,9 +93,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   for (const Contestant& contestant : contestants)
     header += fmt::format(" {}, µs |", contestant.name()), line += "--:|";
   print(fmt::format("{} ranks on {} node{}{}", comm.size(), topology.nodes, topology.nodes == 1 ? "" : "s",
-                    options.emulate.present ? fmt::format(" (emulated: {:g} µs, {:g} GB/s)", options.emulate.latency_us,
-                                                          options.emulate.bandwidth_gbps)
-                                            : ""));
+                    comm.network() ? fmt::format(" ({})", comm.network()->description()) : ""));
   if (const std::string remark = shared_cores_remark(comm); !remark.empty()) print(remark + "\n");
   print(header + " fastest | times as fast as the first |");
   print(line + "---|--:|");
@@ -116,11 +110,11 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     const auto fastest = std::ranges::min_element(contestants, {}, &Contestant::median);
     print(row + fmt::format(" {} | {:.2f} |", fastest->name(), contestants[0].median() / fastest->median()));
     // Up to halfway, in powers of two, to the next size that was measured.
-    if (!rows.empty() && rows.back().kind == fastest->kind) rows.pop_back();
+    if (!rows.empty() && rows.back().algorithm == fastest->algorithm) rows.pop_back();
     else if (!rows.empty())
       rows.back().up_to = static_cast<std::int64_t>(
           std::sqrt(static_cast<double>(rows.back().up_to) * static_cast<double>(bytes)));
-    rows.push_back({bytes, fastest->kind});
+    rows.push_back({bytes, fastest->algorithm});
   }
   if (options.save.empty()) return;
   comm.run_collectively([&] {

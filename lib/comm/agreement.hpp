@@ -15,8 +15,8 @@ struct Agreement {
   ExitStatus status = ExitStatus::internal;
 };
 
-/// Throws SharedError on all ranks where one has something else than rank 0: it names the first such rank, both hosts, and the
-/// lines in which the two differ. Collective.
+/// Throws SharedError on all ranks where one has something else than rank 0: it names the first such rank, both hosts,
+/// and the lines in which the two differ. Collective.
 void expect_agreement(const Communicator& comm, const Agreement& agreement);
 
 }  // namespace lockstep

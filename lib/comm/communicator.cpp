@@ -106,7 +106,8 @@ bool mpi_serves_threads() {
 
 MpiSession::~MpiSession() { MPI_Finalize(); }
 
-Communicator::Communicator(std::shared_ptr<MpiHandle> mpi) : mpi_(std::move(mpi)) {
+Communicator::Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Network> network)
+    : mpi_(std::move(mpi)), network_(std::move(network)) {
   MPI_Comm_rank(mpi_->comm, &rank_);
   MPI_Comm_size(mpi_->comm, &size_);
 }
@@ -117,21 +118,25 @@ Communicator Communicator::duplicate() const {
   const WaitsForRanks waits;
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(mpi_->comm, &copy);
-  return Communicator(std::make_shared<MpiHandle>(copy));
+  return Communicator(std::make_shared<MpiHandle>(copy), network_);
 }
 
 Communicator Communicator::split(int number) const {
   const WaitsForRanks waits;
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(mpi_->comm, number, rank_, &part);
-  return Communicator(std::make_shared<MpiHandle>(part));
+  return Communicator(std::make_shared<MpiHandle>(part), network_);
 }
 
 Communicator Communicator::on_this_node() const {
   const WaitsForRanks waits;
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(mpi_->comm, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
-  return Communicator(std::make_shared<MpiHandle>(node));
+  return Communicator(std::make_shared<MpiHandle>(node), network_);
+}
+
+Communicator Communicator::over(std::shared_ptr<const Network> network) const {
+  return Communicator(mpi_, std::move(network));
 }
 
 void Communicator::barrier() const {

@@ -14,6 +14,7 @@
 namespace lockstep {
 
 struct MpiHandle;
+class Network;
 
 /// Starts and ends MPI; one object in main.
 class MpiSession {
@@ -48,6 +49,11 @@ class Communicator {
   Communicator split(int number) const;
   /// The ranks that can share memory with this one.
   Communicator on_this_node() const;
+  /// The same ranks, whose transports are made of this network; so are those of duplicates and parts. Of this rank
+  /// alone.
+  Communicator over(std::shared_ptr<const Network> network) const;
+  /// Null: MPI.
+  const Network* network() const { return network_.get(); }
 
   void barrier() const;
   /// From one rank to all.
@@ -80,9 +86,10 @@ class Communicator {
   MpiHandle& mpi() const { return *mpi_; }
 
  private:
-  explicit Communicator(std::shared_ptr<MpiHandle> mpi);
+  explicit Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Network> network = nullptr);
 
   std::shared_ptr<MpiHandle> mpi_;
+  std::shared_ptr<const Network> network_;
   int rank_ = 0;
   int size_ = 1;
 };

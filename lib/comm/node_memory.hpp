@@ -37,8 +37,8 @@ class NodeMemory {
   std::shared_ptr<const Window> window_;
 };
 
-/// Memory that all ranks of a node see, zeroed, released when the last of them lets it go; rank 0 takes it. Null, on all ranks, where
-/// there is not that much to share. Collective.
+/// Memory that all ranks of a node see, zeroed, released when the last of them lets it go; rank 0 takes it. Null, on
+/// all ranks, where there is not that much to share. Collective.
 std::shared_ptr<std::byte[]> node_block(const Communicator& node, std::size_t bytes);
 
 }  // namespace lockstep

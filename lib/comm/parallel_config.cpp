@@ -1,20 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/parallel_config.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/collective/algorithm.hpp"
+
 namespace lockstep {
+namespace {
+
+bool sends_messages(const Algorithm& algorithm) { return algorithm.all_reduce != nullptr; }
+
+/// A key that names one of some algorithms, or auto.
+void choose(Fields& fields, std::string_view key, const Algorithm*& chosen, std::vector<std::string_view> names,
+            const std::string& help) {
+  names.insert(names.begin(), "auto");
+  int index = chosen ? static_cast<int>(std::ranges::find(names, chosen->name) - names.begin()) : 0;
+  fields.choice(key, index, names, help);
+  chosen = find_algorithm(names[static_cast<std::size_t>(index)]);
+}
+
+std::string all_reduce_help() {
+  std::string help = "algorithm of the sum: ";
+  for (const Algorithm& algorithm : algorithms()) help += fmt::format("{} ({}), ", algorithm.name, algorithm.help);
+  return help + "or auto: what is fastest for the ranks and the size of a bucket";
+}
+
+}  // namespace
 
 void ParallelConfig::describe(Fields& fields) {
   static constexpr std::string_view overlaps[] = {"auto", "none", "poll", "thread"};
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
-  static constexpr std::string_view between[] = {"auto", "ring", "halving_doubling", "tree"};
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
                 "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
-  fields.choice("all_reduce", all_reduce, all_reduce_names,
-                "algorithm of the sum; hierarchical adds up in a node's shared memory, and then between nodes; mpi is "
-                "the MPI library's own; auto takes what is fastest for the ranks and the size of a bucket");
+  choose(fields, "all_reduce", all_reduce, algorithm_names([](const Algorithm&) { return true; }), all_reduce_help());
   fields.text("all_reduce_table", all_reduce_table,
               "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");
-  fields.choice("between_nodes", between_nodes, between, "algorithm of hierarchical sums between nodes");
+  choose(fields, "between_nodes", between_nodes, algorithm_names(sends_messages),
+         "algorithm of hierarchical sums between nodes");
   fields.integer_or("leaders", leaders, "auto", at_least_one,
                     "ranks of each node that take part in hierarchical sums between nodes");
   fields.choice(
@@ -31,7 +55,7 @@ void ParallelConfig::describe(Fields& fields) {
   fields.integer_or("group_size", group_size, "all", at_least_one,
                     "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
   fields.integer(
-      "replicas", replicas, {1, 1 << 20},
+      "virtual_replicas", virtual_replicas, {1, 1 << 20},
       "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
       "not look at all ranks, looks at each part by itself");
   fields.integer(
@@ -45,31 +69,23 @@ void ParallelConfig::describe(Fields& fields) {
                         "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
       },
       "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
-  fields.optional_section(
-      "emulate", emulate.present,
-      [this](Fields& network) {
-        network.number("latency_us", emulate.latency_us, not_negative, "least time of a message, in microseconds");
-        network.number("bandwidth_gbps", emulate.bandwidth_gbps, not_negative,
-                       "10^9 bytes a second of each wire between two ranks; 0: without limit");
-        network.integer("ranks_per_node", emulate.ranks_per_node, {1, 1e6}, "ranks that share memory");
-      },
-      "for measuring: messages between nodes of so many ranks take at least the time that such a network needs");
+  fields.renamed("replicas", "virtual_replicas");
+  fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
-      {"replicas", replicas != 1},
-      {"all_reduce", all_reduce != AllReduceKind::automatic},
+      {"virtual_replicas", virtual_replicas != 1},
+      {"all_reduce", all_reduce != nullptr},
       {"all_reduce_table", !all_reduce_table.empty()},
       {"wire", wire != Wire::fp32},
       {"overlap", overlap != Overlap::automatic && overlap != Overlap::none},
-      {"emulate", emulate.present},
   };
   for (const auto& [key, is_set] : of_no_use)
     fields.check(
         !deterministic.present || !is_set, key,
         "deterministic cuts batches and sums gradients in its own way, after the backward pass; leave one out");
-  fields.check(wire == Wire::fp32 || all_reduce != AllReduceKind::mpi, "wire",
-               "all_reduce: mpi adds in the type that travels; take another algorithm, or wire: fp32");
-  fields.check(!emulate.present || all_reduce != AllReduceKind::mpi, "emulate",
-               "all_reduce: mpi sends its messages itself; take another algorithm");
+  if (all_reduce && all_reduce->by_library)
+    fields.check(wire == Wire::fp32, "wire",
+                 fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
+                             all_reduce->name));
 }
 
 }  // namespace lockstep

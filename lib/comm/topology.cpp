@@ -4,22 +4,12 @@
 #include <algorithm>
 #include <map>
 
+#include "comm/transport.hpp"
+
 namespace lockstep {
-namespace {
 
-Communicator node_of_this_rank(const Communicator& ranks, std::int64_t ranks_per_node) {
-  const Communicator machine = ranks.on_this_node();
-  if (ranks_per_node == 0) return machine;
-  if (machine.size() != ranks.size())
-    throw SharedError(ExitStatus::bad_deck,
-                      "parallel.emulate measures on one machine, and these ranks are on several; leave it out");
-  return machine.split(machine.rank() / static_cast<int>(ranks_per_node));
-}
-
-}  // namespace
-
-Topology::Topology(const Communicator& ranks, std::int64_t ranks_per_node)
-    : Topology(ranks, node_of_this_rank(ranks, ranks_per_node)) {}
+Topology::Topology(const Communicator& ranks)
+    : Topology(ranks, ranks.network() ? ranks.network()->node(ranks) : ranks.on_this_node()) {}
 
 Topology Topology::of(const Communicator& group) const {
   return {group, group.split(node_of[static_cast<std::size_t>(all.rank())])};

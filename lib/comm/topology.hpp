@@ -10,9 +10,8 @@ namespace lockstep {
 
 /// Which ranks share memory with each other.
 struct Topology {
-  /// `ranks_per_node`: ranks of one machine are taken for nodes of so many; 0: nodes are what they are. Collective.
-  /// Throws SharedError for ranks of several machines with `ranks_per_node`: emulated networks need one clock.
-  Topology(const Communicator& ranks, std::int64_t ranks_per_node);
+  /// Nodes are what the communicator's network says. Collective.
+  explicit Topology(const Communicator& ranks);
   /// Of some of these ranks, on the same nodes. Collective over `group`.
   Topology of(const Communicator& group) const;
 

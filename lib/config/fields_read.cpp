@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <regex>
 #include <set>
 #include <utility>
@@ -187,13 +188,18 @@ class Reader final : public Fields {
     broken_.emplace_back(node_.position, child(key), problem);
   }
 
+  void renamed(std::string_view old_key, std::string_view instead) override { renamed_.emplace(old_key, instead); }
+
   /// Every key of the mapping must have been asked for. What is wrong with single keys is the likelier mistake where
   /// others are missing, and that where a rule between keys is broken: it alone is said then.
   void finish() const {
     if (knows_its_keys_)
       for (const auto& entry : node_.entries)
-        if (!known_.count(entry.key) &&
-            !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
+        if (const auto old = renamed_.find(entry.key); old != renamed_.end())
+          complaints_.emplace_back(entry.position, entry.value.path,
+                                   fmt::format("has another name now; write {}", old->second));
+        else if (!known_.count(entry.key) &&
+                 !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
           complaints_.emplace_back(
               entry.position, entry.value.path,
               fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
@@ -391,6 +397,7 @@ class Reader final : public Fields {
   std::size_t complaints_before_;
   Complaints missing_, broken_;  ///< keys; rules
   std::set<std::string> known_;
+  std::map<std::string, std::string, std::less<>> renamed_;  ///< old keys, and what to write in their place
   bool lacks_its_kind_ = false;  ///< which must be given, and would say what other keys there are
   bool knows_its_keys_ = true;   ///< of this mapping: it is known which of several kinds it is
 };

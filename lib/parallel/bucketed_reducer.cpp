@@ -20,7 +20,7 @@ constexpr double end_bucket_mb = 1;
 }  // namespace
 
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
-  const bool wanted = config.all_reduce == AllReduceKind::automatic || config.all_reduce == AllReduceKind::hierarchical;
+  const bool wanted = !config.all_reduce || config.all_reduce->in_node_memory;
   if (!wanted || topology.all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
   // Where one node has none, nobody uses any: all ranks must sum in the same way.
@@ -115,8 +115,9 @@ class BucketedReducer::Trial {
   Timer timer_;
 };
 
-BucketedReducer::BucketedReducer(const ParallelConfig& config, const Topology& topology,
-                                 const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t exact)
+BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured,
+                                 const Topology& topology, const std::optional<NodeMemory>& memory,
+                                 const Tensor& gradients, std::int64_t exact)
     : ranks_(topology.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
@@ -128,13 +129,13 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, const Topology& t
     throw SharedError(
         ExitStatus::bad_deck,
         "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
-  const Summands summands{gradients.dtype, host_};
-  all_reduce_ = make_all_reduce(config, topology, memory, summands);
+  const ReduceBuffer buffer{gradients.dtype, host_};
+  all_reduce_ = make_all_reduce(config, measured, topology, memory, buffer);
   std::int64_t rounded = gradients.count();  // elements that may travel in 16 bits
   if (config.wire != ParallelConfig::Wire::fp32 && exact < gradients.count()) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
-    exact_all_reduce_ = make_all_reduce(whole, topology, memory, summands);
+    exact_all_reduce_ = make_all_reduce(whole, measured, topology, memory, buffer);
     rounded = exact;
   }
   cut_into_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
@@ -146,7 +147,7 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, const Topology& t
 }
 
 /// The first one and the last one are smaller.
-void BucketedReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum) {
+void BucketedReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum) {
   const auto elements = [&](double mb) {
     return std::max<std::int64_t>(
         1, static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(size_of(gradients_.dtype)));

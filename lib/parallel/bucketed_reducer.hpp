@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/timer.hpp"
-#include "comm/make_all_reduce.hpp"
+#include "comm/collective/make_all_reduce.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
@@ -22,10 +22,11 @@ class BucketedReducer final : public GradientReducer {
  public:
   using Overlap = ParallelConfig::Overlap;
 
-  /// `memory`: see gradient_memory; on hosts `gradients` lie in it. Elements from `exact` on travel in their own type,
-  /// whatever config.wire says. Collective; throws SharedError where overlap: thread is asked of an MPI that cannot.
-  BucketedReducer(const ParallelConfig& config, const Topology& topology, const std::optional<NodeMemory>& memory,
-                  const Tensor& gradients, std::int64_t exact);
+  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Elements from
+  /// `exact` on travel in their own type, whatever config.wire says. Collective; throws SharedError where overlap:
+  /// thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
+  BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
+                  const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t exact);
   ~BucketedReducer() override;
 
   void ready(const ExecSpace& space, std::int64_t count) override;
@@ -38,13 +39,13 @@ class BucketedReducer final : public GradientReducer {
   class Trial;
   struct Bucket {
     std::int64_t first, end;
-    AllReduce* sum;
+    Collective* sum;
 
     void start() const { sum->start(first, end - first); }
   };
 
   void to_host(const ExecSpace& space, std::int64_t end);
-  void cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, AllReduce* sum);
+  void cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum);
   void advance(std::size_t last_bucket);
   void complete(std::size_t last_bucket);
   void use(Overlap overlap);
@@ -53,8 +54,8 @@ class BucketedReducer final : public GradientReducer {
   Tensor gradients_;
   std::vector<std::byte> staging_;  ///< where kernels write what the host cannot read
   std::byte* host_ = nullptr;       ///< where the gradients are summed
-  std::unique_ptr<AllReduce> all_reduce_;
-  std::unique_ptr<AllReduce> exact_all_reduce_;  ///< beside one that sends 16 bits
+  std::unique_ptr<Collective> all_reduce_;
+  std::unique_ptr<Collective> exact_all_reduce_;  ///< beside one that sends 16 bits
   std::vector<Bucket> buckets_;
   std::int64_t ready_ = 0;     ///< elements that are final
   std::int64_t on_host_ = 0;   ///< of these, elements in host_

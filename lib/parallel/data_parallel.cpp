@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-DataParallel::DataParallel(const ParallelConfig& config, const Topology& topology, std::optional<NodeMemory> memory,
-                           ParameterBuffer& parameters)
+DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
+                           const Topology& topology, std::optional<NodeMemory> memory, ParameterBuffer& parameters)
     : parameters_(parameters),
       memory_(std::move(memory)),
       square_(parameters.trained_size()),
@@ -15,7 +15,9 @@ DataParallel::DataParallel(const ParallelConfig& config, const Topology& topolog
   const Tensor gradients = parameters.gradients();
   if (config.deterministic.present)
     reducer_ = std::make_unique<DeterministicReducer>(topology.all, config.deterministic.shards, gradients);
-  else reducer_ = std::make_unique<BucketedReducer>(config, topology, memory_, gradients, parameters.trained_size());
+  else
+    reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients,
+                                                 parameters.trained_size());
 }
 
 void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) { reducer_->ready(space, range.count); }

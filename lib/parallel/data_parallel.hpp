@@ -13,9 +13,10 @@ namespace lockstep {
 /// Whole replicas, synchronous: every rank sums all gradients and updates all parameters.
 class DataParallel final : public ParallelStrategy {
  public:
-  /// `memory`: of the node's gradients (gradient_memory), on hosts that in which those of `parameters` lie. Collective.
-  DataParallel(const ParallelConfig& config, const Topology& topology, std::optional<NodeMemory> memory,
-               ParameterBuffer& parameters);
+  /// `measured`: see make_all_reduce. `memory`: of the node's gradients (gradient_memory), on hosts that in which those
+  /// of `parameters` lie. Collective.
+  DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
+               std::optional<NodeMemory> memory, ParameterBuffer& parameters);
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;

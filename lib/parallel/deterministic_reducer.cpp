@@ -3,16 +3,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <iterator>
 #include <utility>
 
 #include "base/timer.hpp"
+#include "comm/spin_backoff.hpp"
 
 namespace lockstep {
 namespace {
-
-/// Elements that go in one message.
-constexpr std::int64_t piece = std::int64_t{1} << 20;
 
 template <class C>
 void accumulate(const ExecSpace& space, std::int64_t count, const C* from, C* to) {
@@ -32,59 +29,50 @@ Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
           {count}};
 }
 
-void wait_for(Link& link) {
-  wait_until([&] { return link.sent() && link.received(); });
+std::size_t most_depth(const std::vector<ShardNode>& nodes) {
+  std::size_t most = 0;
+  for (const ShardNode& node : nodes) most = std::max(most, node.depth());
+  return most;
 }
 
 }  // namespace
 
 DeterministicReducer::DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients)
-    : ranks_(ranks), shards_(shards), each_(shards / ranks.size()), gradients_(gradients), link_(mpi_link(ranks)) {
+    : rank_(ranks.rank()),
+      each_(shards / ranks.size()),
+      gradients_(gradients),
+      executor_(make_transport(ranks)),
+      schedule_(shard_tree(rank_, ranks.size(), shards, gradients.count())),
+      local_(shard_nodes(rank_, ranks.size(), shards)) {
   assert(shards % ranks.size() == 0);
-  const std::int64_t first = ranks.rank() * each_;
-  local_ = largest_within({0, shards}, first, first + each_);
   ranks.run_collectively([&] {
     for (std::size_t i = 0; i < local_.size(); ++i)
       sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
     for (std::size_t i = 0; i < most_depth(local_); ++i)
       partial_.emplace_back("lockstep::shard_part", gradients.dtype, gradients.shape);
-    const auto bytes = static_cast<std::size_t>(std::min(piece, gradients.count())) * size_of(gradients.dtype);
-    outgoing_.resize(bytes);
+    std::int64_t longest = 0;  // message
+    for (const Step& step : schedule_) longest = std::max({longest, step.send.count, step.receive.count});
+    const auto bytes = static_cast<std::size_t>(longest) * size_of(gradients.dtype);
+    if (!host_shares_memory) outgoing_.resize(bytes);
     incoming_.resize(bytes);
   });
 }
 
-std::vector<DeterministicReducer::Node> DeterministicReducer::largest_within(const Node& node, std::int64_t first,
-                                                                             std::int64_t end) {
-  if (node.hi <= first || node.lo >= end) return {};
-  if (node.lo >= first && node.hi <= end) return {node};
-  std::vector<Node> nodes = largest_within(node.left(), first, end);
-  std::ranges::copy(largest_within(node.right(), first, end), std::back_inserter(nodes));
-  return nodes;
-}
-
-std::size_t DeterministicReducer::most_depth(const std::vector<Node>& nodes) {
-  std::size_t most = 0;
-  for (const Node& node : nodes) most = std::max(most, node.depth());
-  return most;
-}
-
 std::int64_t DeterministicReducer::buffers(std::int64_t shards, int ranks) {
   std::size_t most = 0;
-  for (std::int64_t rank = 0, each = shards / ranks; rank < ranks; ++rank) {
-    const std::vector<Node> nodes = largest_within({0, shards}, rank * each, (rank + 1) * each);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<ShardNode> nodes = shard_nodes(rank, ranks, shards);
     most = std::max(most, nodes.size() + most_depth(nodes));
   }
   return static_cast<std::int64_t>(most);
 }
 
 void DeterministicReducer::shard_done(const ExecSpace& space) {
-  const std::int64_t shard = ranks_.rank() * each_ + added_++;
+  const std::int64_t shard = rank_ * each_ + added_++;
   // The way from the node down to this shard: its right halves end with it where it is their last one.
-  const Node top = local_[node_];
-  std::vector<Node> path{top};
+  std::vector<ShardNode> path{local_[node_]};
   while (!path.back().is_shard()) {
-    const Node node = path.back();
+    const ShardNode node = path.back();
     path.push_back(shard < node.mid() ? node.left() : node.right());
   }
   // Whatever is complete with this shard: gradients_ holds the right half, the last one that waits is the left half.
@@ -104,49 +92,48 @@ void DeterministicReducer::shard_done(const ExecSpace& space) {
 void DeterministicReducer::finish(const ExecSpace& space) {
   const Timer timer;
   assert(added_ == each_ && waiting_.empty());
-  if (const Tensor sum = sum_across(space, {0, shards_})) copy(space, sum, gradients_);
-  ranks_.broadcast(space, gradients_);
+  space_ = &space;
+  executor_.start(schedule_, *this);
+  wait_until([&] { return executor_.advance(); });
+  copy(space, sums_.front().get(), gradients_);
   added_ = 0;
   node_ = 0;
   exposed_seconds_ += timer.seconds();
 }
 
-/// The node's sum, on the rank of its first shard; empty on all others.
-Tensor DeterministicReducer::sum_across(const ExecSpace& space, const Node& node) {
-  const int rank = ranks_.rank();
-  if (is_local(node)) {
-    const auto found = std::ranges::find(local_, node.lo, &Node::lo);
-    return owner(node.lo) == rank ? sums_[static_cast<std::size_t>(found - local_.begin())].get() : Tensor{};
-  }
-  const Tensor left = sum_across(space, node.left()), right = sum_across(space, node.right());
-  const int to = owner(node.lo), from = owner(node.mid());
-  if (to == rank && from == rank) accumulate(space, right, left);
-  else if (to == rank) receive_and_add(space, from, left);
-  else if (from == rank) send(space, right, to);
-  return left;
+/// These elements of the sums, of which each has as many as the gradients.
+Tensor DeterministicReducer::sums_at(const Step::Part& part) const {
+  const std::int64_t count = gradients_.count();
+  return part_of(sums_[static_cast<std::size_t>(part.first / count)].get(), part.first % count, part.count);
 }
 
-void DeterministicReducer::send(const ExecSpace& space, const Tensor& from, int peer) {
-  for (std::int64_t first = 0; first < from.count(); first += piece) {
-    const Tensor part = part_of(from, first, std::min(piece, from.count() - first));
-    copy_to_host(space, part, outgoing_.data());
-    link_->send(peer, outgoing_.data(), part.bytes());
-    wait_for(*link_);
+std::span<const std::byte> DeterministicReducer::outgoing(const Step::Part& part) {
+  const Tensor sums = sums_at(part);
+  if constexpr (host_shares_memory) {
+    space_->fence("lockstep::shard_tree");
+    return {static_cast<const std::byte*>(sums.data), sums.bytes()};
+  } else {
+    copy_to_host(*space_, sums, outgoing_.data());
+    return {outgoing_.data(), sums.bytes()};
   }
 }
 
-void DeterministicReducer::receive_and_add(const ExecSpace& space, int peer, const Tensor& to) {
-  for (std::int64_t first = 0; first < to.count(); first += piece) {
-    const Tensor part = part_of(to, first, std::min(piece, to.count() - first));
-    link_->receive(peer, incoming_.data(), part.bytes());
-    wait_for(*link_);
-    if constexpr (host_shares_memory) {
-      accumulate(space, {incoming_.data(), part.dtype, part.shape}, part);
-    } else {
-      const Tensor arrived = part_of(gradients_, first, part.count());  // its numbers are in the sums already
-      copy_from_host(space, incoming_.data(), arrived);
-      accumulate(space, arrived, part);
-    }
+std::span<std::byte> DeterministicReducer::incoming(const Step::Part& part) {
+  const Tensor sums = sums_at(part);
+  const bool in_place = host_shares_memory && part.final;
+  return {in_place ? static_cast<std::byte*>(sums.data) : incoming_.data(), sums.bytes()};
+}
+
+void DeterministicReducer::arrived(const Step::Part& part) {
+  const Tensor sums = sums_at(part);
+  if constexpr (host_shares_memory) {
+    if (!part.final) accumulate(*space_, {incoming_.data(), sums.dtype, sums.shape}, sums);
+  } else if (part.final) {
+    copy_from_host(*space_, incoming_.data(), sums);
+  } else {
+    const Tensor staged = part_of(gradients_, 0, part.count);  // its numbers are in the sums already
+    copy_from_host(*space_, incoming_.data(), staged);
+    accumulate(*space_, staged, sums);
   }
 }
 

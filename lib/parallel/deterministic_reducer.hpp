@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "comm/link.hpp"
+#include "comm/collective/executor.hpp"
+#include "comm/collective/shard_tree.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
@@ -14,7 +13,7 @@ namespace lockstep {
 /// Sums the gradients of a fixed number of shards in a fixed tree over their numbers: [lo, hi) is the sum of [lo, mid)
 /// and [mid, hi), mid = (lo + hi) / 2. Rank r of R has the r-th of R equal runs of shards, one after the other, so that
 /// the sum has the same bits on any number of ranks.
-class DeterministicReducer final : public GradientReducer {
+class DeterministicReducer final : public GradientReducer, Payload {
  public:
   /// Of `shards` shards, a multiple of the ranks; `gradients` is where each shard's are computed, and where the sum
   /// goes. Collective.
@@ -29,39 +28,26 @@ class DeterministicReducer final : public GradientReducer {
   static std::int64_t buffers(std::int64_t shards, int ranks);
 
  private:
-  /// The shards from lo to before hi.
-  struct Node {
-    std::int64_t lo, hi;
+  // The sums of this rank's nodes, as shard_tree's schedule has them.
+  std::span<const std::byte> outgoing(const Step::Part& part) override;
+  std::span<std::byte> incoming(const Step::Part& part) override;
+  void arrived(const Step::Part& part) override;
+  Tensor sums_at(const Step::Part& part) const;
 
-    std::int64_t mid() const { return (lo + hi) / 2; }
-    Node left() const { return {lo, mid()}; }
-    Node right() const { return {mid(), hi}; }
-    bool is_shard() const { return hi - lo == 1; }
-    /// Left halves that may wait for their right ones at one time, while it is summed shard by shard.
-    std::size_t depth() const { return is_shard() ? 0 : std::max(left().depth(), 1 + right().depth()); }
-  };
-
-  /// The largest nodes all of whose shards are in [first, end), in their order.
-  static std::vector<Node> largest_within(const Node& node, std::int64_t first, std::int64_t end);
-  static std::size_t most_depth(const std::vector<Node>& nodes);
-
-  int owner(std::int64_t shard) const { return static_cast<int>(shard / each_); }
-  bool is_local(const Node& node) const { return owner(node.lo) == owner(node.hi - 1); }
-  Tensor sum_across(const ExecSpace& space, const Node& node);
-  void send(const ExecSpace& space, const Tensor& from, int peer);
-  void receive_and_add(const ExecSpace& space, int peer, const Tensor& to);
-
-  Communicator ranks_;
-  std::int64_t shards_, each_;  ///< each_: of a rank
+  int rank_;
+  std::int64_t each_;  ///< shards of a rank
   Tensor gradients_;
-  std::unique_ptr<Link> link_;
-  std::vector<Node> local_;           ///< the largest nodes whose shards are all this rank's, in their order
+  Executor executor_;
+  Schedule schedule_;
+  std::vector<ShardNode> local_;      ///< the largest nodes whose shards are all this rank's, in their order
   std::vector<OwnedTensor> sums_;     ///< theirs
   std::vector<OwnedTensor> partial_;  ///< left halves that wait for their right ones
-  std::vector<Node> waiting_;         ///< these
+  std::vector<ShardNode> waiting_;    ///< these
   std::int64_t added_ = 0;            ///< shards of this rank
   std::size_t node_ = 0;              ///< of local_, to which the next shard belongs
-  std::vector<std::byte> outgoing_, incoming_;
+  const ExecSpace* space_ = nullptr;  ///< while sums are exchanged
+  std::vector<std::byte> outgoing_;   ///< where the host cannot read sums
+  std::vector<std::byte> incoming_;
   double exposed_seconds_ = 0;
 };
 

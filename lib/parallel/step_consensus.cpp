@@ -23,8 +23,8 @@ void combine(std::byte* lower, const std::byte* upper) {
 
 }  // namespace
 
-StepConsensus::StepConsensus(const Topology& topology, const ParallelConfig::Emulate& emulate) {
-  if (topology.all.size() > 1) reduce_.emplace(topology, emulate, sizeof(StepVote));
+StepConsensus::StepConsensus(const Topology& topology) {
+  if (topology.all.size() > 1) reduce_.emplace(topology, sizeof(StepVote));
 }
 
 void StepConsensus::begin(const StepVote& own) {

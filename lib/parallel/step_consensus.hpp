@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "comm/ordered_reduce.hpp"
+#include "comm/collective/ordered_reduce.hpp"
 
 namespace lockstep {
 
@@ -19,8 +19,8 @@ struct StepVote {
 /// soon as the loss is known and goes on while gradients are computed. On one rank nothing travels.
 class StepConsensus {
  public:
-  /// `emulate`: the network between nodes. Collective.
-  StepConsensus(const Topology& topology, const ParallelConfig::Emulate& emulate);
+  /// Collective.
+  explicit StepConsensus(const Topology& topology);
 
   /// This rank votes. Does not wait.
   void begin(const StepVote& own);

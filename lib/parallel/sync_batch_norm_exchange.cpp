@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/timer.hpp"
+#include "comm/spin_backoff.hpp"
 
 namespace lockstep {
 namespace {
@@ -65,9 +66,8 @@ void add_sums(std::byte* lower, const std::byte* upper, std::size_t bytes) {
 
 }  // namespace
 
-SyncBatchNormExchange::SyncBatchNormExchange(const Topology& group, const ParallelConfig::Emulate& emulate,
-                                             DType master, std::int64_t most_channels)
-    : reduce_(group, emulate, static_cast<std::size_t>(most_channels) * (sizeof(Header) + 2 * size_of(master))),
+SyncBatchNormExchange::SyncBatchNormExchange(const Topology& group, DType master, std::int64_t most_channels)
+    : reduce_(group, static_cast<std::size_t>(most_channels) * (sizeof(Header) + 2 * size_of(master))),
       master_(master) {}
 
 void SyncBatchNormExchange::start_moments(const ExecSpace& space, Layers layers) { start(space, layers, true); }

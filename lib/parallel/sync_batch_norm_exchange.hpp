@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "comm/ordered_reduce.hpp"
+#include "comm/collective/ordered_reduce.hpp"
 #include "nn/statistics_exchange.hpp"
 
 namespace lockstep {
@@ -13,8 +13,7 @@ namespace lockstep {
 class SyncBatchNormExchange final : public StatisticsExchange {
  public:
   /// `most_channels`: of all layers together. Collective.
-  SyncBatchNormExchange(const Topology& group, const ParallelConfig::Emulate& emulate, DType master,
-                        std::int64_t most_channels);
+  SyncBatchNormExchange(const Topology& group, DType master, std::int64_t most_channels);
 
   void start_moments(const ExecSpace& space, Layers layers) override;
   void start_sums(const ExecSpace& space, Layers layers) override;

@@ -8,7 +8,7 @@
 #include "base/log.hpp"
 #include "checkpoint/state_text.hpp"
 #include "checkpoint/training_arrays.hpp"
-#include "comm/all_reduce_table.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 #include "run/provenance.hpp"
 #include "run/rank_agreement.hpp"
 #include "run/resume.hpp"
@@ -36,30 +36,33 @@ std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& d
   return sizes;
 }
 
-/// The algorithms that parallel.all_reduce_table names, where it was measured with these ranks. Collective.
-void read_all_reduce_table(ParallelConfig& parallel, const Communicator& comm) {
+/// Of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
+std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
   const std::string& file = parallel.all_reduce_table;
-  if (file.empty()) return;
-  const int nodes = Topology(comm, parallel.emulated_ranks_per_node()).nodes;
+  if (file.empty()) return {};
+  const int nodes = Topology(comm).nodes;
   std::string text;
   comm.run_collectively([&] {
     if (comm.is_root()) text = read_deck_file(file);
   });
   comm.broadcast(text);
+  std::vector<AllReduceRow> rows;
   comm.run_collectively([&] {
     const AllReduceTable table = read_table(text, file);
-    const std::vector<AllReduceRow> rows = table.rows();
-    const bool by_mpi = std::ranges::any_of(rows, [](const auto& row) { return row.kind == AllReduceKind::mpi; });
+    rows = table.rows();
+    const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
     validate(
-        !by_mpi || (parallel.wire == ParallelConfig::Wire::fp32 && !parallel.emulate.present), ExitStatus::bad_deck,
-        "{}: takes the MPI library's sums, which know neither parallel.wire nor parallel.emulate; leave these out, or "
+        !by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
+        "{}: takes the MPI library's sums, which know neither parallel.wire nor --emulate-network; leave these out, or "
         "the table",
         file);
-    if (table.ranks == comm.size() && table.nodes == nodes) parallel.measured = rows;
-    else if (comm.is_root())
+    if (table.ranks == comm.size() && table.nodes == nodes) return;
+    if (comm.is_root())
       warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
            table.nodes, comm.size(), nodes);
+    rows.clear();
   });
+  return rows;
 }
 
 /// model.weights, where the deck has it.
@@ -88,13 +91,13 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
   Experiment experiment = open_experiment(config_, reading);
   data_ = std::move(experiment.data);
   provenance_ = provenance(comm_, data_, reading);
-  read_all_reduce_table(config_.parallel, comm_);
   trainer_ = std::make_unique<Trainer>(config_, std::move(experiment.graph),
                                        TrainingProblem{.loss = std::move(experiment.loss),
                                                        .data = *data_.train,
                                                        .normalize = config_.data.normalize,
                                                        .seed = static_cast<std::uint64_t>(config_.run.seed),
-                                                       .total_steps = total_steps()},
+                                                       .total_steps = total_steps(),
+                                                       .measured = read_all_reduce_table(config_.parallel, comm_)},
                                        comm_);
   comm_.run_collectively([&] {
     for (const std::int64_t n : batch_sizes(config_, data_, trainer_->partition(), comm_)) {

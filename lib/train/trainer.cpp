@@ -19,15 +19,14 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
   const std::int64_t group_size = config.group_size.value_or(comm.size());
   if (channels == 0 || !config.sync_batch_norm || std::min<std::int64_t>(group_size, comm.size()) == 1) return nullptr;
   const Communicator group = comm.split(static_cast<int>(comm.rank() / group_size));
-  return std::make_unique<SyncBatchNormExchange>(topology.of(group), config.emulate, model.parameters().dtype(),
-                                                 channels);
+  return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
 }
 
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
     : comm_(comm), problem_(std::move(problem)) {
-  const Topology topology(comm, config.parallel.emulated_ranks_per_node());
+  const Topology topology(comm);
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.global, problem_.data.size()));
@@ -40,9 +39,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(make_model(config, std::move(graph), max_micro_batch_, Purpose::training, shared));
     heartbeat().beat();
   });
-  strategy_ = problem_.make_strategy
-                  ? problem_.make_strategy(topology, std::move(memory), model_->parameters())
-                  : std::make_unique<DataParallel>(config.parallel, topology, std::move(memory), model_->parameters());
+  strategy_ = problem_.make_strategy ? problem_.make_strategy(topology, std::move(memory), model_->parameters())
+                                     : std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
+                                                                      std::move(memory), model_->parameters());
   comm_.run_collectively([&] {
     optimizer_ = config.optimizer.make(model_->parameters());
     optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.total_steps);
@@ -53,7 +52,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   });
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());
-  consensus_.emplace(topology, config.parallel.emulate);
+  consensus_.emplace(topology);
 }
 
 StepResult Trainer::step(const HostBatch& batch, const StepWishes& wishes) {

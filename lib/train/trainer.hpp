@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "comm/collective/all_reduce_table.hpp"
 #include "comm/topology.hpp"
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
@@ -24,8 +25,9 @@ struct TrainingProblem {
   std::unique_ptr<Loss> loss;
   const Dataset& data;  ///< that is trained on; outlives the trainer
   NormalizeConfig normalize;
-  std::uint64_t seed = 0;        ///< of dropout and the like
-  std::int64_t total_steps = 0;  ///< for the learning rate's course
+  std::uint64_t seed = 0;              ///< of dropout and the like
+  std::int64_t total_steps = 0;        ///< for the learning rate's course
+  std::vector<AllReduceRow> measured;  ///< see make_all_reduce
 
   /// How ranks share the work; `memory`: see gradient_memory. Empty: DataParallel. Collective.
   std::function<std::unique_ptr<ParallelStrategy>(const Topology& topology, std::optional<NodeMemory> memory,

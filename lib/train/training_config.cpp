@@ -34,7 +34,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const std::int64_t shards = parallel.deterministic.shards;
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
-  if (norms && !parallel.sync_batch_norm) partition.shards = parallel.replicas;
+  if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
   if (!parallel.deterministic.present) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Training steps on a cluster that SimGrid SMPI simulates: layers merely take their time, and lib/comm sums the
-// gradients. Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM Prints
-// "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it.
+// gradients. Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM prints
+// "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it. Without
+// arguments it prints the names of all algorithms that can be simulated.
 #include <mpi.h>
 #include <unistd.h>
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "parallel/bucketed_reducer.hpp"
@@ -16,8 +19,14 @@
 namespace lockstep {
 
 /// The simulation runs one rank at a time: who waits must let simulated time pass, or nobody else ever goes on. The
-/// longer it has waited, the longer it waits before it looks again.
-void SpinBackoff::pause() { usleep(1 + static_cast<useconds_t>(tries_++ / 16)); }
+/// longer it has waited, the longer it waits before it looks again. (Of time that is simulated, as MPI_Wtime has it.)
+void SpinBackoff::pause() {
+  const auto now = Clock::time_point(
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(MPI_Wtime())));
+  if (!since_) since_ = now;
+  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - *since_);
+  usleep(1 + static_cast<useconds_t>(waited.count() / 32));
+}
 
 namespace {
 
@@ -54,18 +63,22 @@ void simulate(char** argv) {
   ParallelConfig config;
   config.bucket_mb = std::atof(argv[2]);
   config.overlap = ParallelConfig::Overlap::poll;
-  config.all_reduce = static_cast<AllReduceKind>(std::ranges::find(all_reduce_names, std::string_view(argv[5])) -
-                                                 std::begin(all_reduce_names));
-  const Topology topology(Communicator::world(), 0);
+  config.all_reduce = find_algorithm(argv[5]);
+  const Topology topology(Communicator::world());
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   const auto memory = gradient_memory(config, topology, bytes);
   std::vector<std::byte> own(memory ? 0 : bytes);
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
-  BucketedReducer reducer(config, topology, memory, {gradients, DType::f32, {count}}, count);
+  BucketedReducer reducer(config, {}, topology, memory, {gradients, DType::f32, {count}}, count);
   time_of(reducer, {0, 0}, count);  // makes what all others find there
   const double sum = time_of(reducer, {0, 0}, count);
   const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);
   if (topology.all.is_root()) std::printf("%d,%d,%.4f,%.4f\n", topology.all.size(), topology.nodes, step, sum);
+}
+
+void print_algorithms() {
+  for (const std::string_view name : algorithm_names([](const Algorithm& algorithm) { return !algorithm.by_library; }))
+    std::puts(std::string(name).c_str());
 }
 
 }  // namespace
@@ -73,7 +86,8 @@ void simulate(char** argv) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  if (argc != 6) return 64;
+  if (argc == 1) lockstep::print_algorithms();
+  if (argc != 6) return argc == 1 ? MPI_Finalize() : 64;
   if (!Kokkos::is_initialized()) Kokkos::initialize();  // once for all ranks, which are threads of one process
   lockstep::simulate(argv);
   MPI_Finalize();

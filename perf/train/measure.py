@@ -107,11 +107,11 @@ def overlap(build, folder):
     print("Emulated network between 2 ranks: 50 µs, 1 GB/s; resnet18_cifar, 16 examples a rank\n\n"
           "| overlap | step, ms | waiting, ms a step | without that network | communication that is left | hidden |\n|---|--:|--:|--:|--:|--:|")
     common = ["batch.global=32", "run.steps=8", "run.log_every=1"]
-    networks = ("{latency_us: 50, bandwidth_gbps: 1}", "{latency_us: 0}")
+    networks = ("latency_us=50,bandwidth_gbps=1", "latency_us=0")
     rows = {(way, network): [] for way in ("none", "poll", "thread") for network in networks}
     for _ in range(ROUNDS):
         for (way, network), found in rows.items():
-            train(build / "app/lockstep", HERE / "resnet18_cifar.yaml", 2, folder, [*common, f"parallel={{overlap: {way}, emulate: {network}}}"])
+            train(build / "app/lockstep", HERE / "resnet18_cifar.yaml", 2, folder, [*common, f"parallel.overlap={way}", "--emulate-network", network])
             steps = [row for row in csv.DictReader(open(pathlib.Path(folder) / "run" / "metrics.csv")) if row["split"] == "train"][2:]
             found += [(float(row["step_ms"]), float(row["reduce_exposed_ms"])) for row in steps]
     for way in ("none", "poll", "thread"):

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/make_all_reduce.hpp"
+#include "comm/collective/make_all_reduce.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/timer.hpp"
+#include "comm/emulated_network.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -13,54 +14,57 @@ namespace {
 
 struct Way {
   const char* name;
-  AllReduceKind kind;
-  std::int64_t ranks_per_node = 0;  ///< 0: one node
+  const char* algorithm;
+  std::int64_t ranks_per_node = 0;  ///< of an emulated network; 0: there is none
   std::optional<std::int64_t> leaders = std::nullopt;
-  ParallelConfig::BetweenNodes between = ParallelConfig::BetweenNodes::automatic;
+  const char* between = "auto";
 
   ParallelConfig config() const {
     ParallelConfig config;
-    config.all_reduce = kind;
+    config.all_reduce = find_algorithm(algorithm);
     config.leaders = leaders;
-    config.between_nodes = between;
-    config.emulate = {ranks_per_node > 0, 1, 0, ranks_per_node};
+    config.between_nodes = find_algorithm(between);
     return config;
+  }
+  Communicator ranks() const {
+    const Communicator world = Communicator::world();
+    return ranks_per_node == 0 ? world : emulate_network(world, {1, 0, ranks_per_node});
   }
 };
 
 constexpr Way ways[] = {
-    {"mpi", AllReduceKind::mpi},
-    {"ring", AllReduceKind::ring},
-    {"halving_doubling", AllReduceKind::halving_doubling},
-    {"tree", AllReduceKind::tree},
-    {"node", AllReduceKind::hierarchical},
-    {"nodes_of_1", AllReduceKind::hierarchical, 1},
-    {"nodes_of_2", AllReduceKind::hierarchical, 2},
-    {"nodes_of_2_one_leader", AllReduceKind::hierarchical, 2, 1, ParallelConfig::BetweenNodes::tree},
-    {"nodes_of_3", AllReduceKind::hierarchical, 3, 2, ParallelConfig::BetweenNodes::halving_doubling},
-    {"nodes_of_5_two_leaders", AllReduceKind::hierarchical, 5, 2, ParallelConfig::BetweenNodes::ring},
-    {"emulated_ring", AllReduceKind::ring, 1},
+    {"mpi", "mpi"},
+    {"ring", "ring"},
+    {"halving_doubling", "halving_doubling"},
+    {"tree", "tree"},
+    {"node", "hierarchical"},
+    {"nodes_of_1", "hierarchical", 1},
+    {"nodes_of_2", "hierarchical", 2},
+    {"nodes_of_2_one_leader", "hierarchical", 2, 1, "tree"},
+    {"nodes_of_3", "hierarchical", 3, 2, "halving_doubling"},
+    {"nodes_of_5_two_leaders", "hierarchical", 5, 2, "ring"},
+    {"emulated_ring", "ring", 1},
 };
 
-/// Ranks, summands and the sum, for one way.
+/// Ranks, numbers and their sum, for one way.
 struct Setting {
   Topology topology;
   std::optional<NodeMemory> memory;
   std::vector<double> own;  // where there is no memory
-  Summands summands;
-  std::unique_ptr<AllReduce> sum;
+  ReduceBuffer buffer;
+  std::unique_ptr<Collective> sum;
 
   Setting(const Way& way, DType dtype, std::int64_t count, ParallelConfig::Wire wire)
-      : topology(Communicator::world(), way.ranks_per_node), own(static_cast<std::size_t>(count)) {
+      : topology(way.ranks()), own(static_cast<std::size_t>(count)) {
     ParallelConfig config = way.config();
     config.wire = wire;
-    if (way.kind == AllReduceKind::hierarchical)
+    if (config.all_reduce->in_node_memory)
       memory = NodeMemory::make(topology.node, static_cast<std::size_t>(count) * size_of(dtype));
-    summands = {dtype, memory ? static_cast<void*>(memory->part(topology.node.rank())) : own.data()};
-    sum = make_all_reduce(config, topology, memory, summands);
+    buffer = {dtype, memory ? static_cast<void*>(memory->part(topology.node.rank())) : own.data()};
+    sum = make_all_reduce(config, {}, topology, memory, buffer);
   }
 
-  Tensor tensor(std::int64_t count) const { return {summands.data, summands.dtype, {count}}; }
+  Tensor tensor(std::int64_t count) const { return {buffer.data, buffer.dtype, {count}}; }
   void run(std::int64_t first, std::int64_t count) {
     sum->start(first, count);
     wait_until([&] { return sum->advance(); });
@@ -91,7 +95,7 @@ class Sums : public testing::TestWithParam<Way> {};
 
 TEST_P(Sums, OfWhateverSize) {
   for (const DType dtype : {DType::f32, DType::f64})
-    for (const std::int64_t count : {1, 5, 1003, 100003}) {
+    for (const std::int64_t count : {0, 1, 5, 1003, 100003}) {
       Setting setting(GetParam(), dtype, count, ParallelConfig::Wire::fp32);
       const Communicator& comm = setting.topology.all;
       for (int round = 0; round < 3; ++round) {
@@ -122,7 +126,7 @@ TEST_P(Sums, OfStretches) {
 }
 
 TEST_P(Sums, WithSixteenBitsOnTheWire) {
-  if (GetParam().kind == AllReduceKind::mpi) GTEST_SKIP() << "MPI adds in the type that travels";
+  if (GetParam().config().all_reduce->by_library) GTEST_SKIP() << "MPI adds in the type that travels";
   constexpr std::int64_t count = 4001;
   for (const auto& [wire, dtype] :
        {std::pair(ParallelConfig::Wire::bf16, DType::bf16), std::pair(ParallelConfig::Wire::fp16, DType::f16)}) {
@@ -144,12 +148,11 @@ TEST(EmulatedNetwork, TakesItsTime) {
   const Communicator comm = Communicator::world();
   if (comm.size() < 2) GTEST_SKIP() << "needs two ranks";
   constexpr std::int64_t count = 250'000;  // 1 MB
-  Way way{"", AllReduceKind::ring, 1};
-  ParallelConfig config = way.config();
-  config.emulate = {true, 2000, 0.1, 1};
-  const Topology topology(comm, 1);
+  ParallelConfig config;
+  config.all_reduce = find_algorithm("ring");
+  const Topology topology(emulate_network(comm, {2000, 0.1, 1}));
   std::vector<float> numbers(count, 1.0F);
-  const auto sum = make_all_reduce(config, topology, std::nullopt, {DType::f32, numbers.data()});
+  const auto sum = make_all_reduce(config, {}, topology, std::nullopt, {DType::f32, numbers.data()});
   const Timer timer;  // nobody begins before all are here
   comm.barrier();
   sum->start(0, count);
@@ -162,12 +165,12 @@ TEST(EmulatedNetwork, TakesItsTime) {
 
 TEST(TopologyTest, KnowsEmulatedNodes) {
   const Communicator comm = Communicator::world();
-  const Topology topology(comm, 2);
+  const Topology topology(emulate_network(comm, {.ranks_per_node = 2}));
   EXPECT_EQ(topology.nodes, (comm.size() + 1) / 2);
   EXPECT_EQ(topology.smallest, comm.size() % 2 == 0 ? 2 : 1);
   EXPECT_EQ(topology.node.rank(), comm.rank() % 2);
   for (int rank = 0; rank < comm.size(); ++rank) EXPECT_EQ(topology.node_of[static_cast<std::size_t>(rank)], rank / 2);
-  EXPECT_TRUE(Topology(comm, 0).one_node());
+  EXPECT_TRUE(Topology(comm).one_node());
 }
 
 }  // namespace

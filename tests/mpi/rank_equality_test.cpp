@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "comm/collective/algorithm.hpp"
+#include "comm/emulated_network.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
@@ -14,6 +16,7 @@ struct Case {
   std::string name;
   std::int64_t batch, examples, micro;
   std::string extra;
+  std::int64_t ranks_per_node = 0;  ///< of an emulated network; 0: there is none
 };
 
 const std::string norms =
@@ -37,8 +40,8 @@ const Case cases[] = {
     // Two norms that exchange at one time, one of them with an addition.
     {"batch_norms", 97, 500, 1000, norms},
     {"batch_norms_in_pieces_of_blocks", 97, 500, 1000, norms + "\nmodel.activation_checkpointing=blocks"},
-    {"batch_norms_by_messages_beside_a_thread", 97, 500, 1000,
-     norms + "\nparallel={overlap: thread, bucket_mb: 0.001, emulate: {ranks_per_node: 1}}"},
+    {"batch_norms_by_messages_beside_a_thread", 97, 500, 1000, norms + "\nparallel={overlap: thread, bucket_mb: 0.001}",
+     1},
     {"batch_norms_fewer_than_ranks", 3, 11, 1000, norms},
     {"batch_norm_of_vectors", 97, 500, 1000,
      "\nmodel={layers: [flatten, {linear: {features: 33}}, batch_norm, relu, {linear: {features: 7}}]}"},
@@ -47,15 +50,17 @@ const Case cases[] = {
 /// Every algorithm in every mode, in many buckets, and on several nodes.
 std::vector<Case> ways_to_sum() {
   std::vector<Case> ways;
-  const auto add = [&](const std::string& name, const std::string& parallel) {
-    ways.push_back({name, 97, 500, 1000, "\nparallel={bucket_mb: 0.001, " + parallel + "}"});
+  const auto add = [&](const std::string& name, const std::string& parallel, std::int64_t ranks_per_node = 0) {
+    ways.push_back({name, 97, 500, 1000, "\nparallel={bucket_mb: 0.001, " + parallel + "}", ranks_per_node});
   };
   for (const std::string overlap : {"none", "poll", "thread"}) {
-    for (const std::string_view algorithm : all_reduce_names)
+    std::vector<std::string_view> names = algorithm_names([](const Algorithm&) { return true; });
+    names.push_back("auto");
+    for (const std::string_view algorithm : names)
       add(fmt::format("{}_{}", algorithm, overlap), fmt::format("all_reduce: {}, overlap: {}", algorithm, overlap));
-    for (const std::string between : {"ring", "halving_doubling", "tree"})
+    for (const std::string_view between : algorithm_names([](const Algorithm& a) { return a.all_reduce != nullptr; }))
       add(fmt::format("nodes_of_two_{}_{}", between, overlap),
-          fmt::format("between_nodes: {}, overlap: {}, emulate: {{ranks_per_node: 2}}", between, overlap));
+          fmt::format("between_nodes: {}, overlap: {}", between, overlap), 2);
   }
   return ways;
 }
@@ -107,7 +112,8 @@ class RankCurves : public testing::TestWithParam<std::tuple<Case, std::string>> 
 
 TEST_P(RankCurves, SameCurveAsWithoutRanks) {
   const auto& [c, precision] = GetParam();
-  const Communicator comm = Communicator::world();
+  const Communicator world = Communicator::world();
+  const Communicator comm = c.ranks_per_node > 0 ? emulate_network(world, {.ranks_per_node = c.ranks_per_node}) : world;
   const test::TemporaryFolder folder;
   const RunConfig config = config_of(c, precision, (folder.path() / "run").string());
   constexpr int steps = 50;

@@ -41,7 +41,7 @@ class Split {
         layer_(dynamic_cast<const LayerConfig&>(*test::parse_layer(entry).config).make_layer()),
         shape_(shape),
         dtype_(dtype),
-        statistics_(Topology(group, 0), {}, master_dtype(dtype), shape[-1]) {
+        statistics_(Topology(group), master_dtype(dtype), shape[-1]) {
     const auto counts = dealt_out(n, group.size());
     count_ = counts[static_cast<std::size_t>(group.rank())];
     first_ = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::int64_t{0});

@@ -137,8 +137,14 @@ class BadInput(LockstepTest):
 
     def test_nodes_of_too_many_ranks(self):
         for many in (2**32, 2**32 + 1, 0):
-            self.train(78, [f"parallel.emulate.ranks_per_node: {many} is out of range"], f"parallel.emulate.ranks_per_node={many}")
-            self.check(64, ["--ranks-per-node", str(many)], "bench", "allreduce", "--ranks-per-node", many)
+            network = ("--emulate-network", f"ranks_per_node={many}")
+            self.train(64, [f"ranks_per_node: {many} is out of range"], *network)
+            self.check(64, [f"ranks_per_node: {many} is out of range"], "bench", "allreduce", *network)
+
+    def test_networks_that_are_none(self):
+        for text, words in (("latency_us", ["no '='"]), ("latency=1", ["unknown key", "latency_us"]), ("latency_us=-1", ["out of range"]), (",", ["no '='"]),
+                            ("latency_us=many", ["a finite number is expected"])):
+            self.train(64, [f"--emulate-network {text}: ", *words, "ranks_per_node=1"], "--emulate-network", text)
 
     def test_name_of_a_layer_that_is_too_long(self):
         """Its checkpoints could not be read."""

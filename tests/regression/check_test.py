@@ -98,7 +98,7 @@ class Batch(LockstepTest):
         for ranks, text in ((1, "1 rank × 50, at most 50"), (8, "8 ranks × 6 or 7, at most 7"), (5, "5 ranks × 10, at most 10"), (50, "50 ranks × 1, at most 1")):
             self.assertEqual(self.step_lines("--ranks", ranks), (f"batch 50 = {text} at once", []))
         self.assertEqual(self.step_lines("--ranks", 8, "batch.micro=2")[0], "batch 50 = 8 ranks × 6 or 7, at most 2 at once")
-        shards = ["parallel={replicas: 4, sync_batch_norm: false}", "model.layers.2=batch_norm"]
+        shards = ["parallel={virtual_replicas: 4, sync_batch_norm: false}", "model.layers.2=batch_norm"]
         self.assertEqual(self.step_lines("--ranks", 4, *shards)[0], "batch 50 = 4 ranks × 12 to 14, at most 4 at once", "each of them four replicas")
 
     def test_ranks_without_examples(self):

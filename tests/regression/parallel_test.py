@@ -48,7 +48,7 @@ class Parallel(LockstepTest):
     def test_batch_norm_of_all_ranks(self):
         self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 12, "log_every": 1, "seed": 7})
         self.train("one", "precision.compute=fp64")
-        for ranks, overrides in ((3, ()), (2, ("parallel.overlap=thread", "parallel.all_reduce=ring")), (4, ("parallel.emulate={ranks_per_node: 2}",))):
+        for ranks, overrides in ((3, ()), (2, ("parallel.overlap=thread", "parallel.all_reduce=ring")), (4, ("--emulate-network", "ranks_per_node=2"))):
             self.train(f"on_{ranks}", "precision.compute=fp64", *overrides, ranks=ranks)
             self.expect_near(f"on_{ranks}", "one", 1e-9)
 
@@ -61,8 +61,8 @@ class Parallel(LockstepTest):
     def test_replicas_are_ranks(self):
         self.deck(model=NETWORK, batch={"global": 13}, parallel={"sync_batch_norm": False}, run={"steps": 12, "log_every": 1, "seed": 7})
         self.train("ranks", "precision.compute=fp64", ranks=4)
-        self.train("replicas", "precision.compute=fp64", "parallel.replicas=4")
-        self.train("both", "precision.compute=fp64", "parallel.replicas=2", ranks=2)
+        self.train("replicas", "precision.compute=fp64", "parallel.virtual_replicas=4")
+        self.train("both", "precision.compute=fp64", "parallel.virtual_replicas=2", ranks=2)
         self.train("none", "precision.compute=fp64")
         self.expect_near("replicas", "ranks", 1e-9)
         self.expect_near("both", "ranks", 1e-9)
@@ -85,9 +85,9 @@ class Parallel(LockstepTest):
     def test_groups_of_ranks_are_replicas(self):
         self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 12, "log_every": 1, "seed": 7})
         self.train("groups", "precision.compute=fp64", "parallel.group_size=2", ranks=4)
-        self.train("nodes", "precision.compute=fp64", "parallel={group_size: 2, emulate: {ranks_per_node: 1}}", ranks=4)
-        self.train("uneven", "precision.compute=fp64", "parallel={group_size: 2, emulate: {ranks_per_node: 2}}", ranks=3)
-        self.train("replicas", "precision.compute=fp64", "parallel={replicas: 2, sync_batch_norm: false}")
+        self.train("nodes", "precision.compute=fp64", "parallel.group_size=2", "--emulate-network", "ranks_per_node=1", ranks=4)
+        self.train("uneven", "precision.compute=fp64", "parallel.group_size=2", "--emulate-network", "ranks_per_node=2", ranks=3)
+        self.train("replicas", "precision.compute=fp64", "parallel={virtual_replicas: 2, sync_batch_norm: false}")
         self.expect_near("groups", "replicas", 1e-9)
         self.expect_near("nodes", "replicas", 1e-9)
         self.assertNotEqual(self.losses("uneven"), self.losses("groups"))
@@ -123,13 +123,17 @@ class Parallel(LockstepTest):
     def test_what_does_not_go_together(self):
         for parallel, words in (("{wire: fp16}", ["parallel.wire", "take bf16"]),
                                 ("{deterministic: {}, wire: bf16}", ["parallel.wire", "leave one out"]),
-                                ("{deterministic: {}, emulate: {}}", ["parallel.emulate", "leave one out"]),
-                                ("{deterministic: {}, replicas: 2}", ["parallel.replicas", "leave one out"]),
+                                ("{deterministic: {}, virtual_replicas: 2}", ["parallel.virtual_replicas", "leave one out"]),
+                                ("{replicas: 2}", ["parallel.replicas: has another name now; write virtual_replicas"]),
+                                ("{emulate: {}}", ["parallel.emulate: has another name now; write --emulate-network latency_us="]),
                                 ("{all_reduce: mpi, wire: bf16}", ["parallel.wire", "mpi adds in the type"])):
             self.deck()
             self.refused(78, words, "train", "deck.yaml", f"parallel={parallel}", ranks=2)
         self.write("table.yaml", "ranks: 2\nnodes: 1\nfastest: [mpi]")
         self.refused(78, ["table.yaml", "parallel.wire"], "train", "deck.yaml", "parallel={all_reduce_table: table.yaml, wire: bf16}", ranks=2)
+        network = ("--emulate-network", "latency_us=1")
+        self.refused(78, ["table.yaml", "--emulate-network"], "train", "deck.yaml", "parallel.all_reduce_table=table.yaml", *network, ranks=2)
+        self.refused(78, ["parallel.all_reduce: mpi sends its messages itself", "--emulate-network"], "train", "deck.yaml", "parallel.all_reduce=mpi", *network, ranks=2)
 
     def test_deterministic_needs_a_divisor(self):
         self.deck(parallel={"deterministic": {"shards": 4}})
@@ -200,7 +204,7 @@ class Parallel(LockstepTest):
     def test_one_node_without_shared_memory(self):
         """All ranks must know, or some would wait for others who sum in another way."""
         # Twice 12 MB are more than the 20 MB that a file of these two may have, as above.
-        result = self.on_each_rank('[ $rank -lt 2 ] || ulimit -f 20480; exec "$0" bench allreduce --ranks-per-node 2 --rounds 1 --bytes 12000000', 4)
+        result = self.on_each_rank('[ $rank -lt 2 ] || ulimit -f 20480; exec "$0" bench allreduce --emulate-network ranks_per_node=2 --rounds 1 --bytes 12000000', 4)
         self.assertEqual(result.status, 0, result)
         self.assertEqual(result.err.count("cannot share 12000000 bytes of memory each"), 1, result)
         self.assertRegex(result.out, r"\n\| 12000000 \|")
@@ -240,15 +244,15 @@ class Parallel(LockstepTest):
         self.refused(73, ["none/table.yaml", "folder"], "bench", "allreduce", "--bytes", "4096", "--rounds", "1", "--save", "none/table.yaml", ranks=2)
 
     def test_emulated_network_takes_its_time(self):
-        out = self.lockstep("bench", "allreduce", "--bytes", "4096", "--rounds", "1", "--latency", "2000", ranks=2).out
+        out = self.lockstep("bench", "allreduce", "--bytes", "4096", "--rounds", "1", "--emulate-network", "latency_us=2000", ranks=2).out
         self.assertIn("(emulated: 2000 µs, 0 GB/s)", out)
         times = [float(time) for time in out.splitlines()[-1].split("|")[2:6]]
         self.assertGreaterEqual(min(times), 2000, out)
 
-    def test_other_deck_of_the_network(self):
+    def test_network_of_one_rank(self):
         self.deck()
-        result = self.on_each_rank('set --; [ $rank != 1 ] || set -- "parallel.emulate={ranks_per_node: 1}"; exec "$0" train deck.yaml "$@"', 2)
-        self.expect_refusal(result, 78, ["the deck of rank 1 on ", "emulate"])
+        result = self.on_each_rank('set --; [ $rank != 1 ] || set -- --emulate-network ranks_per_node=1; exec "$0" train deck.yaml "$@"', 2)
+        self.expect_refusal(result, 64, ["--emulate-network of rank 1 on ", "'ranks_per_node=1' instead of"])
 
 
 if __name__ == "__main__":

@@ -273,5 +273,33 @@ TEST(SeveralMistakes, TheFirstTenAreSaid) {
   EXPECT_EQ(of(1000).back(), "and 990 more");
 }
 
+struct Moved : Config {
+  double edge = 1;
+  void describe(Fields& fields) override {
+    fields.number("edge", edge, positive, "length");
+    fields.renamed("side", "edge");
+    fields.renamed("sides", "--sides on the command line");
+  }
+};
+
+TEST(FieldsRenamed, SaysWhatToWrite) {
+  const auto message = [](const std::string& text) {
+    Moved moved;
+    try {
+      read_config(parse_deck(text, "d.yaml"), moved);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_EQ(message("side: 2"), "d.yaml:1:1: side: has another name now; write edge");
+  EXPECT_EQ(message("{edge: 1, sides: {n: 2}}"),
+            "d.yaml:1:11: sides: has another name now; write --sides on the command line");
+  EXPECT_THAT(message("sid: 2"), HasSubstr("unknown key; "));
+  EXPECT_EQ(message("edge: 2"), "nothing was thrown");
+  Moved moved;
+  EXPECT_THAT(write_config(moved), Not(HasSubstr("side")));
+}
+
 }  // namespace
 }  // namespace lockstep

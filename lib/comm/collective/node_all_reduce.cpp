@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/node_all_reduce.hpp"
+#include "comm/collective/node_all_reduce.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -11,19 +11,10 @@ namespace {
 /// other. (Longer blocks, one rank's after the other's, take half as long again: memory then waits for each.)
 constexpr int block = 64;
 
-struct Stretch {
-  std::int64_t first, end;
-
-  Stretch within(const Stretch& other) const {
-    const std::int64_t begin = std::max(first, other.first);
-    return {begin, std::max(begin, std::min(end, other.end))};
-  }
-};
-
 template <class T>
-class NodeAllReduce final : public AllReduce {
+class NodeAllReduce final : public Collective {
  public:
-  NodeAllReduce(const NodeMemory& memory, int leaders, std::unique_ptr<AllReduce> between)
+  NodeAllReduce(const NodeMemory& memory, int leaders, std::unique_ptr<Collective> between)
       : memory_(memory),
         rank_(memory.ranks().rank()),
         size_(memory.ranks().size()),
@@ -80,8 +71,8 @@ class NodeAllReduce final : public AllReduce {
   }
 
   Stretch share(int number, int of) const {
-    const std::int64_t count = all_.end - all_.first;
-    return {all_.first + count * number / of, all_.first + count * (number + 1) / of};
+    const Stretch slice = slice_of(all_.count(), number, of);
+    return {all_.first + slice.first, all_.first + slice.end};
   }
 
   /// Puts the sums where they are wanted: in all parts, or in the part of the leader whose stretch it is.
@@ -132,7 +123,7 @@ class NodeAllReduce final : public AllReduce {
     if (!between_started_) {
       if (!reached(Stage::added, size_)) return false;
       const Stretch mine = share(rank_, leaders_);
-      between_->start(mine.first, mine.end - mine.first);
+      between_->start(mine.first, mine.count());
       between_started_ = true;
     }
     if (!between_->advance()) return false;
@@ -151,7 +142,7 @@ class NodeAllReduce final : public AllReduce {
   NodeMemory memory_;
   int rank_, size_;
   int leaders_;  // 0: there is one node only
-  std::unique_ptr<AllReduce> between_;
+  std::unique_ptr<Collective> between_;
   bool between_started_ = false;
   std::vector<T*> parts_;
   Stretch all_{};
@@ -161,8 +152,8 @@ class NodeAllReduce final : public AllReduce {
 
 }  // namespace
 
-std::unique_ptr<AllReduce> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
-                                           std::unique_ptr<AllReduce> between) {
+std::unique_ptr<Collective> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
+                                            std::unique_ptr<Collective> between) {
   if (dtype == DType::f64) return std::make_unique<NodeAllReduce<double>>(memory, leaders, std::move(between));
   return std::make_unique<NodeAllReduce<float>>(memory, leaders, std::move(between));
 }

@@ -2,12 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "comm/parallel_config.hpp"
+#include "comm/collective/algorithm.hpp"
+#include "config/fields.hpp"
 
 namespace lockstep {
+
+/// An all-reduce, and the most bytes that it is for.
+struct AllReduceRow {
+  std::int64_t up_to;
+  const Algorithm* algorithm;
+};
 
 /// Which all-reduce is the fastest for how many bytes, as `lockstep bench allreduce --save` has measured it.
 struct AllReduceTable : Config {
@@ -20,7 +28,7 @@ struct AllReduceTable : Config {
 };
 
 /// The file's text, from its rows.
-std::string table_text(std::int64_t ranks, std::int64_t nodes, const std::vector<AllReduceRow>& rows);
+std::string table_text(std::int64_t ranks, std::int64_t nodes, std::span<const AllReduceRow> rows);
 /// Throws DeckError for anything wrong in it.
 AllReduceTable read_table(const std::string& text, const std::string& file);
 

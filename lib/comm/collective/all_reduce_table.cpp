@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/all_reduce_table.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -17,13 +17,16 @@ struct RowConfig : Config {
   }
 };
 
-constexpr Alternative kinds[] = {
-    {all_reduce_names[1], "the MPI library's own", make_config<RowConfig>},
-    {all_reduce_names[2], "slices go round", make_config<RowConfig>},
-    {all_reduce_names[3], "halves are exchanged", make_config<RowConfig>},
-    {all_reduce_names[4], "up a binary tree and down again", make_config<RowConfig>},
-    {all_reduce_names[5], "in a node's shared memory, then between nodes", make_config<RowConfig>},
-};
+const std::vector<Alternative>& alternatives() {
+  static const std::vector<Alternative> all = [] {
+    std::vector<Alternative> made;
+    for (const Algorithm& algorithm : algorithms())
+      made.push_back({algorithm.name, algorithm.help, make_config<RowConfig>});
+    return made;
+  }();
+  return all;
+}
+
 constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -31,26 +34,23 @@ constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 void AllReduceTable::describe(Fields& fields) {
   fields.integer("ranks", ranks, at_least_one, "that it was measured on", Presence::required);
   fields.integer("nodes", nodes, at_least_one, "that these were on", Presence::required);
-  fields.list_of("fastest", fastest, kinds, "all-reduces, by rising number of bytes");
+  fields.list_of("fastest", fastest, alternatives(), "all-reduces, by rising number of bytes");
   fields.check(!fastest.empty(), "fastest", "is missing; make the table again with lockstep bench allreduce --save");
 }
 
 std::vector<AllReduceRow> AllReduceTable::rows() const {
   std::vector<AllReduceRow> rows;
-  for (const ListItem& item : fastest) {
-    const auto name = std::ranges::find(all_reduce_names, item.type);
-    rows.push_back({dynamic_cast<const RowConfig&>(*item.config).up_to.value_or(endless),
-                    static_cast<AllReduceKind>(name - std::begin(all_reduce_names))});
-  }
+  for (const ListItem& item : fastest)
+    rows.push_back({dynamic_cast<const RowConfig&>(*item.config).up_to.value_or(endless), find_algorithm(item.type)});
   std::ranges::sort(rows, {}, &AllReduceRow::up_to);
   rows.back().up_to = endless;
   return rows;
 }
 
-std::string table_text(std::int64_t ranks, std::int64_t nodes, const std::vector<AllReduceRow>& rows) {
+std::string table_text(std::int64_t ranks, std::int64_t nodes, std::span<const AllReduceRow> rows) {
   std::string text = fmt::format("ranks: {}\nnodes: {}\nfastest:\n", ranks, nodes);
   for (const auto& row : rows) {
-    const std::string_view name = all_reduce_names[static_cast<std::size_t>(row.kind)];
+    const std::string_view name = row.algorithm->name;
     text += &row == &rows.back() ? fmt::format("  - {}\n", name)
                                  : fmt::format("  - {}: {{up_to: {}}}\n", name, row.up_to);
   }

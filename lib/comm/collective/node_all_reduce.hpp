@@ -3,19 +3,19 @@
 
 #include <memory>
 
-#include "comm/all_reduce.hpp"
+#include "comm/collective/collective.hpp"
 #include "comm/node_memory.hpp"
 
 namespace lockstep {
 
-/// Sums in two levels. In a node, whose ranks see each other's summands in `memory`, each rank adds up a share of the
+/// Sums in two levels. In a node, whose ranks see each other's numbers in `memory`, each rank adds up a share of the
 /// elements, in the order of ranks. With several nodes, the first `leaders` ranks of each (as many in all of them) have
 /// a stretch of the elements each: they sum it with the leaders of the same number in the other nodes, and the node's
 /// ranks copy the result from them. With a single node `leaders` is 0.
 ///
-/// The summands are elements of `dtype` at the beginning of each part of `memory`; `between`, of leaders alone, sums
+/// The buffer is elements of `dtype` at the beginning of each part of `memory`; `between`, of leaders alone, sums
 /// over this rank's own part.
-std::unique_ptr<AllReduce> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
-                                           std::unique_ptr<AllReduce> between);
+std::unique_ptr<Collective> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
+                                            std::unique_ptr<Collective> between);
 
 }  // namespace lockstep

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/collective/algorithm.hpp"
+
+namespace lockstep {
+namespace {
+
+// What a deck's parallel.all_reduce may say, beside auto. docs/developer/add_an_all_reduce.md says how to add a line.
+constexpr Algorithm table[] = {
+    {.name = "mpi", .help = "the MPI library's own", .make = library_all_reduce, .by_library = true},
+    {.name = "ring",
+     .help = "slices go round",
+     .all_reduce = ring_all_reduce,
+     .reduce_scatter = ring_reduce_scatter,
+     .all_gather = ring_all_gather},
+    {.name = "halving_doubling",
+     .help = "halves are exchanged",
+     .all_reduce = halving_doubling_all_reduce,
+     .reduce_scatter = halving_reduce_scatter,
+     .all_gather = doubling_all_gather},
+    {.name = "tree", .help = "up a binary tree and down again", .all_reduce = tree_all_reduce},
+    {.name = "hierarchical",
+     .help = "in a node's shared memory, then between nodes",
+     .make = hierarchical_all_reduce,
+     .in_node_memory = true},
+};
+
+}  // namespace
+
+std::span<const Algorithm> algorithms() { return table; }
+
+const Algorithm* find_algorithm(std::string_view name) {
+  const auto found = std::ranges::find(table, name, &Algorithm::name);
+  return found == std::end(table) ? nullptr : found;
+}
+
+std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted) {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : table)
+    if (is_wanted(algorithm)) names.push_back(algorithm.name);
+  return names;
+}
+
+std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, const AllReduceParts& parts) {
+  if (algorithm.make) return algorithm.make(parts);
+  return all_reduce(algorithm, make_transport(parts.topology.all), parts.buffer, parts.wire);
+}
+
+}  // namespace lockstep

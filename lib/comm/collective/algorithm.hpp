@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comm/collective/collective.hpp"
+#include "comm/node_memory.hpp"
+#include "comm/topology.hpp"
+
+namespace lockstep {
+
+/// What an all-reduce is made of.
+struct AllReduceParts {
+  const Topology& topology;
+  /// Of this node; this rank's part begins with the buffer. None: nobody shares memory.
+  const std::optional<NodeMemory>& memory;
+  ReduceBuffer buffer;
+  DType wire = DType::f32;
+  const Algorithm* between_nodes = nullptr;  ///< null: what is fastest
+  std::optional<std::int64_t> leaders;       ///< ranks of each node that sum between nodes; none: as many as help
+};
+
+using Scheduler = Schedule (*)(int rank, int size, std::int64_t count);
+using AllReduceMaker = std::unique_ptr<Collective> (*)(const AllReduceParts&);
+
+/// A line of the table that deck, bench, simulation and documents read.
+struct Algorithm {
+  std::string_view name;  ///< in decks
+  std::string_view help;
+  /// The operations that it has by messages; null: it has none.
+  Scheduler all_reduce = nullptr, reduce_scatter = nullptr, all_gather = nullptr;
+  AllReduceMaker make = nullptr;  ///< of an all-reduce that is more than messages
+  bool by_library = false;        ///< sends its messages itself: it knows neither wire formats nor emulated networks
+  bool in_node_memory = false;    ///< takes AllReduceParts::memory, where there is one
+};
+
+std::span<const Algorithm> algorithms();
+/// The line of this name; null: there is none.
+const Algorithm* find_algorithm(std::string_view name);
+/// Of those that `is_wanted`, in the table's order.
+std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted);
+
+/// The all-reduce of a line over all ranks of the topology. Throws SharedError (bad_deck) where that cannot be.
+/// Collective.
+std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, const AllReduceParts& parts);
+/// What is fastest, as far as that is known without measuring. Collective.
+std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts);
+
+// Makers of the table.
+
+/// The MPI library's own.
+std::unique_ptr<Collective> library_all_reduce(const AllReduceParts& parts);
+/// In a node's memory, then between nodes; by messages alone, where there is no memory.
+std::unique_ptr<Collective> hierarchical_all_reduce(const AllReduceParts& parts);
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/collective/executor.hpp"
+
+#include <cassert>
+
+namespace lockstep {
+
+void Executor::start(const Schedule& schedule, Payload& payload) {
+  assert(!schedule_);
+  schedule_ = &schedule;
+  payload_ = &payload;
+  step_ = 0;
+  begin_step();
+}
+
+bool Executor::advance() {
+  while (schedule_) {
+    if (!transport_->received() || !transport_->sent()) return false;
+    if (const Step::Part& part = (*schedule_)[step_].receive) payload_->arrived(part);
+    ++step_;
+    begin_step();
+  }
+  return true;
+}
+
+void Executor::begin_step() {
+  if (step_ == schedule_->size()) {
+    schedule_ = nullptr;
+    return;
+  }
+  const Step& step = (*schedule_)[step_];
+  if (step.receive) {
+    const std::span<std::byte> message = payload_->incoming(step.receive);
+    transport_->receive(step.receive.peer, message.data(), message.size());
+  }
+  if (step.send) {
+    const std::span<const std::byte> message = payload_->outgoing(step.send);
+    transport_->send(step.send.peer, message.data(), message.size());
+  }
+}
+
+}  // namespace lockstep

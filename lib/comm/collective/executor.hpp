@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "comm/collective/schedule.hpp"
+#include "comm/transport.hpp"
+
+namespace lockstep {
+
+/// What the elements of a schedule are: how they become messages, and what is done with those that arrive.
+class Payload {
+ public:
+  virtual ~Payload() = default;
+
+  /// The message of elements that are sent; it stays as it is until it is sent.
+  virtual std::span<const std::byte> outgoing(const Step::Part& part) = 0;
+  /// Where the message of elements that are received goes.
+  virtual std::span<std::byte> incoming(const Step::Part& part) = 0;
+  /// It is there.
+  virtual void arrived(const Step::Part& part) = 0;
+};
+
+/// Runs schedules over a transport, one at a time. Nothing waits: who needs the end calls `advance` until it says so.
+class Executor {
+ public:
+  explicit Executor(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+
+  /// Begins a schedule; the one before must be done. Both stay until this one is.
+  void start(const Schedule& schedule, Payload& payload);
+  /// Does what can be done now; whether the schedule is done on this rank.
+  bool advance();
+
+ private:
+  void begin_step();
+
+  std::unique_ptr<Transport> transport_;
+  const Schedule* schedule_ = nullptr;  ///< none: nothing is under way
+  Payload* payload_ = nullptr;
+  std::size_t step_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "comm/collective/all_reduce_table.hpp"
+#include "comm/node_memory.hpp"
+#include "comm/parallel_config.hpp"
+#include "comm/topology.hpp"
+
+namespace lockstep {
+
+/// The all-reduce that a deck asks for. `measured`: what `auto` takes for how many bytes, by rising size; empty:
+/// nothing is measured. `memory`: of this node, whose part of this rank begins with the buffer; none: nobody shares
+/// memory. Throws SharedError where the deck's algorithm cannot be had. Collective.
+std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::span<const AllReduceRow> measured,
+                                            const Topology& topology, const std::optional<NodeMemory>& memory,
+                                            const ReduceBuffer& buffer);
+
+}  // namespace lockstep

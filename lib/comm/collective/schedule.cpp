@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/collective/schedule.hpp"
+
+#include <bit>
+
+namespace lockstep {
+namespace {
+
+using Part = Step::Part;
+using Slices = std::vector<Stretch>;
+
+Part part(int peer, const Stretch& stretch, bool final) { return {peer, stretch.first, stretch.count(), final}; }
+
+/// Those of all ranks.
+Slices slices_of(std::int64_t count, int size) {
+  Slices slices;
+  for (int rank = 0; rank < size; ++rank) slices.push_back(slice_of(count, rank, size));
+  return slices;
+}
+
+void append(Schedule& steps, const Schedule& more) { steps.insert(steps.end(), more.begin(), more.end()); }
+
+/// slices[r]: what rank r ends with.
+Schedule ring_reduce_scatter(int rank, const Slices& slices) {
+  const int size = static_cast<int>(slices.size());
+  const auto slice = [&](int number) { return slices[static_cast<std::size_t>((number % size + size) % size)]; };
+  Schedule steps;
+  for (int k = 0; k + 1 < size; ++k)
+    steps.push_back({part((rank + 1) % size, slice(rank - k - 1), false),
+                     part((rank + size - 1) % size, slice(rank - k - 2), false)});
+  return steps;
+}
+
+/// slices[r]: what rank r begins with.
+Schedule ring_all_gather(int rank, const Slices& slices) {
+  const int size = static_cast<int>(slices.size());
+  const auto slice = [&](int number) { return slices[static_cast<std::size_t>((number % size + size) % size)]; };
+  Schedule steps;
+  for (int k = 0; k + 1 < size; ++k)
+    steps.push_back(
+        {part((rank + 1) % size, slice(rank - k), true), part((rank + size - 1) % size, slice(rank - k - 1), true)});
+  return steps;
+}
+
+/// Which ranks exchange halves: as many as the largest power of two, each in a place. Of the first 2 · beyond ranks the
+/// even ones have a place, and stand in for the odd ones behind them.
+struct Places {
+  int count, beyond;
+
+  explicit Places(int size)
+      : count(static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))), beyond(size - count) {}
+
+  bool stands_in(int rank) const { return rank < 2 * beyond && rank % 2 == 0; }
+  bool has_none(int rank) const { return rank < 2 * beyond && rank % 2 == 1; }
+  int of(int rank) const { return rank < 2 * beyond ? rank / 2 : rank - beyond; }
+  int rank_at(int place) const { return place < beyond ? 2 * place : place + beyond; }
+
+  /// Of each place: the slices of the ranks that it is for.
+  Slices unite(const Slices& slices) const {
+    Slices united;
+    for (int place = 0; place < count; ++place) {
+      const auto first = static_cast<std::size_t>(rank_at(place));
+      united.push_back({slices[first].first, slices[stands_in(rank_at(place)) ? first + 1 : first].end});
+    }
+    return united;
+  }
+};
+
+/// The halves of halves of … of all elements, one for each place. (For few elements that is not slice_of.)
+Slices halved(const Stretch& all, int places) {
+  if (places == 1) return {all};
+  const std::int64_t middle = all.first + all.count() / 2;
+  Slices slices = halved({all.first, middle}, places / 2);
+  for (const Stretch& slice : halved({middle, all.end}, places / 2)) slices.push_back(slice);
+  return slices;
+}
+
+/// Of `distance` places that follow each other, those among which `place` is.
+Stretch around(const Slices& slices, int place, int distance) {
+  const int first = place / distance * distance;
+  return {slices[static_cast<std::size_t>(first)].first, slices[static_cast<std::size_t>(first + distance - 1)].end};
+}
+
+/// slices: of places, in their order; what the rank of each ends with.
+Schedule halving(const Places& places, int rank, const Slices& slices) {
+  Schedule steps;
+  for (int place = places.of(rank), distance = places.count / 2; distance > 0; distance /= 2) {
+    const int other = place ^ distance, peer = places.rank_at(other);
+    steps.push_back(
+        {part(peer, around(slices, other, distance), false), part(peer, around(slices, place, distance), false)});
+  }
+  return steps;
+}
+
+/// slices: of places, in their order; what the rank of each begins with.
+Schedule doubling(const Places& places, int rank, const Slices& slices) {
+  Schedule steps;
+  for (int place = places.of(rank), distance = 1; distance < places.count; distance *= 2) {
+    const int other = place ^ distance, peer = places.rank_at(other);
+    steps.push_back(
+        {part(peer, around(slices, place, distance), true), part(peer, around(slices, other, distance), true)});
+  }
+  return steps;
+}
+
+constexpr std::int64_t tree_segment = 32 * 1024;  // elements
+
+/// One rank's neighbours in a binary tree, and what goes between them.
+class Tree {
+ public:
+  Tree(int rank, int size, std::int64_t count)
+      : rank_(rank),
+        size_(size),
+        count_(count),
+        segments_(std::max<std::int64_t>(1, (count + tree_segment - 1) / tree_segment)) {}
+
+  Schedule up() const {
+    Schedule steps;
+    for (std::int64_t i = 0; i <= segments_; ++i) {  // a segment goes up while the next one comes in
+      add(steps, {}, at(child(1), i, false));
+      add(steps, at(parent(), i - 1, false), at(child(2), i, false));
+    }
+    return steps;
+  }
+
+  Schedule down() const {
+    Schedule steps;
+    for (std::int64_t i = 0; i <= segments_; ++i) {
+      add(steps, at(child(1), i - 1, true), at(parent(), i, true));
+      add(steps, at(child(2), i - 1, true), {});
+    }
+    return steps;
+  }
+
+ private:
+  int parent() const { return rank_ == 0 ? -1 : (rank_ - 1) / 2; }
+  int child(int number) const { return 2 * rank_ + number < size_ ? 2 * rank_ + number : -1; }
+  Part at(int peer, std::int64_t number, bool final) const {
+    if (peer < 0 || number < 0 || number >= segments_) return {};
+    return part(peer, slice_of(count_, number, segments_), final);
+  }
+  static void add(Schedule& steps, const Part& send, const Part& receive) {
+    if (send || receive) steps.push_back({send, receive});
+  }
+
+  int rank_, size_;
+  std::int64_t count_, segments_;
+};
+
+}  // namespace
+
+Schedule ring_reduce_scatter(int rank, int size, std::int64_t count) {
+  return ring_reduce_scatter(rank, slices_of(count, size));
+}
+
+Schedule ring_all_gather(int rank, int size, std::int64_t count) {
+  return ring_all_gather(rank, slices_of(count, size));
+}
+
+Schedule ring_all_reduce(int rank, int size, std::int64_t count) {
+  Slices slices = slices_of(count, size);
+  std::ranges::rotate(slices, slices.begin() + 1);  // each rank sends its own number's slice first
+  Schedule steps = ring_reduce_scatter(rank, slices);
+  append(steps, ring_all_gather(rank, slices));
+  return steps;
+}
+
+Schedule halving_reduce_scatter(int rank, int size, std::int64_t count) {
+  const Places places(size);
+  const Slices slices = slices_of(count, size);
+  const Stretch all{0, count};
+  const auto of = [&](int number) { return slices[static_cast<std::size_t>(number)]; };
+  if (places.has_none(rank)) return {{part(rank - 1, all, false), {}}, {{}, part(rank - 1, of(rank), true)}};
+  Schedule steps;
+  if (places.stands_in(rank)) steps.push_back({{}, part(rank + 1, all, false)});
+  append(steps, halving(places, rank, places.unite(slices)));
+  if (places.stands_in(rank)) steps.push_back({part(rank + 1, of(rank + 1), true), {}});
+  return steps;
+}
+
+Schedule doubling_all_gather(int rank, int size, std::int64_t count) {
+  const Places places(size);
+  const Slices slices = slices_of(count, size);
+  const Stretch all{0, count};
+  const auto of = [&](int number) { return slices[static_cast<std::size_t>(number)]; };
+  if (places.has_none(rank)) return {{part(rank - 1, of(rank), true), {}}, {{}, part(rank - 1, all, true)}};
+  Schedule steps;
+  if (places.stands_in(rank)) steps.push_back({{}, part(rank + 1, of(rank + 1), true)});
+  append(steps, doubling(places, rank, places.unite(slices)));
+  if (places.stands_in(rank)) steps.push_back({part(rank + 1, all, true), {}});
+  return steps;
+}
+
+Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count) {
+  const Places places(size);
+  const Stretch all{0, count};
+  if (places.has_none(rank)) return {{part(rank - 1, all, false), {}}, {{}, part(rank - 1, all, true)}};
+  const Slices slices = halved(all, places.count);
+  Schedule steps;
+  if (places.stands_in(rank)) steps.push_back({{}, part(rank + 1, all, false)});
+  append(steps, halving(places, rank, slices));
+  append(steps, doubling(places, rank, slices));
+  if (places.stands_in(rank)) steps.push_back({part(rank + 1, all, true), {}});
+  return steps;
+}
+
+Schedule tree_all_reduce(int rank, int size, std::int64_t count) {
+  const Tree tree(rank, size, count);
+  Schedule steps = tree.up();
+  append(steps, tree.down());
+  return steps;
+}
+
+Schedule tree_broadcast(int rank, int size, std::int64_t count) { return Tree(rank, size, count).down(); }
+
+Schedule ordered_all_reduce(int rank, int size, std::int64_t count) {
+  Schedule up, down;
+  for (int distance = 1; distance < size; distance *= 2) {
+    if (rank % (2 * distance) != 0) {
+      up.push_back({{rank - distance, 0, count, false}, {}});
+      down.push_back({{}, {rank - distance, 0, count, true}});
+      break;
+    }
+    if (rank + distance >= size) continue;
+    up.push_back({{}, {rank + distance, 0, count, false}});
+    down.push_back({{rank + distance, 0, count, true}, {}});
+  }
+  up.insert(up.end(), down.rbegin(), down.rend());
+  return up;
+}
+
+}  // namespace lockstep
