@@ -20,7 +20,7 @@ std::size_t LayerNorm::saved_bytes(std::int64_t n, const Shape& output) const {
 
 std::size_t LayerNorm::prepare(std::int64_t n) {
   const std::int64_t c = plan_.output[-1];
-  return layer_norm_workspace_bytes(ExecSpace(), plan_.dtype, n * (plan_.output.count() / c), c);
+  return layer_norm_workspace_bytes(plan_.dtype, n * (plan_.output.count() / c), c);
 }
 
 Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {

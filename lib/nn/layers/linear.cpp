@@ -49,7 +49,7 @@ std::size_t Linear::saved_bytes(std::int64_t n, const Shape& output) const {
 std::size_t Linear::prepare(std::int64_t n) {
   const InnerProduct& product = products_.prepare(
       rows(n), [&](std::int64_t all) { return plan_inner_product(plan_.providers, shape_for(all)); });
-  return std::max(product.workspace_bytes(), bias_workspace_bytes(ExecSpace(), plan_.dtype, rows(n), features_));
+  return std::max(product.workspace_bytes(), bias_workspace_bytes(plan_.dtype, rows(n), features_));
 }
 
 void Linear::forward(const StepContext& context, const LayerTensors& t) {

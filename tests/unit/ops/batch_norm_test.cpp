@@ -58,7 +58,7 @@ TEST_P(BatchNormTest, AgreesWithPlainLoops) {
   const OwnedTensor addend = output.addition ? test::make_filled(dtype, shape, 7, 3) : OwnedTensor();
   const OwnedTensor y("y", dtype, shape);
   const OwnedTensor workspace("workspace", DType::u8,
-                              {static_cast<std::int64_t>(batch_norm_workspace_bytes(space, dtype, size.rows, size.c))});
+                              {static_cast<std::int64_t>(batch_norm_workspace_bytes(dtype, size.rows, size.c))});
   test::poison(y.get());
   test::poison(workspace.get());
   Memory memory(dtype, size.c);

@@ -68,7 +68,7 @@ TEST_P(BiasTest, backward) {
     sums[i % sums.size()] += expected[i];
   }
   const OwnedTensor ty = activation_ != Activation::none ? upload(dtype_, shape_, y) : OwnedTensor();
-  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
+  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
   const double allowed = tolerance(dtype_, rows_);
   // relu changes nothing that it lets through.
   const double each = activation_ == Activation::none || activation_ == Activation::relu ? 0 : tolerance(dtype_, 1);
@@ -90,7 +90,7 @@ TEST_P(BiasTest, backward) {
 
 TEST_P(BiasTest, same_sums_every_time) {
   const OwnedTensor y = upload(dtype_, shape_, random_values(shape_, 1));
-  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
+  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
   Values first;
   for (int call = 0; call < 3; ++call) {
     const OwnedTensor dy = upload(dtype_, shape_, random_values(shape_, 2)), dbias = not_a_number(dtype_, {c_});
