@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "data/sampler.hpp"
 
 namespace lockstep {
 
@@ -126,8 +127,7 @@ void RunConfig::describe(Fields& fields) {
 }
 
 std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t batch = config.batch.global;
-  return config.data.drop_last ? examples / batch : (examples + batch - 1) / batch;
+  return batches_per_epoch(examples, config.batch.global, config.data.drop_last);
 }
 
 std::int64_t total_steps(const RunConfig& config, std::int64_t examples) {

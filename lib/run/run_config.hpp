@@ -96,7 +96,8 @@ struct RunConfig : Config {
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 
-/// Of a pass over so many training examples, and of the whole run, unless it reaches its target before.
+/// Of a pass over so many training examples, and of the whole run, unless it reaches its target before. Throws KeyError
+/// for batches of which drop_last leaves none.
 std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples);
 std::int64_t total_steps(const RunConfig& config, std::int64_t examples);
 
