@@ -46,7 +46,7 @@ void RunOptions::describe(Fields& fields) {
       "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
       "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
       "and for another node, which may be reading)");
-  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
+  fields.check(wall_time.empty() || wall_limit(), "wall_time",
                fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
   const bool evaluates = evaluation_interval().count > 0;
   for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
@@ -64,6 +64,8 @@ RunOptions::Interval RunOptions::evaluation_interval() const {
   std::from_chars(evaluate_every.data(), evaluate_every.data() + evaluate_every.size(), interval.count);
   return interval;
 }
+
+std::optional<double> RunOptions::wall_limit() const { return duration_of(wall_time); }
 
 void BatchOptions::describe(Fields& fields) {
   fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");

@@ -30,7 +30,7 @@ struct RunOptions {
   bool overwrite = false;
   std::int64_t log_every = 50;
   std::string evaluate_every = "1 epoch";    ///< see evaluation_interval
-  std::string wall_time;                     ///< see duration_of; empty: no limit
+  std::string wall_time;                     ///< see wall_limit; empty: there is none
   std::optional<std::int64_t> hang_timeout;  ///< seconds
 
   struct Interval {
@@ -38,6 +38,7 @@ struct RunOptions {
     bool in_steps = false;   ///< not epochs
   };
   Interval evaluation_interval() const;
+  std::optional<double> wall_limit() const;  ///< seconds that `wall_time` stands for
   void describe(Fields& fields);
 };
 
