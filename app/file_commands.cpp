@@ -3,11 +3,15 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "commands.hpp"
+#include "config/deck.hpp"
 #include "data/import_idx.hpp"
 #include "data/import_text.hpp"
 #include "io/inspect.hpp"
+#include "io/replace_file.hpp"
 #include "monitor/build_info.hpp"
 #include "run/run_config.hpp"
 #include "run/scaling_report.hpp"
@@ -25,6 +29,16 @@ Command printing(std::function<std::string()> make, Start start = Start::nothing
             print(make());
             return ExitStatus::done;
           }};
+}
+
+/// Puts `text` in the place of what follows the mark in a page.
+void replace_generated_part(const std::string& page, const std::string& text) {
+  constexpr std::string_view mark = "<!-- generated -->\n";
+  const std::string before = read_text_file(page);
+  const std::size_t place = before.find(mark);
+  validate(place != std::string::npos, ExitStatus::bad_data,
+           "{}: has no line <!-- generated -->, behind which the tables would go; add one, or name another page", page);
+  replace_text_file(page, before.substr(0, place + mark.size()) + text);
 }
 
 void declare_import(CLI::App& app, Command& chosen) {
@@ -93,12 +107,25 @@ void declare_info(CLI::App& app, Command& chosen) {
 
 void declare_schema(CLI::App& app, Command& chosen) {
   CLI::App* schema = app.add_subcommand("schema", "JSON Schema of decks, for editors");
-  const auto markdown = std::make_shared<bool>(false);
-  schema->add_flag("--reference", *markdown, "the same as the Markdown tables of docs/user/deck_reference.md");
-  schema->callback([&chosen, markdown] {
-    chosen = printing([markdown] {
+  struct Options {
+    bool reference = false;
+    std::string page;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::Option* reference = schema->add_flag("--reference", options->reference,
+                                            "the same as the Markdown tables of docs/user/deck_reference.md");
+  schema
+      ->add_option("--write", options->page,
+                   "page whose tables are replaced by these: all that follows its line <!-- generated -->")
+      ->needs(reference)
+      ->option_text("FILE");
+  schema->callback([&chosen, options] {
+    chosen = printing([options]() -> std::string {
       RunConfig config;
-      return *markdown ? reference_page(config) : json_schema(config, "Lockstep input deck");
+      if (!options->reference) return json_schema(config, "Lockstep input deck");
+      if (options->page.empty()) return reference_page(config);
+      replace_generated_part(options->page, reference_page(config));
+      return "";
     });
   });
 }
