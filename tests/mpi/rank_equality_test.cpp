@@ -14,6 +14,8 @@ struct Case {
   std::string name;
   std::int64_t batch, examples, micro;
   std::string extra;
+
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 const std::string norms =

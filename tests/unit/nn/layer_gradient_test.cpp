@@ -20,6 +20,13 @@ struct Case {
   std::int64_t n;
   Activation fused = Activation::none;
   bool addition = false;
+
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.entry << " of " << c.n << " ×";
+    for (const Shape& shape : c.inputs) *out << ' ' << testing::PrintToString(shape);
+    if (c.addition) *out << " with an addition";
+    if (c.fused != Activation::none) *out << " with " << testing::PrintToString(c.fused);
+  }
 };
 
 // Each type of the factory table has at least one (EveryTypeIsChecked); odd sizes, every option.

@@ -100,11 +100,6 @@ TEST_P(BiasTest, same_sums_every_time) {
   }
 }
 
-std::string label(Activation activation) {
-  constexpr const char* names[] = {"_none_", "_relu_", "_tanh_", "_sigmoid_", "_gelu_"};
-  return names[static_cast<std::size_t>(activation)];
-}
-
 INSTANTIATE_TEST_SUITE_P(sizes, BiasTest,
                          testing::Combine(testing::Values(DType::f32, DType::f64),
                                           testing::Values(Activation::none, Activation::relu, Activation::tanh,
@@ -114,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(sizes, BiasTest,
                                                           std::tuple(1001, 67))),
                          [](const testing::TestParamInfo<Parameters>& info) {
                            const auto& size = std::get<2>(info.param);
-                           return std::string(name_of(std::get<0>(info.param))) + label(std::get<1>(info.param)) +
+                           return testing::PrintToString(std::get<0>(info.param)) + "_" +
+                                  testing::PrintToString(std::get<1>(info.param)) + "_" +
                                   std::to_string(std::get<0>(size)) + "x" + std::to_string(std::get<1>(size));
                          });
 
