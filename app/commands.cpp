@@ -2,7 +2,6 @@
 #include "commands.hpp"
 
 #include <fmt/format.h>
-#include <Kokkos_Core.hpp>
 #include <csignal>
 
 #include <algorithm>
@@ -11,18 +10,14 @@
 #include <memory>
 
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "bench/all_reduce.hpp"
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
-#include "data/import_idx.hpp"
-#include "data/import_text.hpp"
-#include "io/inspect.hpp"
-#include "monitor/build_info.hpp"
 #include "resilience/stop_request.hpp"
 #include "run/data_scan.hpp"
 #include "run/plan_report.hpp"
 #include "run/predictor.hpp"
-#include "run/scaling_report.hpp"
 #include "run/time_report.hpp"
 #include "run/training_run.hpp"
 
@@ -56,16 +51,6 @@ struct DeckArguments {
   }
 };
 
-/// Kokkos, for the commands that compute or plan to. The others also run where there is no accelerator.
-Kokkos::ScopeGuard start_kokkos(const Communicator& comm) {
-  comm.run_collectively([] {
-    validate(Kokkos::num_devices() != 0, ExitStatus::internal,
-             "this program computes on {}, and there is none here (a login node?); run it in a job that has one",
-             ExecSpace::name());
-  });
-  return Kokkos::ScopeGuard();
-}
-
 /// Prints on rank 0. Text that is a command's result goes to standard output whole.
 void print(const Communicator& comm, const std::string& text) {
   if (comm.is_root()) std::fwrite(text.data(), 1, text.size(), stdout);
@@ -96,11 +81,11 @@ void declare_train(CLI::App& app, Command& chosen) {
   command->callback([&chosen, deck, network] {
     StopRequest::take_signals();  // before MPI starts, which may take a while
     ::signal(SIGPIPE, SIG_IGN);   // who reads the log may go; the run goes on
-    chosen = [deck, network](const Communicator& comm) {
-      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+    const auto work = [deck, network](const Communicator& comm) {
       const Communicator ranks = apply_network_option(comm, *network);
       return TrainingRun(deck->read(ranks), ranks).run();
     };
+    chosen = {Start::ranks, work};
   });
 }
 
@@ -125,8 +110,7 @@ void declare_check(CLI::App& app, Command& chosen) {
                  "run three steps, on the ranks that it is started with, and estimate the run's time")
       ->excludes(alone);
   command->callback([&chosen, deck, options] {
-    chosen = [deck, options](const Communicator& comm) {
-      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+    const auto work = [deck, options](const Communicator& comm) {
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
         std::string text = write_config(config);
@@ -137,12 +121,14 @@ void declare_check(CLI::App& app, Command& chosen) {
           validate(!found.is_bad, ExitStatus::bad_data,
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
-        if (!options->deck_alone) text += "\n" + plan_report(config, options->ranks > 0 ? options->ranks : comm.size());
+        if (!options->deck_alone)
+          text += "\n" + plan_report(config, options->ranks > 0 ? options->ranks : launched_rank().size);
         print(comm, text);
       });
       if (options->time) print(comm, time_report(config, comm));
       return ExitStatus::done;
     };
+    chosen = {options->time ? Start::ranks : Start::plan, work};
   });
 }
 
@@ -158,13 +144,13 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
   command->add_option("--split", what->split, "of these data: train, validation, test, or another group of FILE")
       ->capture_default_str();
   command->callback([&chosen, deck, file, what] {
-    chosen = [deck, file, what](const Communicator& comm) {
-      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+    const auto work = [deck, file, what](const Communicator& comm) {
       const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);
       print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
                               metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));
       return ExitStatus::done;
     };
+    chosen = {Start::ranks, work};
   });
 }
 
@@ -218,62 +204,12 @@ void declare_predict(CLI::App& app, Command& chosen) {
     if (command->count("--classes") > 0) options->predict.form = PredictOptions::Form::classes;
     if (command->count("--probabilities") > 0) options->predict.form = PredictOptions::Form::probabilities;
     options->generate.checkpoint = options->predict.checkpoint;
-    chosen = [options, generates](const Communicator& comm) {
-      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+    const auto work = [options, generates](const Communicator& comm) {
       if (generates) return on_root(comm, [&] { print(comm, generate(options->generate) + "\n"); });
       print(comm, predict(options->predict, comm) + "\n");
       return ExitStatus::done;
     };
-  });
-}
-
-void declare_import(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("import", "Make an HDF5 dataset of other files");
-  command->require_subcommand(1);
-
-  CLI::App* idx = command->add_subcommand("idx",
-                                          "Images and labels in IDX files (MNIST and its like), plain or gzipped");
-  const auto idx_options = std::make_shared<ImportIdxOptions>();
-  idx->add_option("--images", idx_options->images, "IDX file of images")->required();
-  idx->add_option("--labels", idx_options->labels, "IDX file of labels")->required();
-  idx->add_option("--validation", idx_options->validation, "the last N examples become the validation split")
-      ->check(CLI::NonNegativeNumber);
-  idx->add_option("--output", idx_options->output, "HDF5 file to make")->required();
-  idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
-  idx->callback([&chosen, idx_options] {
-    chosen = [idx_options](const Communicator& comm) {
-      return on_root(comm, [&] { print(comm, import_idx(*idx_options) + "\n"); });
-    };
-  });
-
-  CLI::App* text = command->add_subcommand("text", "Characters of a text file as tokens");
-  const auto text_options = std::make_shared<ImportTextOptions>();
-  text->add_option("--file", text_options->file, "text file (UTF-8)")->required();
-  text->add_option("--validation", text_options->validation,
-                   "this fraction, from the end, becomes the validation split")
-      ->check(CLI::Range(0.0, 1.0));
-  text->add_option("--output", text_options->output, "HDF5 file to make")->required();
-  text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
-  text->callback([&chosen, text_options] {
-    chosen = [text_options](const Communicator& comm) {
-      return on_root(comm, [&] { print(comm, import_text(*text_options) + "\n"); });
-    };
-  });
-}
-
-void declare_inspect(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("inspect",
-                                         "What is in a dataset or checkpoint, and whether its checksums hold");
-  const auto file = std::make_shared<std::string>();
-  command->add_option("FILE", *file, "HDF5 file")->required();
-  command->callback([&chosen, file] {
-    chosen = [file](const Communicator& comm) {
-      return on_root(comm, [&] {
-        const Inspection inspection = inspect_file(*file);
-        print(comm, inspection.text);
-        validate(inspection.problem.empty(), ExitStatus::bad_data, "{}", inspection.problem);
-      });
-    };
+    chosen = {Start::ranks, work};
   });
 }
 
@@ -287,14 +223,14 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([&chosen, options, network] {
-    chosen = [options, network](const Communicator& comm) {
-      const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+    const auto work = [options, network](const Communicator& comm) {
       bench_all_reduce(apply_network_option(comm, *network), *options, [&](const std::string& line) {
         print(comm, line + "\n");
         std::fflush(stdout);
       });
       return ExitStatus::done;
     };
+    chosen = {Start::ranks, work};
   });
 }
 
@@ -313,8 +249,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
                            std::function<void(const Options&, const Print&)> measure) {
     CLI::App* bench = command->add_subcommand(name, help);
     bench->callback([&chosen, options, measure] {
-      chosen = [options, measure](const Communicator& comm) {
-        const Kokkos::ScopeGuard kokkos = start_kokkos(comm);
+      const auto work = [options, measure](const Communicator& comm) {
         return on_root(comm, [&] {
           measure(*options, [&](const std::string& line) {
             print(comm, line + "\n");
@@ -322,6 +257,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
           });
         });
       };
+      chosen = {Start::ranks, work};
     });
     return bench;
   };
@@ -341,44 +277,6 @@ void declare_bench(CLI::App& app, Command& chosen) {
         ->capture_default_str();
   }
   declare_all_reduce_bench(*command, chosen);
-}
-
-void declare_report(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand(
-      "report",
-      "Runs side by side: results, speed, scaling beside the first of the same work, and where their decks differ");
-  const auto options = std::make_shared<ReportOptions>();
-  command->add_option("runs", options->runs, "their output folders")->required()->option_text("RUN ...");
-  command
-      ->add_option("--sort", options->sort,
-                   "the best first, by one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
-      ->check(CLI::IsMember(report_sort_keys()))
-      ->option_text("KEY");
-  command->add_flag("--csv", options->csv, "the table as CSV, for other programs");
-  command->callback([&chosen, options] {
-    chosen = [options](const Communicator& comm) {
-      return on_root(comm, [&] { print(comm, scaling_report(*options)); });
-    };
-  });
-}
-
-void declare_printers(CLI::App& app, Command& chosen) {
-  app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
-    chosen = [](const Communicator& comm) {
-      print(comm, build_info_text());
-      return ExitStatus::done;
-    };
-  });
-  CLI::App* schema = app.add_subcommand("schema", "JSON Schema of decks, for editors");
-  const auto markdown = std::make_shared<bool>(false);
-  schema->add_flag("--reference", *markdown, "the same as the Markdown tables of docs/user/deck_reference.md");
-  schema->callback([&chosen, markdown] {
-    chosen = [markdown](const Communicator& comm) {
-      RunConfig config;
-      print(comm, *markdown ? reference_page(config) : json_schema(config, "Lockstep input deck"));
-      return ExitStatus::done;
-    };
-  });
 }
 
 }  // namespace
@@ -409,10 +307,8 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_check(app, chosen);
   declare_evaluate(app, chosen);
   declare_predict(app, chosen);
-  declare_import(app, chosen);
-  declare_inspect(app, chosen);
+  declare_file_commands(app, chosen);
   declare_bench(app, chosen);
-  declare_report(app, chosen);
   declare_printers(app, chosen);
 }
 

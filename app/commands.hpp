@@ -9,11 +9,26 @@
 
 namespace lockstep {
 
-/// What the command line asked for: runs on every rank, after MPI has started, and says how the program is to end.
-using Command = std::function<ExitStatus(const Communicator&)>;
+/// What must have started before a command's work.
+enum class Start {
+  nothing,  ///< files and text are all that it needs
+  plan,     ///< Kokkos, unless it computes on devices: a node without any can plan for those that have them
+  ranks,    ///< MPI, and Kokkos on the device of each rank
+};
+
+/// What the command line asked for. `work` runs on every rank, or, where MPI does not start, on the first one of those
+/// that a launcher has started; it says how the program is to end.
+struct Command {
+  Start start = Start::nothing;
+  std::function<ExitStatus(const Communicator&)> work;
+};
 
 /// Declares the subcommands; the one that is parsed stores its work in `chosen`.
 void declare_commands(CLI::App& app, Command& chosen);
+/// Of them, those of one process: import and inspect,
+void declare_file_commands(CLI::App& app, Command& chosen);
+/// report, info and schema.
+void declare_printers(CLI::App& app, Command& chosen);
 
 /// What is wrong with the words that should be commands; empty: each is one.
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments);

@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <Kokkos_Core.hpp>
 #include <csignal>
 #include <exception>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "base/scheduling.hpp"
 #include "base/version.hpp"
 #include "commands.hpp"
+#include "core/execution.hpp"
 
 namespace {
 
 using namespace lockstep;
 
 int exit_code(ExitStatus status) { return static_cast<int>(status); }
+
+/// Starts Kokkos, for commands that compute or plan to.
+void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const Communicator& comm) {
+  if (start == Start::nothing || (start == Start::plan && !kernels_run_on_host)) return;
+  comm.run_collectively([] {
+    validate(Kokkos::num_devices() != 0, ExitStatus::internal,
+             "this program computes on {}, and there is none here (a login node?); run it in a job that has one",
+             ExecSpace::name());
+  });
+  kokkos.emplace();
+}
 
 /// Errors that every rank has (Communicator::run_collectively) are said once, by rank 0. An error of one
 /// rank alone is said by that rank, and ends all of them: the others may be waiting for it.
@@ -23,7 +38,9 @@ int run_command(const Command& command, const Communicator& comm) {
   ExitStatus status = ExitStatus::internal;
   bool shared = false;
   try {
-    return exit_code(command(comm));
+    std::optional<Kokkos::ScopeGuard> kokkos;
+    start_kokkos(command.start, kokkos, comm);
+    return exit_code(command.work(comm));
   } catch (const SharedError& error) {
     message = error.what(), status = error.status(), shared = true;
   } catch (const Error& error) {
@@ -48,25 +65,24 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   Command command;
   declare_commands(app, command);
-  std::exception_ptr not_a_command;
+  // Without MPI the first rank works and speaks for all. The others end at once, and with 0: at another status
+  // launchers would end the first one, which may not have said yet what is wrong.
+  const bool is_first = launched_rank().rank == 0;
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Error&) {
-    not_a_command = std::current_exception();
+  } catch (const CLI::Success& done) {
+    return is_first ? app.exit(done) : exit_code(ExitStatus::done);
+  } catch (const CLI::ParseError& error) {
+    if (!is_first) return exit_code(ExitStatus::done);
+    const std::string unknown = unknown_command(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
+    error_line(fmt::format("command line: {}; see lockstep --help", unknown.empty() ? error.what() : unknown));
+    return exit_code(ExitStatus::bad_usage);
   }
+  if (command.start != Start::ranks)
+    return is_first ? run_command(command, Communicator::alone()) : exit_code(ExitStatus::done);
 
   MpiSession mpi(argc, argv);
   const Communicator comm = Communicator::world();
   enable_log(comm.is_root());
-  try {
-    if (not_a_command) std::rethrow_exception(not_a_command);
-  } catch (const CLI::Success& done) {
-    return comm.is_root() ? app.exit(done) : exit_code(ExitStatus::done);
-  } catch (const CLI::ParseError& error) {
-    const std::string unknown = unknown_command(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
-    if (comm.is_root())
-      error_line(fmt::format("command line: {}; see lockstep --help", unknown.empty() ? error.what() : unknown));
-    return exit_code(ExitStatus::bad_usage);
-  }
   return run_command(command, comm);
 }

@@ -9,9 +9,12 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -20,6 +23,18 @@ namespace lockstep {
 namespace {
 
 const auto start = std::chrono::steady_clock::now();
+
+/// The number in the first of these environment variables that holds one.
+std::optional<int> number_in_environment(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* text = std::getenv(name);
+    if (!text) continue;
+    const std::string_view digits = text;
+    int number = 0;
+    if (std::from_chars(digits.begin(), digits.end(), number).ec == std::errc()) return number;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -61,6 +76,14 @@ bool process_has_ended(std::int64_t process) {
   if (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return true;
   const std::string state = process_field(process, 3);
   return state == "Z" || state == "X";
+}
+
+LaunchedRank launched_rank() {
+  const auto rank = number_in_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"});
+  if (!rank) return {};
+  // PMIx has no variable for the number of ranks; Slurm, which starts ranks by it, has one.
+  const auto size = number_in_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
+  return {.rank = *rank, .size = size.value_or(*rank + 1), .by_launcher = true};
 }
 
 std::vector<int> usable_cores() {

@@ -18,12 +18,22 @@ double seconds_since_process_start();
 /// Process numbers mean something only among processes of the same one. 0: not known.
 std::uint64_t process_namespace();
 
-/// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be seen.
+/// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be
+/// seen.
 std::string process_field(std::int64_t process, int number);
 /// Of the signals in `wanted`, one that waits at a process because it blocks it; 0: none.
 int pending_signal(std::int64_t process, std::span<const int> wanted);
 /// Whether there is no such process (any more), or only its exit status, which nobody has asked for.
 bool process_has_ended(std::int64_t process);
+
+/// This process among those that were started together, as the environment variables of Open MPI, PMIx, PMI or Slurm
+/// say: known before MPI has started. One of one, where none of them has started it.
+struct LaunchedRank {
+  int rank = 0;
+  int size = 1;
+  bool by_launcher = false;
+};
+LaunchedRank launched_rank();
 
 /// The cores of this machine that this process may run on, each by the number of its first hardware thread.
 std::vector<int> usable_cores();

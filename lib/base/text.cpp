@@ -27,4 +27,13 @@ std::string for_message(std::string_view text, std::size_t most) {
   return shown;
 }
 
+std::string bytes_text(double bytes) {
+  if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
+  for (const char* unit : {"KB", "MB", "GB"}) {
+    bytes /= 1000;
+    if (bytes < 1000) return fmt::format("{:.2f} {}", bytes, unit);
+  }
+  return fmt::format("{:.2f} TB", bytes / 1000);
+}
+
 }  // namespace lockstep

@@ -13,4 +13,7 @@ bool is_control(char c);
 /// out.
 std::string for_message(std::string_view text, std::size_t most);
 
+/// "812 B", "1.50 KB", "3.27 GB": powers of 1000.
+std::string bytes_text(double bytes);
+
 }  // namespace lockstep

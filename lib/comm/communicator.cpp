@@ -2,7 +2,6 @@
 #include "comm/communicator.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -11,6 +10,7 @@
 #include <optional>
 
 #include "base/heartbeat.hpp"
+#include "base/process.hpp"
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
 
@@ -84,16 +84,11 @@ void complete(Start start) {
   wait_until([&] { return has_ended(request); });
 }
 
-bool started_by_a_launcher() {
-  return std::ranges::any_of(std::array{"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"},
-                             [](const char* name) { return std::getenv(name) != nullptr; });
-}
-
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
   // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory behind for that.
-  if (!started_by_a_launcher()) ::setenv("OMPI_MCA_btl", "self", 1);
+  if (!launched_rank().by_launcher) ::setenv("OMPI_MCA_btl", "self", 1);
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 }
@@ -114,7 +109,10 @@ Communicator::Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const
 
 Communicator Communicator::world() { return Communicator(std::make_shared<MpiHandle>(MPI_COMM_WORLD)); }
 
+Communicator Communicator::alone() { return Communicator(); }
+
 Communicator Communicator::duplicate() const {
+  if (!mpi_) return alone();
   const WaitsForRanks waits;
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(mpi_->comm, &copy);
@@ -122,6 +120,7 @@ Communicator Communicator::duplicate() const {
 }
 
 Communicator Communicator::split(int number) const {
+  if (!mpi_) return alone();
   const WaitsForRanks waits;
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(mpi_->comm, number, rank_, &part);
@@ -129,6 +128,7 @@ Communicator Communicator::split(int number) const {
 }
 
 Communicator Communicator::on_this_node() const {
+  if (!mpi_) return alone();
   const WaitsForRanks waits;
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(mpi_->comm, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
@@ -140,10 +140,12 @@ Communicator Communicator::over(std::shared_ptr<const Network> network) const {
 }
 
 void Communicator::barrier() const {
+  if (size_ == 1) return;
   complete([&](MPI_Request* request) { MPI_Ibarrier(mpi_->comm, request); });
 }
 
 void Communicator::broadcast(std::string& text, int from) const {
+  if (size_ == 1) return;
   auto size = static_cast<std::int64_t>(text.size());
   complete([&](MPI_Request* request) { MPI_Ibcast(&size, 1, MPI_INT64_T, from, mpi_->comm, request); });
   text.resize(static_cast<std::size_t>(size));
@@ -163,12 +165,14 @@ void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const
 }
 
 void Communicator::broadcast(std::span<double> values) const {
+  if (size_ == 1) return;
   complete([&](MPI_Request* request) {
     MPI_Ibcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm, request);
   });
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes) const {
+  if (size_ == 1) return;
   for (std::size_t done = 0, count = 0; done < bytes.size(); done += count) {
     count = std::min<std::size_t>(bytes.size() - done, max_mpi_count);
     complete([&](MPI_Request* request) {
@@ -178,6 +182,7 @@ void Communicator::broadcast(std::span<std::byte> bytes) const {
 }
 
 void Communicator::all_reduce_sum(std::span<double> values) const {
+  if (size_ == 1) return;
   // No MPI_Iallreduce: it may leave other bits on each rank.
   complete([&](MPI_Request* request) {
     MPI_Ireduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
@@ -197,6 +202,7 @@ void Communicator::all_reduce_sum(const ExecSpace& space, const Tensor& tensor) 
 }
 
 std::int64_t Communicator::all_reduce_max(std::int64_t value) const {
+  if (size_ == 1) return value;
   complete([&](MPI_Request* request) {
     MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm, request);
   });
@@ -204,6 +210,7 @@ std::int64_t Communicator::all_reduce_max(std::int64_t value) const {
 }
 
 std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
+  if (size_ == 1) return {value};
   std::vector<std::int64_t> values(static_cast<std::size_t>(size_));
   complete([&](MPI_Request* request) {
     MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm, request);
@@ -212,6 +219,7 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
 }
 
 std::vector<std::string> Communicator::gather_to_root(const std::string& text) const {
+  if (size_ == 1) return {text};
   const std::vector<std::int64_t> sizes = all_gather(static_cast<std::int64_t>(text.size()));
   std::vector<int> counts(sizes.begin(), sizes.end()), places(sizes.size());
   std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
@@ -258,17 +266,14 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
     failure = Error(ExitStatus::internal,
                     fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
   }
-  std::int64_t first = failure ? rank_ : size_;
-  complete([&](MPI_Request* request) {
-    MPI_Iallreduce(MPI_IN_PLACE, &first, 1, MPI_INT64_T, MPI_MIN, mpi_->comm, request);
-  });
-  if (first == size_) return;
+  // The lower a rank, the more of them there are from it to the end. 0: none has failed.
+  const std::int64_t to_the_end = all_reduce_max(failure ? size_ - rank_ : 0);
+  if (to_the_end == 0) return;
 
   // The lowest rank that failed tells the others what it would have said.
-  const auto speaker = static_cast<int>(first);
-  std::int64_t status = failure ? static_cast<std::int64_t>(failure->status()) : 0;
+  const auto speaker = static_cast<int>(size_ - to_the_end);
+  const std::int64_t status = all_reduce_max(rank_ == speaker ? static_cast<std::int64_t>(failure->status()) : 0);
   std::string message = failure ? failure->what() : "";
-  complete([&](MPI_Request* request) { MPI_Ibcast(&status, 1, MPI_INT64_T, speaker, mpi_->comm, request); });
   broadcast(message, speaker);
   throw SharedError(static_cast<ExitStatus>(status), message);
 }

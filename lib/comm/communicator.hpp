@@ -38,6 +38,8 @@ class Communicator {
  public:
   /// All ranks of the MPI world (a single one without mpirun).
   static Communicator world();
+  /// This process by itself, without MPI, which need not have started: what is collective concerns nobody else.
+  static Communicator alone();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -82,13 +84,14 @@ class Communicator {
   /// Ends all ranks with this status, from any one of them. Does not return.
   [[noreturn]] void abort(ExitStatus status) const;
 
-  /// For comm/ alone.
+  /// For comm/ alone, which has no use for a Communicator::alone().
   MpiHandle& mpi() const { return *mpi_; }
 
  private:
+  Communicator() = default;
   explicit Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Network> network = nullptr);
 
-  std::shared_ptr<MpiHandle> mpi_;
+  std::shared_ptr<MpiHandle> mpi_;  // null: alone, without MPI
   std::shared_ptr<const Network> network_;
   int rank_ = 0;
   int size_ = 1;

@@ -22,4 +22,11 @@ inline constexpr bool kernels_run_on_host = std::is_same_v<ExecSpace, Kokkos::De
 inline constexpr bool host_shares_memory =
     Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, MemorySpace>::accessible;
 
+/// Threads that plans divide work among. No plan for a device depends on them, so that `check` can make one where there
+/// is no device, and Kokkos cannot start.
+inline int planned_threads() {
+  if constexpr (kernels_run_on_host) return ExecSpace().concurrency();
+  else return 1;
+}
+
 }  // namespace lockstep

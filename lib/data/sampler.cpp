@@ -8,24 +8,26 @@
 
 namespace lockstep {
 
-Sampler::Sampler(const Options& options, SamplerPosition start)
-    : options_(options), position_(start), order_(order_of(start.epoch)) {
-  validate_key(batches_per_epoch() > 0, "batch.global",
+std::int64_t batches_per_epoch(std::int64_t examples, std::int64_t global_batch, bool drop_last) {
+  validate_key(!drop_last || global_batch <= examples, "batch.global",
                "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
-               options_.global_batch, options_.dataset_size);
+               global_batch, examples);
+  return drop_last ? examples / global_batch : (examples + global_batch - 1) / global_batch;
+}
+
+Sampler::Sampler(const Options& options, SamplerPosition start)
+    : options_(options),
+      batches_per_epoch_(batches_per_epoch(options.dataset_size, options.global_batch, options.drop_last)),
+      position_(start),
+      order_(order_of(start.epoch)) {
   if (position_.next >= examples_per_epoch()) {
     position_ = {position_.epoch + 1, 0};
     order_ = order_of(position_.epoch);
   }
 }
 
-std::int64_t Sampler::batches_per_epoch() const {
-  const std::int64_t whole = options_.dataset_size / options_.global_batch;
-  return options_.drop_last || options_.dataset_size % options_.global_batch == 0 ? whole : whole + 1;
-}
-
 std::int64_t Sampler::examples_per_epoch() const {
-  return std::min(batches_per_epoch() * options_.global_batch, options_.dataset_size);
+  return std::min(batches_per_epoch_ * options_.global_batch, options_.dataset_size);
 }
 
 Permutation Sampler::order_of(std::int64_t epoch) const {

@@ -31,6 +31,9 @@ struct BatchPlan {
 /// Another number for each version of Sampler that deals out other examples for the same seed.
 inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
 
+/// Global batches of one epoch, with the ragged last one unless it is dropped. Throws KeyError when that leaves none.
+std::int64_t batches_per_epoch(std::int64_t examples, std::int64_t global_batch, bool drop_last);
+
 /// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
 /// number of ranks sees the same global batches. It remembers no order: each example is computed
 /// (core/permutation.hpp), whatever the size of the dataset.
@@ -47,18 +50,18 @@ class Sampler {
     BatchPartition partition;  ///< among the ranks
   };
 
-  /// Throws KeyError when drop_last leaves no batch at all.
+  /// Throws KeyError when drop_last leaves no batch at all, and bad_data when there are no examples.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
   /// The next batch, or none after the last epoch.
   std::optional<BatchPlan> next();
-  std::int64_t batches_per_epoch() const;
 
  private:
   Permutation order_of(std::int64_t epoch) const;
   std::int64_t examples_per_epoch() const;
 
   Options options_;
+  std::int64_t batches_per_epoch_;
   SamplerPosition position_;
   Permutation order_;  ///< of the current epoch
 };

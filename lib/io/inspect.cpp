@@ -5,20 +5,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/manifest.hpp"
 
 namespace lockstep {
 namespace {
-
-std::string size_text(std::size_t bytes) {
-  const double size = static_cast<double>(bytes);
-  if (bytes < 10240) return fmt::format("{} B", bytes);
-  if (bytes < std::size_t{10} << 20) return fmt::format("{:.1f} KiB", size / 1024);
-  if (bytes < std::size_t{10} << 30) return fmt::format("{:.1f} MiB", size / (1 << 20));
-  return fmt::format("{:.1f} GiB", size / (1 << 30));
-}
 
 std::string kind_of(const std::vector<std::string>& datasets) {
   const auto holds = [&](std::string_view prefix) {
@@ -70,13 +63,15 @@ Inspection inspect_file(const std::filesystem::path& path) {
     }
     if (checksum == "checksum BAD" || checksum == "UNREADABLE") broken.push_back(name);
     inspection.text += fmt::format("  {:<{}}  {:<4}  {:<16}  {:>10}  {}\n", name, width, to_string(array.type),
-                                   is_text ? "" : extents_text(array.extents), size_text(array.bytes()), checksum);
+                                   is_text ? "" : extents_text(array.extents),
+                                   bytes_text(static_cast<double>(array.bytes())), checksum);
     // Texts without a checksum need not be such that they can be read.
     if (is_text && checksum != "UNREADABLE" && checksum != "no checksum")
       texts += fmt::format("  {}:\n{}", name, indented(file.read_text(name), shown_lines));
   }
   inspection.text = fmt::format("{}: {}, {} datasets, {}{}\n", path.string(), kind_of(datasets), datasets.size(),
-                                size_text(std::filesystem::file_size(path)), has_manifest ? ", manifest ok" : "") +
+                                bytes_text(static_cast<double>(std::filesystem::file_size(path))),
+                                has_manifest ? ", manifest ok" : "") +
                     inspection.text + texts;
   if (!broken.empty())
     inspection.problem = fmt::format("{}: {} of {} datasets are damaged ({}); make or copy the file again",

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "base/error.hpp"
@@ -46,7 +47,9 @@ ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), t
   std::error_code ignored;  // what else is wrong is found by open
   validate(!std::filesystem::is_directory(path_, ignored), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path_.string());
-  const auto make = [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); };
+  const auto make = [&] {
+    return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  };
   int file = make();
   if (file < 0 && errno == EEXIST) {  // of a dead process of this number: unlinked, wherever it may lead
     ::unlink(temporary_.c_str());
@@ -78,6 +81,16 @@ void ReplaceFile::commit() {
   committed_ = true;
   const auto folder = path_.parent_path();
   RawFile(folder.empty() ? "." : folder, RawFile::Access::folder).flush_to_disk();
+}
+
+void replace_text_file(const std::filesystem::path& path, std::string_view text) {
+  ReplaceFile replacement(path);
+  std::ofstream out(replacement.temporary(), std::ios::binary);
+  out << text;
+  out.close();
+  validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(),
+           std::strerror(errno));
+  replacement.commit();
 }
 
 }  // namespace lockstep

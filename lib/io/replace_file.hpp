@@ -31,4 +31,7 @@ class ReplaceFile {
   bool committed_ = false;
 };
 
+/// A whole file of text, put in place so. Throws what ReplaceFile does, and io_error.
+void replace_text_file(const std::filesystem::path& path, std::string_view text);
+
 }  // namespace lockstep

@@ -30,13 +30,7 @@ void ModelConfig::describe(Fields& fields) {
 }
 
 std::vector<ListItem> ModelConfig::resolved_layers() const {
-  if (preset.empty()) return layers;
-  std::vector<ListItem> items = dynamic_cast<const PresetConfig&>(*preset_config).layers();
-  for (auto& item : items) {
-    item.config->position = preset_config->position;
-    item.config->path = preset_config->path;
-  }
-  return items;
+  return preset.empty() ? layers : dynamic_cast<const PresetConfig&>(*preset_config).layers();
 }
 
 }  // namespace lockstep

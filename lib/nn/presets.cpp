@@ -24,6 +24,10 @@ std::vector<ListItem> PresetConfig::layers() const {
     throw DeckError(position, path,
                     fmt::format("makes a network that cannot be ({}); change its options", error.what()));
   }
+  for (const ListItem& item : config.layers) {
+    item.config->position = position;
+    item.config->path = path;
+  }
   return std::move(config.layers);
 }
 

@@ -18,6 +18,7 @@ struct PresetConfig : Config {
   /// Shape of one example, unless model.input says otherwise.
   virtual std::vector<std::int64_t> input() const = 0;
 
+  /// These entries, read. They stand where the preset does: complaints about a layer name that place.
   std::vector<ListItem> layers() const;
 };
 

@@ -16,7 +16,7 @@ constexpr double cache_bytes = 384 * 1024;
 // Of a chunk's inputs and outputs. Several threads wait for the slowest at the end of every task, so theirs are
 // longer: four times as much a thread, which its share of the level-3 cache still holds.
 double chunk_bytes() {
-  const int threads = ExecSpace().concurrency();
+  const int threads = planned_threads();
   return threads == 1 ? cache_bytes : 4 * cache_bytes * threads;
 }
 

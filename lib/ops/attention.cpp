@@ -24,8 +24,8 @@ void run_backward(const ExecSpace& space, const AttentionShape& shape, const T* 
 }
 
 template <class C>
-std::int64_t workspace_elements(const ExecSpace& space, const AttentionShape& shape) {
-  if constexpr (kernels_run_on_host) return attention_parts(space, shape) * CpuAttention<C>(shape).scratch_elements();
+std::int64_t workspace_elements(const AttentionShape& shape) {
+  if constexpr (kernels_run_on_host) return attention_parts(shape) * CpuAttention<C>(shape).scratch_elements();
   else return shape.n * shape.heads * shape.length;
 }
 
@@ -33,7 +33,7 @@ std::int64_t workspace_elements(const ExecSpace& space, const AttentionShape& sh
 
 void attention_forward(const ExecSpace& space, const AttentionShape& shape, const Tensor& qkv, const Tensor& y,
                        const Tensor& logsumexp, const Tensor& workspace) {
-  assert(workspace.bytes() >= attention_workspace_bytes(space, shape));
+  assert(workspace.bytes() >= attention_workspace_bytes(shape));
   dispatch_float(shape.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     run_forward<T>(space, shape, qkv.as<const T>(), y.as<T>(), logsumexp.as<C>(), static_cast<C*>(workspace.data));
@@ -42,7 +42,7 @@ void attention_forward(const ExecSpace& space, const AttentionShape& shape, cons
 
 void attention_backward(const ExecSpace& space, const AttentionShape& shape, const Tensor& qkv, const Tensor& y,
                         const Tensor& logsumexp, const Tensor& dy, const Tensor& dqkv, const Tensor& workspace) {
-  assert(workspace.bytes() >= attention_workspace_bytes(space, shape));
+  assert(workspace.bytes() >= attention_workspace_bytes(shape));
   dispatch_float(shape.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     run_backward<T>(space, shape, qkv.as<const T>(), y.as<const T>(), logsumexp.as<const C>(), dy.as<const T>(),
@@ -50,9 +50,9 @@ void attention_backward(const ExecSpace& space, const AttentionShape& shape, con
   });
 }
 
-std::size_t attention_workspace_bytes(const ExecSpace& space, const AttentionShape& shape) {
+std::size_t attention_workspace_bytes(const AttentionShape& shape) {
   return dispatch_master(master_dtype(shape.dtype), [&]<class C>(C) {
-    return static_cast<std::size_t>(workspace_elements<C>(space, shape)) * sizeof(C);
+    return static_cast<std::size_t>(workspace_elements<C>(shape)) * sizeof(C);
   });
 }
 

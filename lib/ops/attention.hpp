@@ -37,6 +37,6 @@ void attention_backward(const ExecSpace& space, const AttentionShape& shape, con
                         const Tensor& logsumexp, const Tensor& dy, const Tensor& dqkv, const Tensor& workspace);
 
 /// Bytes that these need in `workspace`.
-std::size_t attention_workspace_bytes(const ExecSpace& space, const AttentionShape& shape);
+std::size_t attention_workspace_bytes(const AttentionShape& shape);
 
 }  // namespace lockstep

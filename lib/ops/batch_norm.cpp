@@ -132,15 +132,15 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
 
 }  // namespace
 
-std::size_t batch_norm_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c) {
-  return static_cast<std::size_t>(2 * parts_of(space, rows) * c) * size_of(master_dtype(dtype));
+std::size_t batch_norm_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c) {
+  return static_cast<std::size_t>(2 * parts_of(rows) * c) * size_of(master_dtype(dtype));
 }
 
 void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t seen, const BatchNormState& state,
                         const Tensor& workspace) {
   const Rows size = rows_of(x);
-  const std::int64_t parts = parts_of(space, size.rows);
-  assert(workspace.bytes() >= batch_norm_workspace_bytes(space, x.dtype, size.rows, size.c));
+  const std::int64_t parts = parts_of(size.rows);
+  assert(workspace.bytes() >= batch_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);

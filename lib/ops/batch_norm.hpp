@@ -25,7 +25,7 @@ struct BatchNormOutput {
 };
 
 /// Workspace of the observing calls for this many rows.
-std::size_t batch_norm_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c);
+std::size_t batch_norm_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c);
 
 /// Joins x to the mean and m2 of the `seen` rows before it (Chan, Golub and LeVeque 1979: exact means and sums of
 /// squares of blocks are merged, so that nothing cancels).

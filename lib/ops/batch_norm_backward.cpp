@@ -172,8 +172,8 @@ void backward_fixed(const ExecSpace& space, const T* x, const T* y, T* dy, const
 void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
                                  bool first, const Tensor& dy, const BatchNormState& state, const Tensor& workspace) {
   const Rows size = rows_of(x);
-  const std::int64_t parts = parts_of(space, size.rows);
-  assert(workspace.bytes() >= batch_norm_workspace_bytes(space, x.dtype, size.rows, size.c));
+  const std::int64_t parts = parts_of(size.rows);
+  assert(workspace.bytes() >= batch_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);

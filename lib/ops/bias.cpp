@@ -100,13 +100,13 @@ void run_backward(const ExecSpace& space, const Tensor& kept, const Tensor& dy, 
   T* gradient = dy.as<T>();
   if (!dbias) {
     if (activation != Activation::none)
-      backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(space, rows));
+      backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(rows));
     return;
   }
-  const std::int64_t parts = parts_of(space, rows);
+  const std::int64_t parts = parts_of(rows);
   const bool add = store == Store::add;
   const bool alone = parts == 1;
-  assert(alone || workspace.bytes() >= bias_workspace_bytes(space, dy.dtype, rows, c));
+  assert(alone || workspace.bytes() >= bias_workspace_bytes(dy.dtype, rows, c));
   C* partial = alone ? dbias.as<C>() : static_cast<C*>(workspace.data);
   backward<activation, true, T, C>(space, known, gradient, partial, alone && add, rows, c, parts);
   if (!alone) sum_parts<C>(space, partial, dbias.as<C>(), add, c, parts);
@@ -143,8 +143,8 @@ void bias_activation_backward(const ExecSpace& space, Activation activation, con
   });
 }
 
-std::size_t bias_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c) {
-  const std::int64_t parts = parts_of(space, rows);
+std::size_t bias_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c) {
+  const std::int64_t parts = parts_of(rows);
   return parts == 1 ? 0 : static_cast<std::size_t>(parts * c) * size_of(master_dtype(dtype));
 }
 

@@ -21,6 +21,6 @@ void bias_activation_backward(const ExecSpace& space, Activation activation, con
                               const Tensor& dbias, Store store, const Tensor& workspace);
 
 /// Bytes that the call above needs in `workspace` for gradients [rows, c] (0 with one thread).
-std::size_t bias_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c);
+std::size_t bias_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c);
 
 }  // namespace lockstep

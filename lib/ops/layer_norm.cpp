@@ -147,8 +147,8 @@ void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Ten
 void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& moments, const Tensor& dy,
                                 const Tensor& dweight, const Tensor& dbias, Store store, const Tensor& workspace) {
   const Rows size = rows_of(x);
-  const std::int64_t parts = parts_of(space, size.rows);
-  assert(workspace.bytes() >= layer_norm_workspace_bytes(space, x.dtype, size.rows, size.c));
+  const std::int64_t parts = parts_of(size.rows);
+  assert(workspace.bytes() >= layer_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);
@@ -158,8 +158,8 @@ void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const T
   });
 }
 
-std::size_t layer_norm_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c) {
-  return static_cast<std::size_t>(2 * parts_of(space, rows) * c) * size_of(master_dtype(dtype));
+std::size_t layer_norm_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c) {
+  return static_cast<std::size_t>(2 * parts_of(rows) * c) * size_of(master_dtype(dtype));
 }
 
 }  // namespace lockstep

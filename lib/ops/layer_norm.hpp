@@ -24,6 +24,6 @@ void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Ten
 /// threads.
 void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& moments, const Tensor& dy,
                                 const Tensor& dweight, const Tensor& dbias, Store store, const Tensor& workspace);
-std::size_t layer_norm_workspace_bytes(const ExecSpace& space, DType dtype, std::int64_t rows, std::int64_t c);
+std::size_t layer_norm_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c);
 
 }  // namespace lockstep

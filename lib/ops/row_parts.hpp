@@ -26,9 +26,9 @@ inline Rows rows_of(const Tensor& y) {
 }
 
 /// How many parts the rows are summed in.
-inline std::int64_t parts_of(const ExecSpace& space, std::int64_t rows) {
-  if (space.concurrency() == 1) return 1;
-  const std::int64_t wanted = kernels_run_on_host ? space.concurrency() : 512;
+inline std::int64_t parts_of(std::int64_t rows) {
+  const std::int64_t wanted = kernels_run_on_host ? planned_threads() : 512;
+  if (wanted == 1) return 1;
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }
 

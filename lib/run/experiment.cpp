@@ -89,9 +89,7 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
-  validate_key(!config.data.drop_last || config.batch.global <= data.train->size(), "batch.global",
-               "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
-               config.batch.global, data.train->size());
+  steps_per_epoch(config, data.train->size());  // throws where there is none
 }
 
 /// A split of the deck's data, or of another file.

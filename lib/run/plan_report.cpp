@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "run/experiment.hpp"
 #include "run/resume.hpp"
@@ -13,14 +14,6 @@
 
 namespace lockstep {
 namespace {
-
-std::string bytes_text(double bytes) {
-  for (const char* unit : {"B", "KB", "MB", "GB", "TB"}) {
-    if (bytes < 1000 || unit[0] == 'T') return fmt::format("{:.{}f} {}", bytes, unit[0] == 'B' ? 0 : 2, unit);
-    bytes /= 1000;
-  }
-  return "";
-}
 
 std::string layer_table(const Graph& graph) {
   std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters",

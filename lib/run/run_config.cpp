@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "data/sampler.hpp"
 
 namespace lockstep {
 
@@ -45,7 +46,7 @@ void RunOptions::describe(Fields& fields) {
       "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
       "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
       "and for another node, which may be reading)");
-  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
+  fields.check(wall_time.empty() || wall_limit(), "wall_time",
                fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
   const bool evaluates = evaluation_interval().count > 0;
   for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
@@ -63,6 +64,8 @@ RunOptions::Interval RunOptions::evaluation_interval() const {
   std::from_chars(evaluate_every.data(), evaluate_every.data() + evaluate_every.size(), interval.count);
   return interval;
 }
+
+std::optional<double> RunOptions::wall_limit() const { return duration_of(wall_time); }
 
 void CheckpointOptions::describe(Fields& fields) {
   fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
@@ -104,8 +107,7 @@ void RunConfig::describe(Fields& fields) {
 }
 
 std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t batch = config.batch.global;
-  return config.data.drop_last ? examples / batch : (examples + batch - 1) / batch;
+  return batches_per_epoch(examples, config.batch.global, config.data.drop_last);
 }
 
 std::int64_t total_steps(const RunConfig& config, std::int64_t examples) {

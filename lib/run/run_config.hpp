@@ -23,7 +23,7 @@ struct RunOptions {
   bool overwrite = false;
   std::int64_t log_every = 50;
   std::string evaluate_every = "1 epoch";    ///< see evaluation_interval
-  std::string wall_time;                     ///< see duration_of; empty: no limit
+  std::string wall_time;                     ///< see wall_limit; empty: there is none
   std::optional<std::int64_t> hang_timeout;  ///< seconds
 
   struct Interval {
@@ -31,6 +31,7 @@ struct RunOptions {
     bool in_steps = false;   ///< not epochs
   };
   Interval evaluation_interval() const;
+  std::optional<double> wall_limit() const;  ///< seconds that `wall_time` stands for
   void describe(Fields& fields);
 };
 
@@ -57,7 +58,8 @@ struct RunConfig : Config, TrainingConfig {
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 
-/// Of a pass over so many training examples, and of the whole run, unless it reaches its target before.
+/// Of a pass over so many training examples, and of the whole run, unless it reaches its target before. Throws KeyError
+/// for batches of which drop_last leaves none.
 std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples);
 std::int64_t total_steps(const RunConfig& config, std::int64_t examples);
 

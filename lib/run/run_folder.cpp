@@ -2,8 +2,6 @@
 #include "run/run_folder.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -212,14 +210,7 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
-  const fs::path path = path_ / name;
-  ReplaceFile replacement(path);
-  std::ofstream out(replacement.temporary(), std::ios::binary);
-  out << text;
-  out.close();
-  validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", path.string(),
-           std::strerror(errno));
-  replacement.commit();
+  replace_text_file(path_ / name, text);
 }
 
 }  // namespace lockstep

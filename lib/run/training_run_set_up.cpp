@@ -85,7 +85,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
       watchdog_(comm, config_.run.hang_timeout),
       folder_(config_),
       progress_(comm.size()),
-      stop_request_(comm.is_root() ? end_of_job(duration_of(config_.run.wall_time)) : std::nullopt,
+      stop_request_(comm.is_root() ? end_of_job(config_.run.wall_limit()) : std::nullopt,
                     comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
   const SharedReading reading(comm_, config_.source);
   Experiment experiment = open_experiment(config_, reading);

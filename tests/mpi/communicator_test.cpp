@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/fixtures.hpp"
+#include "support/scratch.hpp"
 
 namespace lockstep {
 namespace {
@@ -105,6 +106,27 @@ TEST_F(Communication, OtherExceptionsAreShared) {
     EXPECT_EQ(error.status(), ExitStatus::internal);
     EXPECT_EQ(std::string(error.what()).rfind("something else", 0), 0u) << error.what();
   }
+}
+
+TEST_F(Communication, AProcessAloneWaitsForNobody) {
+  const Communicator alone = Communicator::alone();
+  EXPECT_EQ(alone.size(), 1);
+  EXPECT_TRUE(alone.is_root());
+  std::string text = "as it was";
+  double value = 3.5;
+  // Any of these that was collective over the ranks of MPI would hang: the others do not take part.
+  if (comm.rank() != comm.size() - 1) return;
+  alone.barrier();
+  alone.broadcast(text);
+  alone.all_reduce_sum(std::span(&value, 1));
+  EXPECT_EQ(text, "as it was");
+  EXPECT_EQ(value, 3.5);
+  EXPECT_EQ(alone.all_reduce_max(-7), -7);
+  EXPECT_EQ(alone.all_gather(-7), std::vector<std::int64_t>{-7});
+  EXPECT_EQ(alone.gather_to_root(text), std::vector<std::string>{text});
+  EXPECT_EQ(alone.split(3).duplicate().on_this_node().size(), 1);
+  test::expect_error(ExitStatus::bad_data, "so it is",
+                     [&] { alone.run_collectively([] { throw Error(ExitStatus::bad_data, "so it is"); }); });
 }
 
 TEST_F(Communication, VersionIsOneLine) { EXPECT_EQ(mpi_version().find('\n'), std::string::npos); }

@@ -14,6 +14,8 @@ struct Case {
   std::vector<int> ranks;
   const char* precision;
   const char* batch;
+
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 const Case cases[] = {

@@ -17,6 +17,8 @@ struct Case {
   std::int64_t batch, examples, micro;
   std::string extra;
   std::int64_t ranks_per_node = 0;  ///< of an emulated network; 0: there is none
+
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 const std::string norms =

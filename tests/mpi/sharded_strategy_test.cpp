@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/collective/algorithm.hpp"
+#include "comm/mpi_transport.hpp"
 #include "comm/spin_backoff.hpp"
 #include "ops/reduction.hpp"
 #include "parallel/parallel_strategy.hpp"

@@ -57,6 +57,39 @@ class Commands(LockstepTest):
             for word in ("lockstep", "git", "compiler", "kokkos", "backend", "mpi", "hdf5", "providers", "portable"):
                 self.assertEqual(sum(line.startswith(word) for line in out.splitlines()) or out.count(word), 1, out)
 
+    def without_mpi(self):
+        """From here on MPI cannot start, as on many a login node."""
+        name = "OMPI_MCA_pml"
+        before = os.environ.get(name)
+        self.addCleanup(lambda: os.environ.pop(name) if before is None else os.environ.update({name: before}))
+        os.environ[name] = "none_of_these"
+
+    def test_what_needs_no_mpi_starts_none(self):
+        self.deck()
+        if "Open MPI" not in self.lockstep("info").out:
+            self.skipTest("only Open MPI is known to fail on demand")
+        images, labels = idx_images(self.folder / "images", 130), idx_labels(self.folder / "labels", 130)
+        self.lockstep("train", "deck.yaml")
+        self.without_mpi()
+        lines = {1: [], 4: []}
+        for ranks in lines:
+            with self.subTest(ranks=ranks):
+                for arguments in (
+                        ["--help"], ["check", "--help"], ["--version"], ["info"], ["schema"], ["schema", "--reference"],
+                        ["check", "deck.yaml"], ["check", "deck.yaml", "--data"], ["report", "run"],
+                        ["import", "idx", "--images", images, "--labels", labels, "--output", f"data{ranks}.h5"],
+                        ["import", "text", "--file", "deck.yaml", "--output", f"text{ranks}.h5"], ["inspect", f"data{ranks}.h5"]):
+                    result = self.lockstep(*arguments, ranks=ranks)
+                    self.assertEqual(result.err, "")
+                    lines[ranks].append(len(result.out.splitlines()))
+                self.refused(64, ["command line"], "chekc", "deck.yaml", ranks=ranks)
+                self.refused(66, ["nothing.h5"], "inspect", "nothing.h5", ranks=ranks)
+                self.refused(78, ["batch.global"], "check", "deck.yaml", "batch.global=0", ranks=ranks)
+                self.assertIn(f"batch 16 = {ranks} rank", self.lockstep("check", "deck.yaml", ranks=ranks).out)
+        self.assertEqual(lines[1], lines[4], "said by one rank alone")
+        for arguments in (["train", "deck.yaml"], ["check", "deck.yaml", "--time"], ["bench", "peak"]):
+            self.assertNotEqual(program.run(*arguments, cwd=self.folder).status, 0, f"MPI could start: {arguments}")
+
     def test_schema_is_json(self):
         schema = json.loads(self.lockstep("schema").out)
         for section in ("run", "data", "model", "loss", "optimizer", "schedule", "batch", "precision", "parallel", "providers", "checkpoint"):
@@ -78,10 +111,19 @@ class Commands(LockstepTest):
 
     def test_reference_page_is_up_to_date(self):
         page = SOURCE / "docs" / "user" / "deck_reference.md"
-        self.assertTrue(page.exists(), "make it with: lockstep schema --reference")
         generated = self.lockstep("schema", "--reference").out
         self.assertIn("| `global` |", generated)
-        self.assertIn(generated.strip(), page.read_text(), "make it again with: lockstep schema --reference")
+        self.assertIn(generated.strip(), page.read_text(), "make it again with: lockstep schema --reference --write docs/user/deck_reference.md")
+
+    def test_reference_page_is_written_in_place(self):
+        page = self.write("page.md", "# Page\n\nOur own words.\n\n<!-- generated -->\n| what | was |\n")
+        self.assertEqual(self.lockstep("schema", "--reference", "--write", page).out, "")
+        self.assertEqual(page.read_text(), "# Page\n\nOur own words.\n\n<!-- generated -->\n" + self.lockstep("schema", "--reference").out)
+        self.refused(64, ["--reference"], "schema", "--write", page)
+        self.refused(66, ["nothing.md"], "schema", "--reference", "--write", "nothing.md")
+        plain = self.write("plain.md", "Our own words.\n")
+        self.refused(65, ["plain.md", "<!-- generated -->"], "schema", "--reference", "--write", plain)
+        self.assertEqual(plain.read_text(), "Our own words.\n")
 
     def test_check(self):
         deck = self.deck()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/tensor.hpp"
+#include "support/print.hpp"
 
 namespace lockstep::test {
 

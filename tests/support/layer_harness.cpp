@@ -59,7 +59,11 @@ Tensor rows(const Tensor& all, std::int64_t n, std::int64_t first, std::int64_t 
 
 LayerHarness::LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n,
                            const Options& options)
-    : layer_(dynamic_cast<const LayerConfig&>(*parse_layer(entry).config).make_layer()), dtype_(options.dtype), n_(n) {
+    : LayerHarness(dynamic_cast<const LayerConfig&>(*parse_layer(entry).config).make_layer(), inputs, n, options) {}
+
+LayerHarness::LayerHarness(std::unique_ptr<Layer> layer, const std::vector<Shape>& inputs, std::int64_t n,
+                           const Options& options)
+    : layer_(std::move(layer)), dtype_(options.dtype), n_(n) {
   if (options.addition && !layer_->fuse_addition()) throw Error(ExitStatus::internal, "the layer takes no addition");
   if (options.fused != Activation::none && !layer_->fuse(options.fused))
     throw Error(ExitStatus::internal, "the layer takes no activation");
@@ -153,14 +157,39 @@ std::vector<double> LayerHarness::forward(bool training) {
   return values_of(y_.get());
 }
 
-LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, Store store, bool wants_dx) {
-  set_values(dy_.get(), dy);
-  std::vector<std::vector<double>> x_before;
-  const std::vector<double> y_before = values_of(y_.get());
-  for (std::size_t i = 0; i < inputs(); ++i) x_before.push_back(values_of(x_[i].get()));
+std::vector<std::pair<Tensor, std::string>> LayerHarness::undeclared() const {
+  std::vector<std::pair<Tensor, std::string>> found;
   for (std::size_t i = 0; i < inputs(); ++i)
-    if (!layer_->backward_reads_input(i)) poison(x_[i].get());
-  if (!layer_->backward_reads_output()) poison(y_.get());
+    if (!layer_->backward_reads_input(i)) found.emplace_back(x_[i].get(), fmt::format("backward_reads_input({})", i));
+  if (!layer_->backward_reads_output()) found.emplace_back(y_.get(), "backward_reads_output()");
+  return found;
+}
+
+std::string LayerHarness::undeclared_reads(const std::vector<double>& dy) {
+  const auto gradients = [&](std::span<const Tensor> hidden) {
+    forward();  // its tensors may have been overwritten
+    const Gradients result = backward_without(hidden, dy, Store::replace, true);
+    return std::pair(result.x, result.parameters);
+  };
+  const auto expected = gradients({});
+  std::string names;
+  for (const auto& [tensor, name] : undeclared())
+    if (gradients({&tensor, 1}) != expected) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, Store store, bool wants_dx) {
+  std::vector<Tensor> hidden;
+  for (const auto& [tensor, name] : undeclared()) hidden.push_back(tensor);
+  return backward_without(hidden, dy, store, wants_dx);
+}
+
+LayerHarness::Gradients LayerHarness::backward_without(std::span<const Tensor> hidden, const std::vector<double>& dy,
+                                                       Store store, bool wants_dx) {
+  set_values(dy_.get(), dy);
+  std::vector<std::vector<double>> before;
+  for (const Tensor& tensor : hidden) before.push_back(values_of(tensor));
+  for (const Tensor& tensor : hidden) poison(tensor);
   for (const auto& dx : dx_) poison(dx.get());
   if (store == Store::replace)
     for (const auto& gradient : gradient_) poison(gradient.get());
@@ -175,8 +204,7 @@ LayerHarness::Gradients LayerHarness::backward(const std::vector<double>& dy, St
   for_pieces(wants_dx, [&](const LayerTensors& given, bool) { layer_->backward(step, given); });
   ExecSpace().fence();
 
-  set_values(y_.get(), y_before);
-  for (std::size_t i = 0; i < inputs(); ++i) set_values(x_[i].get(), x_before[i]);
+  for (std::size_t i = 0; i < hidden.size(); ++i) set_values(hidden[i], before[i]);
   Gradients result;
   if (wants_dx)
     for (const auto& dx : dx_) result.x.push_back(values_of(dx.get()));

@@ -22,6 +22,7 @@ class LayerHarness {
     bool addition = false;  ///< whether the layer takes over the addition of its second input, before `fused`
   };
 
+  LayerHarness(std::unique_ptr<Layer> layer, const std::vector<Shape>& inputs, std::int64_t n, const Options& options);
   /// `entry`: as in a deck's model.layers, "{linear: {features: 3}}". `inputs`: shapes of one example.
   LayerHarness(const std::string& entry, const std::vector<Shape>& inputs, std::int64_t n, const Options& options);
 
@@ -41,7 +42,16 @@ class LayerHarness {
   /// After a forward. `wants_dx`: false as for a network's first layer.
   Gradients backward(const std::vector<double>& dy, Store store = Store::replace, bool wants_dx = true);
 
+  /// Whatever the backward pass reads without having said so, by the functions that would say it, as
+  /// "backward_reads_input(0), backward_reads_output()". Of NaN a comparison or a maximum may make a number, and then a
+  /// gradient is wrong without being NaN: so each tensor is hidden alone, and gradients must stay the same bit for bit.
+  std::string undeclared_reads(const std::vector<double>& dy);
+
  private:
+  /// The tensors that the backward pass must not read, each with the function that would allow it.
+  std::vector<std::pair<Tensor, std::string>> undeclared() const;
+  /// After a forward, with these tensors full of NaN during the call.
+  Gradients backward_without(std::span<const Tensor> hidden, const std::vector<double>& dy, Store store, bool wants_dx);
   /// Views of some examples. They stay until the next call of `tensors`.
   LayerTensors tensors(std::int64_t first, std::int64_t count, bool wants_dx);
   template <class Call>

@@ -93,9 +93,8 @@ std::size_t Attention::prepare(std::int64_t n) {
       memory;  // what is saved (evaluation has no saved memory) needs no less than the gradients of backward
   const Saved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
   memory.align();
-  return memory.used() +
-         std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(ExecSpace(), shape),
-                   bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 3 * d)});
+  return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(shape),
+                                   bias_workspace_bytes(plan_.dtype, rows, 3 * d)});
 }
 
 void Attention::set_weights(std::span<const Tensor> weights) {

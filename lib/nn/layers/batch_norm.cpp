@@ -48,7 +48,7 @@ void BatchNorm::plan(const LayerPlan& plan) {
 
 std::size_t BatchNorm::prepare(std::int64_t n) {
   const std::int64_t c = plan_.output[-1];
-  return batch_norm_workspace_bytes(ExecSpace(), plan_.dtype, n * (plan_.output.count() / c), c);
+  return batch_norm_workspace_bytes(plan_.dtype, n * (plan_.output.count() / c), c);
 }
 
 void BatchNorm::accumulate_statistics(const StepContext& context, const LayerTensors& t, bool first) {

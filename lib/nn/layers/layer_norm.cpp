@@ -20,7 +20,7 @@ std::size_t LayerNorm::saved_bytes(std::int64_t n, const Shape& output) const {
 
 std::size_t LayerNorm::prepare(std::int64_t n) {
   const std::int64_t c = plan_.output[-1];
-  return layer_norm_workspace_bytes(ExecSpace(), plan_.dtype, n * (plan_.output.count() / c), c);
+  return layer_norm_workspace_bytes(plan_.dtype, n * (plan_.output.count() / c), c);
 }
 
 Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {
@@ -39,7 +39,7 @@ void LayerNorm::backward(const StepContext& context, const LayerTensors& t) {
   const Tensor moments = moments_in(t.saved, t.x[0].count() / t.x[0].shape[-1]);
   if (t.gradients[0])
     layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0], t.gradients[1], context.gradients,
-                             t.workspace);
+                               t.workspace);
   if (t.dx[0])
     layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0], t.input_gradient);
 }

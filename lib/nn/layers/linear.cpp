@@ -49,7 +49,7 @@ std::size_t Linear::saved_bytes(std::int64_t n, const Shape& output) const {
 std::size_t Linear::prepare(std::int64_t n) {
   const InnerProduct& product = products_.prepare(
       rows(n), [&](std::int64_t all) { return plan_inner_product(plan_.providers, shape_for(all)); });
-  return std::max(product.workspace_bytes(), bias_workspace_bytes(ExecSpace(), plan_.dtype, rows(n), features_));
+  return std::max(product.workspace_bytes(), bias_workspace_bytes(plan_.dtype, rows(n), features_));
 }
 
 void Linear::forward(const StepContext& context, const LayerTensors& t) {
@@ -63,7 +63,8 @@ void Linear::backward(const StepContext& context, const LayerTensors& t) {
   InnerProduct& product = products_.at(rows(t.dy.shape[0]));
   bias_activation_backward(context.space, activation_, kept_of(activation_, t), t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
-  if (t.gradients[0]) product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
+  if (t.gradients[0])
+    product.backward_weight(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
   if (t.dx[0]) product.backward_data(context.space, t.dy, t.dx[0], t.workspace);
 }
 

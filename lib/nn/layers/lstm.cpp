@@ -91,7 +91,7 @@ std::size_t Lstm::saved_bytes(std::int64_t n, const Shape& output) const {
 
 std::size_t Lstm::prepare(std::int64_t n) {
   const std::int64_t length = plan_.inputs[0][0], rows = n * length;
-  std::size_t products = bias_workspace_bytes(ExecSpace(), plan_.dtype, rows, 4 * units_);
+  std::size_t products = bias_workspace_bytes(plan_.dtype, rows, 4 * units_);
   const auto plan = [&](PlanCache<InnerProduct>& planned, const InnerProductShape& shape) {
     const InnerProduct& product = planned.prepare(
         shape.n, [&](std::int64_t) { return plan_inner_product(plan_.providers, shape); });

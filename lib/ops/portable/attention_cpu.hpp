@@ -251,14 +251,14 @@ struct CpuAttention {
 };
 
 /// How many threads share the heads of all sequences.
-inline std::int64_t attention_parts(const ExecSpace& space, const AttentionShape& shape) {
-  return std::min<std::int64_t>(space.concurrency(), shape.n * shape.heads);
+inline std::int64_t attention_parts(const AttentionShape& shape) {
+  return std::min<std::int64_t>(planned_threads(), shape.n * shape.heads);
 }
 
 /// Calls work(element of sequence and head in qkv, in y, in logsumexp; the thread's scratch) for each of them.
 template <class C, class Work>
 void for_each_head(const char* label, const ExecSpace& space, const AttentionShape& shape, C* workspace, Work work) {
-  const std::int64_t parts = attention_parts(space, shape), items = shape.n * shape.heads;
+  const std::int64_t parts = attention_parts(shape), items = shape.n * shape.heads;
   const std::int64_t scratch = CpuAttention<C>(shape).scratch_elements();
   Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace>(space, 0, parts), [=](const int part) {
     for (std::int64_t item = items * part / parts; item < items * (part + 1) / parts; ++item) {

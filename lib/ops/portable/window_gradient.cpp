@@ -28,7 +28,7 @@ struct Windows {
         group_columns(ceiling(group_filters, n) * n),
         columns(s.groups * group_columns),
         image_bands(ceiling(s.out_h(), lines)),
-        parts(std::min<std::int64_t>(ExecSpace().concurrency(), s.n * image_bands)) {}
+        parts(std::min<std::int64_t>(planned_threads(), s.n * image_bands)) {}
 
   std::int64_t band_elements() const { return ((lines - 1) * shape.stride + shape.kernel_h) * row + m; }
   std::int64_t panel_elements() const { return lines * shape.out_w() * n; }

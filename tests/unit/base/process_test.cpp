@@ -6,6 +6,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -47,6 +52,57 @@ TEST(Process, CountsByTheClockThatNobodySets) {
   EXPECT_LE(seconds_until(before), seconds);
   EXPECT_GE(seconds_until(after), seconds);
   EXPECT_EQ(process_start(), process_start()) << "its start does not move";
+}
+
+/// Environment variables, of which those of launchers are unset until the end.
+class LaunchEnvironment {
+ public:
+  LaunchEnvironment() {
+    for (const char* name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+      change(name, nullptr);
+  }
+  ~LaunchEnvironment() {
+    while (!before_.empty()) {
+      const auto& [name, value] = before_.back();
+      if (value) ::setenv(name, value->c_str(), 1);
+      else ::unsetenv(name);
+      before_.pop_back();
+    }
+  }
+  LaunchEnvironment(const LaunchEnvironment&) = delete;
+  LaunchEnvironment& operator=(const LaunchEnvironment&) = delete;
+  void set(const char* name, const char* value) { change(name, value); }
+
+ private:
+  void change(const char* name, const char* value) {
+    const char* now = std::getenv(name);
+    before_.emplace_back(name, now ? std::optional<std::string>(now) : std::nullopt);
+    if (value) ::setenv(name, value, 1);
+    else ::unsetenv(name);
+  }
+  std::vector<std::pair<const char*, std::optional<std::string>>> before_;
+};
+
+TEST(Process, KnowsItsRankBeforeMpiHasStarted) {
+  LaunchEnvironment environment;
+  EXPECT_FALSE(launched_rank().by_launcher);
+  EXPECT_EQ(launched_rank().rank, 0);
+  EXPECT_EQ(launched_rank().size, 1);
+  environment.set("PMI_RANK", "3");
+  EXPECT_TRUE(launched_rank().by_launcher);
+  EXPECT_EQ(launched_rank().rank, 3);
+  EXPECT_EQ(launched_rank().size, 4) << "at least";
+  environment.set("SLURM_STEP_NUM_TASKS", "16");
+  EXPECT_EQ(launched_rank().size, 16);
+  environment.set("PMI_SIZE", "8");
+  EXPECT_EQ(launched_rank().size, 8);
+  environment.set("OMPI_COMM_WORLD_RANK", "1");
+  environment.set("OMPI_COMM_WORLD_SIZE", "2");
+  EXPECT_EQ(launched_rank().rank, 1);
+  EXPECT_EQ(launched_rank().size, 2);
+  environment.set("OMPI_COMM_WORLD_RANK", "no number");
+  EXPECT_EQ(launched_rank().rank, 3) << "as PMI says";
 }
 
 TEST(Process, KnowsWhichOnesHaveEnded) {

@@ -89,7 +89,9 @@ TEST(Sampler, FileOrderWithoutShuffle) {
 
 TEST(Sampler, CountsAndMarksTheRaggedEnd) {
   const Sampler sampler({.dataset_size = 10, .global_batch = 4, .epochs = 1});
-  EXPECT_EQ(sampler.batches_per_epoch(), 3);
+  EXPECT_EQ(batches_per_epoch(10, 4, false), 3);
+  EXPECT_EQ(batches_per_epoch(10, 4, true), 2);
+  EXPECT_EQ(batches_per_epoch(8, 4, false), 2);
   const auto plans = plans_of(sampler);
   ASSERT_EQ(plans.size(), 3u);
   EXPECT_FALSE(plans[1].last_of_epoch);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "nn/layer_factory.hpp"
+#include "ops/elementwise.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -20,6 +22,13 @@ struct Case {
   std::int64_t n;
   Activation fused = Activation::none;
   bool addition = false;
+
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.entry << " of " << c.n << " ×";
+    for (const Shape& shape : c.inputs) *out << ' ' << testing::PrintToString(shape);
+    if (c.addition) *out << " with an addition";
+    if (c.fused != Activation::none) *out << " with " << testing::PrintToString(c.fused);
+  }
 };
 
 // Each type of the factory table has at least one (EveryTypeIsChecked); odd sizes, every option.
@@ -132,6 +141,9 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
     return;
   }
   const auto weight = test::filling(7, harness.output_shape().count());
+  const std::string undeclared = harness.undeclared_reads(weight);
+  ASSERT_EQ(undeclared, "") << "the backward pass of " << c.type << " reads what it has not declared: override "
+                            << undeclared << ", or read it no more";
   harness.forward();
   const auto gradients = harness.backward(weight);
   for (std::size_t i = 0; i < harness.inputs(); ++i)
@@ -154,6 +166,43 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
     EXPECT_LT(test::largest_difference(second.parameters[i], twice), 1e-13) << harness.specs()[i].name;
   }
   EXPECT_EQ(second.x, gradients.x);
+}
+
+/// y = max(x, 0), whose backward pass reads a tensor without having said so: of NaN it makes no NaN.
+class Secretive final : public Layer {
+ public:
+  enum class Reads { input, output };
+  Secretive(Reads reads, bool says_so) : reads_(reads), says_so_(says_so) {}
+  std::string_view type() const override { return "secretive"; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  bool backward_reads_input(std::size_t) const override { return says_so_ && reads_ == Reads::input; }
+  bool backward_reads_output() const override { return says_so_ && reads_ == Reads::output; }
+  void forward(const StepContext& context, const LayerTensors& t) override {
+    activation_forward(context.space, Activation::relu, t.x[0], t.y);
+  }
+  void backward(const StepContext& context, const LayerTensors& t) override {
+    const Tensor& kept = reads_ == Reads::input ? t.x[0] : t.y;
+    if (t.dx[0]) activation_backward(context.space, Activation::relu, kept, t.dy, t.dx[0]);
+  }
+
+ private:
+  Reads reads_;
+  bool says_so_;
+};
+
+TEST(LayerHarness, NamesWhatABackwardPassReadsInSecret) {
+  using Reads = Secretive::Reads;
+  for (const bool says_so : {false, true})
+    for (const auto& [reads, name] :
+         {std::pair(Reads::input, "backward_reads_input(0)"), std::pair(Reads::output, "backward_reads_output()")}) {
+      LayerHarness harness(std::make_unique<Secretive>(reads, says_so), {{7}}, 3, {});
+      const auto weight = test::filling(7, harness.output_shape().count());
+      EXPECT_EQ(harness.undeclared_reads(weight), says_so ? "" : name);
+      harness.forward();
+      const auto dx = harness.backward(weight).x[0];
+      EXPECT_TRUE(std::ranges::none_of(dx, [](double value) { return std::isnan(value); }))
+          << "NaN would not have told";
+    }
 }
 
 TEST_P(LayerGradient, F32AgreesWithF64) {

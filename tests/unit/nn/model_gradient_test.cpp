@@ -14,6 +14,8 @@ struct Case {
   const char* layers;
   Shape input;
   std::vector<std::string> frozen = {};
+
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 const Case cases[] = {

@@ -20,7 +20,7 @@ Attended attend(const AttentionShape& s, bool plain, double scale = 1.0) {
   const OwnedTensor dy = test::make_filled(s.dtype, {s.n, s.length, s.width()}, 2);
   const OwnedTensor y("y", s.dtype, dy.get().shape), dqkv("dqkv", s.dtype, qkv.get().shape);
   const OwnedTensor logsumexp("logsumexp", master_dtype(s.dtype), {s.n, s.heads, s.length});
-  const auto bytes = static_cast<std::int64_t>(attention_workspace_bytes(space, s));
+  const auto bytes = static_cast<std::int64_t>(attention_workspace_bytes(s));
   const OwnedTensor workspace("workspace", DType::u8, {bytes + s.n * s.heads * s.length * 8});
   for (const auto* tensor : {&y, &dqkv, &logsumexp, &workspace}) test::poison(tensor->get());
   if (plain) {
@@ -79,7 +79,7 @@ TEST(Attention, LargeScoresDoNotOverflow) {
 
 TEST(Attention, MemoryIsLinearInTheLength) {
   const AttentionShape once{1, 1000, 2, 16}, twice{1, 2000, 2, 16};
-  const std::size_t a = attention_workspace_bytes(ExecSpace(), once), b = attention_workspace_bytes(ExecSpace(), twice);
+  const std::size_t a = attention_workspace_bytes(once), b = attention_workspace_bytes(twice);
   EXPECT_LE(b, 2 * a);
 }
 

@@ -7,6 +7,11 @@
 #include "support/fixtures.hpp"
 
 namespace lockstep {
+
+void PrintTo(const BatchNormOutput& output, std::ostream* out) {
+  *out << (output.addition ? "addition" : "plain") << (output.relu ? ", relu" : "");
+}
+
 namespace {
 
 /// A batch norm's tensors beside activations of one type.
@@ -38,6 +43,8 @@ Tensor rows(const Tensor& all, std::int64_t first, std::int64_t count) {
 
 struct Size {
   std::int64_t rows, c;
+
+  friend void PrintTo(const Size& size, std::ostream* out) { *out << size.rows << "×" << size.c; }
 };
 
 class BatchNormTest : public testing::TestWithParam<std::tuple<DType, Size, BatchNormOutput>> {};
@@ -58,7 +65,7 @@ TEST_P(BatchNormTest, AgreesWithPlainLoops) {
   const OwnedTensor addend = output.addition ? test::make_filled(dtype, shape, 7, 3) : OwnedTensor();
   const OwnedTensor y("y", dtype, shape);
   const OwnedTensor workspace("workspace", DType::u8,
-                              {static_cast<std::int64_t>(batch_norm_workspace_bytes(space, dtype, size.rows, size.c))});
+                              {static_cast<std::int64_t>(batch_norm_workspace_bytes(dtype, size.rows, size.c))});
   test::poison(y.get());
   test::poison(workspace.get());
   Memory memory(dtype, size.c);

@@ -68,7 +68,7 @@ TEST_P(BiasTest, backward) {
     sums[i % sums.size()] += expected[i];
   }
   const OwnedTensor ty = activation_ != Activation::none ? upload(dtype_, shape_, y) : OwnedTensor();
-  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
+  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
   const double allowed = tolerance(dtype_, rows_);
   // relu changes nothing that it lets through.
   const double each = activation_ == Activation::none || activation_ == Activation::relu ? 0 : tolerance(dtype_, 1);
@@ -90,7 +90,7 @@ TEST_P(BiasTest, backward) {
 
 TEST_P(BiasTest, same_sums_every_time) {
   const OwnedTensor y = upload(dtype_, shape_, random_values(shape_, 1));
-  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(space_, dtype_, rows_, c_));
+  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
   Values first;
   for (int call = 0; call < 3; ++call) {
     const OwnedTensor dy = upload(dtype_, shape_, random_values(shape_, 2)), dbias = not_a_number(dtype_, {c_});
@@ -98,11 +98,6 @@ TEST_P(BiasTest, same_sums_every_time) {
     if (call == 0) first = download(dbias.get());
     EXPECT_EQ(download(dbias.get()), first);
   }
-}
-
-std::string label(Activation activation) {
-  constexpr const char* names[] = {"_none_", "_relu_", "_tanh_", "_sigmoid_", "_gelu_"};
-  return names[static_cast<std::size_t>(activation)];
 }
 
 INSTANTIATE_TEST_SUITE_P(sizes, BiasTest,
@@ -114,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(sizes, BiasTest,
                                                           std::tuple(1001, 67))),
                          [](const testing::TestParamInfo<Parameters>& info) {
                            const auto& size = std::get<2>(info.param);
-                           return std::string(name_of(std::get<0>(info.param))) + label(std::get<1>(info.param)) +
+                           return testing::PrintToString(std::get<0>(info.param)) + "_" +
+                                  testing::PrintToString(std::get<1>(info.param)) + "_" +
                                   std::to_string(std::get<0>(size)) + "x" + std::to_string(std::get<1>(size));
                          });
 

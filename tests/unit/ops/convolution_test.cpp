@@ -15,6 +15,8 @@ struct ConvolutionCase {
   std::int64_t groups = 1;
   bool bias = true;
   Activation activation = Activation::none;
+
+  friend void PrintTo(const ConvolutionCase& c, std::ostream* out) { *out << c.name; }
 };
 
 ConvolutionShape shape_of(const ConvolutionCase& k, DType dtype) {

@@ -11,6 +11,8 @@ struct InnerProductCase {
   std::int64_t n, in, out;
   bool bias = true;
   Activation activation = Activation::none;
+
+  friend void PrintTo(const InnerProductCase& c, std::ostream* out) { *out << c.name; }
 };
 
 using Parameters = std::tuple<std::string, DType, InnerProductCase>;

@@ -25,7 +25,7 @@ TEST_P(LayerNormTest, AgreesWithPlainLoops) {
   const OwnedTensor y("y", dtype, shape), moments("moments", master, {rows, 2}), dweight("dweight", master, {c}),
       dbias("dbias", master, {c});
   const OwnedTensor workspace("workspace", DType::u8,
-                              {static_cast<std::int64_t>(layer_norm_workspace_bytes(space, dtype, rows, c))});
+                              {static_cast<std::int64_t>(layer_norm_workspace_bytes(dtype, rows, c))});
   for (const auto* tensor : {&y, &moments, &dweight, &dbias, &workspace}) test::poison(tensor->get());
   const auto expected = reference::layer_norm(1e-5, test::values_of(x.get()), test::values_of(weight.get()),
                                               test::values_of(bias.get()), test::values_of(dy.get()));

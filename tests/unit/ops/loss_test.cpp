@@ -19,6 +19,10 @@ using test::values_of;
 struct Case {
   std::int64_t n, k;
   double smoothing, scale;
+
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.n << " examples, " << c.k << " outputs, smoothing " << c.smoothing << ", scale " << c.scale;
+  }
 };
 
 class LossOps : public testing::TestWithParam<std::tuple<DType, Case>> {

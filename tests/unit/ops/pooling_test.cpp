@@ -7,6 +7,14 @@
 #include "support/fixtures.hpp"
 
 namespace lockstep {
+
+void PrintTo(PoolingKind kind, std::ostream* out) { *out << (kind == PoolingKind::max ? "max" : "average"); }
+
+void PrintTo(const PoolingShape& s, std::ostream* out) {
+  *out << fmt::format("{}×{}×{}×{}, kernel {}, stride {}, padding {}", s.n, s.h, s.w, s.c, s.kernel, s.stride,
+                      s.padding);
+}
+
 namespace {
 
 const PoolingShape shapes[] = {

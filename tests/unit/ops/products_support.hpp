@@ -12,6 +12,7 @@
 
 #include "core/random.hpp"
 #include "ops/provider.hpp"
+#include "support/print.hpp"
 
 // What the tests of the large products share.
 namespace lockstep::test {

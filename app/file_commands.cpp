@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "commands.hpp"
+#include "config/deck.hpp"
+#include "data/import_idx.hpp"
+#include "data/import_text.hpp"
+#include "io/inspect.hpp"
+#include "io/replace_file.hpp"
+#include "monitor/build_info.hpp"
+#include "run/run_config.hpp"
+#include "run/scaling_report.hpp"
+
+// Commands of one process, which work on files and text: no ranks, and no steps of a network.
+namespace lockstep {
+namespace {
+
+/// A text that is a command's result goes to standard output whole.
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// A command that makes a text and prints it.
+Command printing(std::function<std::string()> make, Start start = Start::nothing) {
+  return {start, [make = std::move(make)](const Communicator&) {
+            print(make());
+            return ExitStatus::done;
+          }};
+}
+
+/// Puts `text` in the place of what follows the mark in a page.
+void replace_generated_part(const std::string& page, const std::string& text) {
+  constexpr std::string_view mark = "<!-- generated -->\n";
+  const std::string before = read_text_file(page);
+  const std::size_t place = before.find(mark);
+  validate(place != std::string::npos, ExitStatus::bad_data,
+           "{}: has no line <!-- generated -->, behind which the tables would go; add one, or name another page", page);
+  replace_text_file(page, before.substr(0, place + mark.size()) + text);
+}
+
+void declare_import(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("import", "Make an HDF5 dataset of other files");
+  command->require_subcommand(1);
+
+  CLI::App* idx = command->add_subcommand("idx",
+                                          "Images and labels in IDX files (MNIST and its like), plain or gzipped");
+  const auto idx_options = std::make_shared<ImportIdxOptions>();
+  idx->add_option("--images", idx_options->images, "IDX file of images")->required();
+  idx->add_option("--labels", idx_options->labels, "IDX file of labels")->required();
+  idx->add_option("--validation", idx_options->validation, "the last N examples become the validation split")
+      ->check(CLI::NonNegativeNumber);
+  idx->add_option("--output", idx_options->output, "HDF5 file to make")->required();
+  idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
+  idx->callback(
+      [&chosen, idx_options] { chosen = printing([idx_options] { return import_idx(*idx_options) + "\n"; }); });
+
+  CLI::App* text = command->add_subcommand("text", "Characters of a text file as tokens");
+  const auto text_options = std::make_shared<ImportTextOptions>();
+  text->add_option("--file", text_options->file, "text file (UTF-8)")->required();
+  text->add_option("--validation", text_options->validation,
+                   "this fraction, from the end, becomes the validation split")
+      ->check(CLI::Range(0.0, 1.0));
+  text->add_option("--output", text_options->output, "HDF5 file to make")->required();
+  text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
+  text->callback(
+      [&chosen, text_options] { chosen = printing([text_options] { return import_text(*text_options) + "\n"; }); });
+}
+
+void declare_inspect(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("inspect",
+                                         "What is in a dataset or checkpoint, and whether its checksums hold");
+  const auto file = std::make_shared<std::string>();
+  command->add_option("FILE", *file, "HDF5 file")->required();
+  command->callback([&chosen, file] {
+    chosen = printing([file] {
+      const Inspection inspection = inspect_file(*file);
+      if (!inspection.problem.empty()) print(inspection.text);
+      validate(inspection.problem.empty(), ExitStatus::bad_data, "{}", inspection.problem);
+      return inspection.text;
+    });
+  });
+}
+
+void declare_report(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "report",
+      "Runs side by side: results, speed, scaling beside the first of the same work, and where their decks differ");
+  const auto options = std::make_shared<ReportOptions>();
+  command->add_option("runs", options->runs, "their output folders")->required()->option_text("RUN ...");
+  command
+      ->add_option("--sort", options->sort,
+                   "the best first, by one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
+      ->check(CLI::IsMember(report_sort_keys()))
+      ->option_text("KEY");
+  command->add_flag("--csv", options->csv, "the table as CSV, for other programs");
+  command->callback([&chosen, options] { chosen = printing([options] { return scaling_report(*options); }); });
+}
+
+void declare_info(CLI::App& app, Command& chosen) {
+  app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
+    chosen = printing(build_info_text, Start::plan);  // to list providers is to make them, with Kokkos' threads
+  });
+}
+
+void declare_schema(CLI::App& app, Command& chosen) {
+  CLI::App* schema = app.add_subcommand("schema", "JSON Schema of decks, for editors");
+  struct Options {
+    bool reference = false;
+    std::string page;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::Option* reference = schema->add_flag("--reference", options->reference,
+                                            "the same as the Markdown tables of docs/user/deck_reference.md");
+  schema
+      ->add_option("--write", options->page,
+                   "page whose tables are replaced by these: all that follows its line <!-- generated -->")
+      ->needs(reference)
+      ->option_text("FILE");
+  schema->callback([&chosen, options] {
+    chosen = printing([options]() -> std::string {
+      RunConfig config;
+      if (!options->reference) return json_schema(config, "Lockstep input deck");
+      if (options->page.empty()) return reference_page(config);
+      replace_generated_part(options->page, reference_page(config));
+      return "";
+    });
+  });
+}
+
+}  // namespace
+
+void declare_file_commands(CLI::App& app, Command& chosen) {
+  declare_import(app, chosen);
+  declare_inspect(app, chosen);
+}
+
+void declare_printers(CLI::App& app, Command& chosen) {
+  declare_report(app, chosen);
+  declare_info(app, chosen);
+  declare_schema(app, chosen);
+}
+
+}  // namespace lockstep
