@@ -123,4 +123,16 @@ RunConfig read_run_config(DeckNode deck) {
   return config;
 }
 
+RunConfig read_stored_config(const std::string& text, const std::string& file) {
+  DeckNode deck = parse_deck(text, file);
+  for (DeckNode::Entry& section : deck.entries) {
+    if (section.key != "parallel") continue;
+    std::vector<DeckNode::Entry>& keys = section.value.entries;
+    std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // no key any more
+    for (DeckNode::Entry& entry : keys)
+      if (entry.key == "replicas") entry.key = "virtual_replicas";
+  }
+  return read_run_config(std::move(deck));
+}
+
 }  // namespace lockstep

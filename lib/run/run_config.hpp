@@ -65,5 +65,7 @@ std::int64_t total_steps(const RunConfig& config, std::int64_t examples);
 
 /// Throws Error(bad_deck) for whatever the deck alone shows to be wrong: a DeckError, where it is one thing.
 RunConfig read_run_config(DeckNode deck);
+/// Of a deck that a run has left, in a checkpoint say: keys of earlier builds count under the names that they have now.
+RunConfig read_stored_config(const std::string& text, const std::string& file);
 
 }  // namespace lockstep

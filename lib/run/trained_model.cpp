@@ -11,7 +11,7 @@ TrainedModel TrainedModel::read(const std::string& file) {
   validate(deck != trained.file.texts.end(), ExitStatus::bad_data,
            "{}: holds no deck, which says what network its parameters belong to; give a checkpoint of a run", file);
   trained.deck = deck->second;
-  trained.config = read_run_config(parse_deck(trained.deck, file + ":/deck"));
+  trained.config = read_stored_config(trained.deck, file + ":/deck");
   return trained;
 }
 
@@ -19,7 +19,7 @@ void TrainedModel::share(const Communicator& comm) {
   comm.broadcast(name);
   comm.broadcast(deck);
   comm.run_collectively([&] {
-    if (!comm.is_root()) config = read_run_config(parse_deck(deck, name + ":/deck"));
+    if (!comm.is_root()) config = read_stored_config(deck, name + ":/deck");
   });
 }
 

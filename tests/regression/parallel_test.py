@@ -73,8 +73,8 @@ class Parallel(LockstepTest):
         self.deck(model=NETWORK, batch={"global": 21}, parallel={"deterministic": {"shards": 4}, "sync_batch_norm": False},
                   run={"steps": 24, "log_every": 1, "seed": 7})
         self.train("whole", ranks=2)
-        for steps, ranks in ((7, 4), (15, 1), (24, 2)):
-            self.train("parts", f"run.steps={steps}", ranks=ranks)
+        for steps, ranks, network in ((7, 4, ("--emulate-network", "latency_us=1")), (15, 1, ()), (24, 2, ())):
+            self.train("parts", f"run.steps={steps}", *network, ranks=ranks)
         files = [h5py.File(self.folder / name / "checkpoints" / "step-00000024.h5") for name in ("whole", "parts")]
         names = []
         files[0].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and name.split("/")[0] in ("model", "optimizer") else None)
