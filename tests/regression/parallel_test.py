@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
 import nodes
 import program
+from idx import idx_images, idx_labels
 from program import LockstepTest, Result, metrics, summary, without_times
 
 try:
@@ -103,7 +104,7 @@ class Parallel(LockstepTest):
     def test_data_without_validation_on_one_rank(self):
         for rank in (0, 1):
             (self.folder / str(rank)).mkdir()
-            images, labels = program.idx_images(self.folder / "images", 48 - 8 * rank), program.idx_labels(self.folder / "labels", 48 - 8 * rank)
+            images, labels = idx_images(self.folder / "images", 48 - 8 * rank), idx_labels(self.folder / "labels", 48 - 8 * rank)
             validation = ("--validation", "8") if rank == 0 else ()
             self.lockstep("import", "idx", "--images", images, "--labels", labels, *validation, "--output", f"{rank}/data.h5")
         self.deck(data={"file": "data.h5"})
@@ -167,7 +168,7 @@ class Parallel(LockstepTest):
     def other_data(self):
         for rank in (0, 1):
             (self.folder / str(rank)).mkdir()
-            images, labels = program.idx_images(self.folder / "images", 40), program.idx_labels(self.folder / "labels", 40, 10 - rank)
+            images, labels = idx_images(self.folder / "images", 40), idx_labels(self.folder / "labels", 40, 10 - rank)
             self.lockstep("import", "idx", "--images", images, "--labels", labels, "--output", f"{rank}/data.h5")
         self.deck(data={"file": "data.h5"})
 
