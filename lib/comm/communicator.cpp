@@ -93,6 +93,12 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 }
 
+bool mpi_has_started() {
+  int started = 0;
+  MPI_Initialized(&started);
+  return started != 0;
+}
+
 bool mpi_serves_threads() {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);

@@ -25,6 +25,8 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
 };
 
+/// Whether there is an MpiSession, or another program's. Needs none.
+bool mpi_has_started();
 /// Whether MPI may be called by any thread, one at a time.
 bool mpi_serves_threads();
 

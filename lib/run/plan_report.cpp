@@ -5,6 +5,7 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "comm/communicator.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "run/experiment.hpp"
 #include "run/resume.hpp"
@@ -113,11 +114,13 @@ std::string report(const RunConfig& config, int ranks) {
       bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)),
       bytes_text(batches));
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
-  // and code of the libraries that only a running step brings into memory, about this much on x86.
-  constexpr double code_bytes = 9e6;
+  // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
+  // one process has about this much (Open MPI 5).
+  constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
+  const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
   const double copy = config.checkpoint.regular() ? parameters + states : 0;  // of the state, while it is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
-                      bytes_text(step + copy + code_bytes + static_cast<double>(resident_bytes())));
+                      bytes_text(step + copy + missing + static_cast<double>(resident_bytes())));
   text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
   return text;

@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
 import nodes
 import program
+from idx import idx_images, idx_labels
 from program import LockstepTest, Result, metrics, summary, without_times
 
 try:

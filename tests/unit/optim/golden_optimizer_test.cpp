@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "optim/gradient_scale.hpp"
 #include "optim/optimizer.hpp"
@@ -31,6 +32,14 @@ std::vector<double> rounded(const std::vector<double>& values, DType dtype) {
                                                               : static_cast<float>(half(narrow))));
   }
   return result;
+}
+
+TEST(Golden, EveryOptimizerHasACase) {
+  std::set<std::string> seen;
+  for (const Json& golden : Json::parse(test::read_golden("optimizers.json"))) seen.insert(golden.value("type", "sgd"));
+  OptimizerConfig config;
+  for (const std::string type : Json::parse(json_schema(config, "")).at("properties").at("type").at("enum"))
+    EXPECT_TRUE(seen.count(type)) << "add " << type << " to golden/make_golden.py";
 }
 
 TEST(Golden, Optimizers) {
