@@ -94,7 +94,7 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
   }
   if (point.complete) return;
   try {
-    const RunConfig then = read_run_config(parse_deck(before->second, point.file));
+    const RunConfig then = read_stored_config(before->second, point.file);
     const double was = learning_rate(then, point.applied, total_steps(then, point.examples)),
                  is = learning_rate(config, point.applied, total_steps(config, point.examples));
     if (was != is)
