@@ -14,7 +14,7 @@ struct Heartbeat {
   std::atomic<std::int32_t> phase{0};       ///< of the run; the trainer knows which
   std::atomic<std::int32_t> bucket{-1};     ///< of gradients that is being summed, from 0 on; -1: none
   std::atomic<std::int32_t> waits{0};       ///< not 0: for other ranks
-  std::atomic<bool> leaves_at_once{false};  ///< because somebody wishes so; set by a signal handler
+  std::atomic<bool> leaves_at_once{false};  ///< a second signal asks for it; set by its handler
 
   void beat();
   void enter(std::int32_t phase_number) {

@@ -43,7 +43,7 @@ std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::i
                                .begins = partition.separate && done == 0});
     if (partition.separate) micro_batches.back().ends = true, micro_batches.back().examples = share.count;
   }
-  micro_batches.front().begins = micro_batches.back().ends = micro_batches.back().is_last = true;
+  micro_batches.front().begins = micro_batches.back().ends = true;
   if (!partition.separate) micro_batches.back().examples = own.count;
   return micro_batches;
 }

@@ -19,7 +19,6 @@ struct MicroBatch {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
   bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
   std::int64_t examples = 0;          ///< in the sum that ends here
-  bool is_last = false;               ///< of the step
 };
 
 /// How a step's batch is divided among ranks, and on each into micro-batches.

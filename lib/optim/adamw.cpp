@@ -81,11 +81,11 @@ void AdamW::step(const ExecSpace& space, ParameterBuffer& parameters, const Opti
                                .rate = static_cast<T>(step.coefficients[rate]),
                                .root = static_cast<T>(step.coefficients[root]),
                                .epsilon = static_cast<T>(config_.epsilon)};
-    for_owned_ranges(parameters, nonfinite(), [&](ParameterRange range, std::int64_t first, const Tensor& flag) {
+    for (const auto& [range, first, nonfinite] : parts()) {
       adamw_step<T>(space, range.count, numbers, step.gradient_scale.as<double>(), parameters.gradients(range).as<T>(),
                     states_[0].values.as<T>() + first, states_[1].values.as<T>() + first,
-                    parameters.values(range).as<T>(), copies ? copies + range.first : nullptr, flag);
-    });
+                    parameters.values(range).as<T>(), copies ? copies + range.first : nullptr, nonfinite);
+    }
   });
 }
 

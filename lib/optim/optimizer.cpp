@@ -40,9 +40,19 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
   return options_of(*this).make(parameters);
 }
 
+Optimizer::Optimizer(const ParameterBuffer& parameters)
+    : nonfinite_("lockstep::optimizer::nonfinite", DType::i32,
+                 {static_cast<std::int64_t>(parameters.layout().owned().size())}) {
+  std::int64_t first = 0;
+  for (const ParameterRange& range : parameters.layout().owned()) {
+    parts_.push_back({range, first, {nonfinite_.get().as<int>() + parts_.size(), DType::i32, {1}}});
+    first += range.count;
+  }
+}
+
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {
-  std::vector<std::int32_t> found(static_cast<std::size_t>(nonfinite().count()));
-  copy_to_host(space, nonfinite(), found.data());
+  std::vector<std::int32_t> found(parts_.size());
+  copy_to_host(space, nonfinite_.get(), found.data());
   return std::ranges::any_of(found, [](std::int32_t flag) { return flag != 0; });
 }
 

@@ -34,9 +34,7 @@ class Optimizer {
     Tensor values;     ///< flat, [ParameterLayout::owned_count()]
   };
 
-  explicit Optimizer(const ParameterBuffer& parameters)
-      : nonfinite_("lockstep::optimizer::nonfinite", DType::i32,
-                   {static_cast<std::int64_t>(parameters.layout().owned().size())}) {}
+  explicit Optimizer(const ParameterBuffer& parameters);
   virtual ~Optimizer() = default;
 
   /// `number`: of the steps that this optimizer has taken, that one included.
@@ -50,11 +48,17 @@ class Optimizer {
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
 
  protected:
-  /// i32 [owned ranges], of which a step's kernels each set their own.
-  const Tensor& nonfinite() const { return nonfinite_.get(); }
+  /// A range that this rank owns.
+  struct Part {
+    ParameterRange range;
+    std::int64_t first;  ///< its place in the state
+    Tensor nonfinite;    ///< i32 [1], for its kernel to set
+  };
+  const std::vector<Part>& parts() const { return parts_; }
 
  private:
-  OwnedTensor nonfinite_;
+  OwnedTensor nonfinite_;  // i32 [parts]
+  std::vector<Part> parts_;
 };
 
 /// Keys that every optimizer has.

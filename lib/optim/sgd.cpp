@@ -66,15 +66,15 @@ void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const Optimi
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     const T rate = static_cast<T>(step.coefficients[0]), decay = static_cast<T>(config_.weight_decay);
     const T momentum = static_cast<T>(config_.momentum);
-    for_owned_ranges(parameters, nonfinite(), [&](ParameterRange range, std::int64_t first, const Tensor& flag) {
+    for (const auto& [range, first, nonfinite] : parts()) {
       T* const values = parameters.values(range).as<T>();
       const T* const gradients = parameters.gradients(range).as<T>();
       Copy* const copy = copies ? copies + range.first : nullptr;
-      if (states_.empty()) plain_step<T>(space, range.count, rate, scale, decay, gradients, values, copy, flag);
+      if (states_.empty()) plain_step<T>(space, range.count, rate, scale, decay, gradients, values, copy, nonfinite);
       else
         momentum_step<T>(space, range.count, rate, scale, decay, momentum, config_.nesterov, gradients,
-                         states_[0].values.as<T>() + first, values, copy, flag);
-    });
+                         states_[0].values.as<T>() + first, values, copy, nonfinite);
+    }
   });
 }
 

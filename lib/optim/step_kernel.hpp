@@ -28,18 +28,6 @@ KOKKOS_INLINE_FUNCTION void store_parameter(std::int64_t i, T value, T* paramete
   nonfinite |= is_nonfinite(value) ? 1 : 0;
 }
 
-/// Calls f(range, first, flag) for each range that this rank owns: `first` is its place in the optimizer's state,
-/// `flag` its own element of `nonfinite`.
-template <class F>
-void for_owned_ranges(const ParameterBuffer& parameters, const Tensor& nonfinite, F&& f) {
-  std::int64_t first = 0;
-  int* flag = nonfinite.as<int>();
-  for (const ParameterRange& range : parameters.layout().owned()) {
-    f(range, first, Tensor{flag++, DType::i32, {1}});
-    first += range.count;
-  }
-}
-
 /// Calls step(i, nonfinite) for i below `count`, and leaves in `result` (i32 [1]) whether any call has set its
 /// `nonfinite`.
 template <class Step>

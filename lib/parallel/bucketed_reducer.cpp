@@ -176,7 +176,7 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
   while (available_ < buckets_.size() && buckets_[available_].end <= ready_) ++available_;
   if (available_ > before) to_host(space, buckets_[available_ - 1].end);
   switch (overlap_) {
-    case Overlap::none: complete(available_); break;
+    case Overlap::none: complete(std::min(available_, buckets_.size() - 1), [] {}); break;  // the last one in `finish`
     case Overlap::poll: advance(available_); break;
     case Overlap::thread:
       if (available_ > before) helper_->allow(available_);
@@ -186,12 +186,12 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
   exposed_seconds_ += timer.seconds();
 }
 
-void BucketedReducer::finish(const ExecSpace& space) {
+void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   if (!all_reduce_) return;
   const Timer timer;
   to_host(space, gradients_.count());
   if (helper_) helper_->finish();
-  else complete(buckets_.size());
+  else complete(buckets_.size(), meanwhile);
   if constexpr (!host_shares_memory) copy_from_host(space, host_, gradients_);
   exposed_seconds_ += timer.seconds();
   ready_ = on_host_ = 0;
@@ -228,11 +228,12 @@ void BucketedReducer::advance(std::size_t last) {
   }
 }
 
-void BucketedReducer::complete(std::size_t last) {
+void BucketedReducer::complete(std::size_t last, const std::function<void()>& meanwhile) {
   SpinBackoff backoff;
   for (std::size_t before = next_;; before = next_) {
     advance(last);
     if (!running_ && next_ == last) return;
+    meanwhile();
     if (next_ == before) backoff.pause();
     else backoff.reset();
   }

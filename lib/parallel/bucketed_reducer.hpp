@@ -31,7 +31,7 @@ class BucketedReducer final : public GradientReducer {
 
   void ready(const ExecSpace& space, std::int64_t count) override;
   void shard_done(const ExecSpace&) override {}
-  void finish(const ExecSpace& space) override;
+  void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
  private:
@@ -47,7 +47,7 @@ class BucketedReducer final : public GradientReducer {
   void to_host(const ExecSpace& space, std::int64_t end);
   void cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum);
   void advance(std::size_t last_bucket);
-  void complete(std::size_t last_bucket);
+  void complete(std::size_t last_bucket, const std::function<void()>& meanwhile);
   void use(Overlap overlap);
 
   Communicator ranks_;

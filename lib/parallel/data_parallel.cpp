@@ -24,7 +24,9 @@ void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) 
 
 void DataParallel::shard_done(const ExecSpace& space) { reducer_->shard_done(space); }
 
-void DataParallel::finish_gradients(const ExecSpace& space) { reducer_->finish(space); }
+void DataParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  reducer_->finish(space, meanwhile);
+}
 
 Tensor DataParallel::gradient_square(const ExecSpace& space) {
   return square_.compute(space, parameters_.trained_gradients());

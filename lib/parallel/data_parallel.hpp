@@ -20,7 +20,7 @@ class DataParallel final : public ParallelStrategy {
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;
-  void finish_gradients(const ExecSpace& space) override;
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   bool gradients_are_finite(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,

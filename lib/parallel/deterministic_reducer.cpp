@@ -89,12 +89,17 @@ void DeterministicReducer::shard_done(const ExecSpace& space) {
   }
 }
 
-void DeterministicReducer::finish(const ExecSpace& space) {
+void DeterministicReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   const Timer timer;
   assert(added_ == each_ && waiting_.empty());
   space_ = &space;
   executor_.start(schedule_, *this);
-  wait_until([&] { return executor_.advance(); });
+  SpinBackoff backoff;
+  for (std::size_t before = 0; !executor_.advance(); before = executor_.steps_done()) {
+    meanwhile();
+    if (executor_.steps_done() == before) backoff.pause();
+    else backoff.reset();
+  }
   copy(space, sums_.front().get(), gradients_);
   added_ = 0;
   node_ = 0;

@@ -21,7 +21,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
 
   void ready(const ExecSpace&, std::int64_t) override {}
   void shard_done(const ExecSpace& space) override;
-  void finish(const ExecSpace& space) override;
+  void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
   /// Buffers as large as the gradients that a rank has beside them, at most.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <functional>
+
 #include "core/tensor.hpp"
 
 namespace lockstep {
@@ -15,8 +17,9 @@ class GradientReducer {
   virtual void ready(const ExecSpace& space, std::int64_t count) = 0;
   /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.
   virtual void shard_done(const ExecSpace& space) = 0;
-  /// Waits for all that is left; afterwards every rank holds the same gradients. Collective.
-  virtual void finish(const ExecSpace& space) = 0;
+  /// Waits for all that is left; afterwards every rank holds the same gradients. `meanwhile` is called again and again,
+  /// and does not wait. Collective.
+  virtual void finish(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;
   /// Seconds that the step has waited since the last call.
   virtual double take_exposed_seconds() = 0;
 };

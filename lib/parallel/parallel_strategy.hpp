@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <functional>
+
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 
@@ -18,8 +20,9 @@ class ParallelStrategy {
   virtual void gradient_ready(const ExecSpace& space, ParameterRange range) = 0;
   /// All of them are: the next shard's may overwrite them.
   virtual void shard_done(const ExecSpace& space) = 0;
-  /// Waits until the owned gradients are sums over all ranks. Collective.
-  virtual void finish_gradients(const ExecSpace& space) = 0;
+  /// Waits until the owned gradients are sums over all ranks. `meanwhile` is called again and again, and does not wait.
+  /// Collective.
+  virtual void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;
 
   // Of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
   /// f64 [1] in the step's memory: the sum of their squares.

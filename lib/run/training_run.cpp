@@ -82,7 +82,7 @@ bool TrainingRun::train_to_the_end() {
       step();
       ExecSpace().fence("lockstep::step");
       if (last_step_.done()) after_step(timer.seconds());
-      if (last_step_.wishes.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
+      if (last_step_.requests.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
     }
   }
 }
@@ -93,7 +93,9 @@ const StepResult& TrainingRun::step() {
     const PhaseClock::Scope phase(trainer_->clock(), StepPhase::data);
     batch = loader_->next();
   }
-  last_step_ = trainer_->step(*batch, {.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()});
+  last_step_ = trainer_->step(*batch, [this] {
+    return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
+  });
   if (last_step_.done()) state_.position = batch->plan.after;
   if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", trainer_->steps(), last_step_.message);
   if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
@@ -115,7 +117,8 @@ void TrainingRun::after_step(double seconds) {
                                .skipped = last_step_.status == StepStatus::skipped,
                                .logged = logged};
   if (logged) log_step();
-  if ((!last_step_.wishes.stop || finished()) && evaluation_due() && !evaluate_and_log()) last_step_.wishes.stop = true;
+  if ((!last_step_.requests.stop || finished()) && evaluation_due() && !evaluate_and_log())
+    last_step_.requests.stop = true;
   if (last_step_.done()) checkpoint_if_due();
 }
 
@@ -181,7 +184,7 @@ bool TrainingRun::evaluate_and_log() {
 void TrainingRun::checkpoint_if_due() {
   const auto ended = state_.position.next == 0 ? std::optional(state_.position.epoch) : std::nullopt;
   const bool best = std::exchange(here_.among_the_best, false);
-  if (!best && !last_step_.wishes.checkpoint && !checkpoints_->due(ended)) return;
+  if (!best && !last_step_.requests.checkpoint && !checkpoints_->due(ended)) return;
   watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
   checkpoints_->write();
 }

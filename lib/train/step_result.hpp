@@ -15,15 +15,15 @@ enum class StepStatus {
 };
 
 /// What a rank asks for behind a step; one that asks is enough.
-struct StepWishes {
+struct StepRequests {
   bool stop = false;        ///< this step is to be the last one
   bool checkpoint = false;  ///< it is time for one
 };
 
 struct StepResult {
   StepStatus status = StepStatus::applied;
-  std::string message;  ///< why, unless it is applied; then a warning, or empty
-  StepWishes wishes;    ///< of all ranks
+  std::string message;    ///< why, unless it is applied; then a warning, or empty
+  StepRequests requests;  ///< of all ranks
   bool bad_parameters =
       false;                  ///< it is fatal, or goes back, because the step before has left some that are not finite
   std::int64_t examples = 0;  ///< of all ranks

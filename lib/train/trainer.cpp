@@ -22,6 +22,13 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
   return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
 }
 
+/// An f64 [1] for the host; waits for the device.
+double on_host(const ExecSpace& space, const Tensor& number) {
+  double value = 0;
+  copy_to_host(space, number, &value);
+  return value;
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
@@ -55,25 +62,23 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   consensus_.emplace(topology);
 }
 
-StepResult Trainer::step(const HostBatch& batch, const StepWishes& wishes) {
+StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
   guard_->begin(space_, batch.plan);
   sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);
     const DeviceBatch examples = upload(batch, micro_batch);
     forward(context, examples);
-    // A device would have nothing to do while the host reads the loss: there it is read behind the backward pass.
-    if (micro_batch.is_last && kernels_run_on_host) vote(wishes);
     backward(context, micro_batch, examples);
   }
-  if (!kernels_run_on_host) vote(wishes);
-  const StepVote votes = finish_gradients();
+  const StepVote votes = finish_gradients(requests());
   const StepResult result = conclude(batch, votes);
   if (!result.done()) return result;
   if (measures_noise())
-    noise_scale_.end_step(comm_, on_host(strategy_->gradient_square(space_)), result.examples, guard_->loss_factor());
-  ++steps_;
-  skipped_steps_ += result.status == StepStatus::skipped ? 1 : 0;
+    noise_scale_.end_step(comm_, on_host(space_, strategy_->gradient_square(space_)), result.examples,
+                          guard_->loss_factor());
+  ++count_.done;
+  count_.skipped += result.status == StepStatus::skipped ? 1 : 0;
   return result;
 }
 
@@ -81,7 +86,7 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
   return {.space = space_,
           .training = true,
           .seed = problem_.seed,
-          .step = steps_,
+          .step = count_.done,
           .first_example = batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
           .same_parameters = micro_batch.first > 0};
@@ -100,23 +105,15 @@ void Trainer::forward(const StepContext& context, const DeviceBatch& examples) {
     sums_->add(space_, *problem_.loss, outputs, examples.targets, model_->output_gradient(), guard_->loss_factor());
 }
 
-/// Waits for the device, which has computed the loss.
-void Trainer::vote(const StepWishes& wishes) {
-  consensus_->begin({.stop = wishes.stop,
-                     .checkpoint = wishes.checkpoint,
-                     .bad_parameters = optimizer_->left_nonfinite(space_),
-                     .loss = sums_->loss(space_)});
-}
-
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::backward);
   model_->backward(context, examples.inputs, [&](ParameterRange range) {
     if (!micro_batch.ends) return;
     guard_->gradient_ready(space_, range);
     if (measures_noise() && range.first < model_->parameters().trained_size())
-      noise_scale_.add_small_batch(on_host(own_square_->compute(space_, model_->parameters().gradients(range))));
+      noise_scale_.add_small_batch(
+          on_host(space_, own_square_->compute(space_, model_->parameters().gradients(range))));
     strategy_->gradient_ready(space_, range);
-    if (micro_batch.is_last && kernels_run_on_host) consensus_->advance();
   });
   if (!micro_batch.ends) return;
   guard_->sum_done();
@@ -124,9 +121,14 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   strategy_->shard_done(space_);
 }
 
-StepVote Trainer::finish_gradients() {
+/// While they are summed, this rank's vote is on its way.
+StepVote Trainer::finish_gradients(const StepRequests& requests) {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  strategy_->finish_gradients(space_);
+  consensus_->begin({.stop = requests.stop,
+                     .checkpoint = requests.checkpoint,
+                     .bad_parameters = optimizer_->left_nonfinite(space_),
+                     .loss = sums_->loss(space_)});
+  strategy_->finish_gradients(space_, [this] { consensus_->advance(); });
   return consensus_->finish();
 }
 
@@ -135,7 +137,7 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
   const auto examples = static_cast<double>(batch.plan.global_examples);
   last_step_ = {.examples = batch.plan.global_examples, .gradient_factor = 1 / (examples * guard_->loss_factor())};
-  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, steps_ + 1);
+  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, count_.done + 1);
   if (finding.status == StepStatus::applied) {
     before_update_();
     strategy_->update(space_, *optimizer_,
@@ -144,20 +146,13 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   }
   return {.status = finding.status,
           .message = finding.message,
-          .wishes = {.stop = votes.stop, .checkpoint = votes.checkpoint},
+          .requests = {.stop = votes.stop, .checkpoint = votes.checkpoint},
           .bad_parameters = votes.bad_parameters,
           .examples = batch.plan.global_examples};
 }
 
-/// f64 [1] for the host; waits for the device.
-double Trainer::on_host(const Tensor& number) const {
-  double value = 0;
-  copy_to_host(space_, number, &value);
-  return value;
-}
-
 bool Trainer::measures_noise() const {
-  return (comm_.size() > 1 || partition_.separate) && steps_ % NoiseScale::every == 0;
+  return (comm_.size() > 1 || partition_.separate) && count_.done % NoiseScale::every == 0;
 }
 
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
@@ -168,7 +163,7 @@ std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::functio
 
 StepNumbers Trainer::step_numbers() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_step_.examples),
-          .gradient_norm = std::sqrt(on_host(strategy_->gradient_square(space_))) * last_step_.gradient_factor};
+          .gradient_norm = std::sqrt(on_host(space_, strategy_->gradient_square(space_))) * last_step_.gradient_factor};
 }
 
 StepScales Trainer::step_scales() const {
@@ -185,8 +180,8 @@ Trainer::ExposedSeconds Trainer::take_exposed_seconds() {
 }
 
 void Trainer::describe_state(StateFields& fields) {
-  fields.integer("step", steps_);
-  fields.integer("skipped_steps", skipped_steps_);
+  fields.integer("step", count_.done);
+  fields.integer("skipped_steps", count_.skipped);
   guard_->describe_state(fields);
   noise_scale_.describe_state(fields);
 }

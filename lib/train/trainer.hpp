@@ -54,8 +54,9 @@ class Trainer final : public Stateful {
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
 
   /// Examples → gradients, summed over micro-batches and ranks → parameters. `batch`: this rank's share, divided by
-  /// partition(). Collective.
-  StepResult step(const HostBatch& batch, const StepWishes& wishes = {});
+  /// partition(). `requests` is asked behind the backward pass. Collective.
+  StepResult step(
+      const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
   /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Makes the network ready for so many examples at once, so that steps need not.
@@ -64,8 +65,8 @@ class Trainer final : public Stateful {
   void before_update(std::function<void()> call) { before_update_ = std::move(call); }
 
   /// Steps done, those that were skipped included.
-  std::int64_t steps() const { return steps_; }
-  std::int64_t applied_steps() const { return steps_ - skipped_steps_; }
+  std::int64_t steps() const { return count_.done; }
+  std::int64_t applied_steps() const { return count_.done - count_.skipped; }
   /// Of the last step, over all ranks. Collective.
   StepNumbers step_numbers();
   StepScales step_scales() const;
@@ -92,12 +93,10 @@ class Trainer final : public Stateful {
   StepContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
   void forward(const StepContext& context, const DeviceBatch& examples);
-  void vote(const StepWishes& wishes);
   void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
-  StepVote finish_gradients();
+  StepVote finish_gradients(const StepRequests& requests);
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
   bool measures_noise() const;
-  double on_host(const Tensor& number) const;
 
   const Communicator& comm_;
   TrainingProblem problem_;
@@ -117,7 +116,9 @@ class Trainer final : public Stateful {
   std::optional<GradientSquare> own_square_;  ///< of this rank's gradients, for the noise scale
   PhaseClock clock_;
   std::function<void()> before_update_ = [] {};
-  std::int64_t steps_ = 0, skipped_steps_ = 0;
+  struct {
+    std::int64_t done = 0, skipped = 0;
+  } count_;  ///< of steps
   struct {
     std::int64_t examples = 0;   ///< of all ranks
     double gradient_factor = 1;  ///< times the summed gradients is the gradient of the mean loss

@@ -63,7 +63,7 @@ class Hang(HangTest):
                 self.assertRegex(errors[0], rf"meanwhile ranks 0, 1, 3 in 'reduce' of step {63 if phase == 'optimizer' else 62}, bucket 0 of the gradients")
                 self.assertIn("where rank 2 is:", result.err)
                 self.assertIn(word, result.err.split("where rank 2 is:")[1])
-                self.assertIn("train_step", result.err.split("where rank 2 is:")[1])
+                self.assertIn("TrainingRun::step", result.err.split("where rank 2 is:")[1])
                 self.assertLess(seconds, TIMEOUT + 5, result)
                 self.assertEqual(statuses, dict.fromkeys(range(4), 76), result)
 

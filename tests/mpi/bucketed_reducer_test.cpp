@@ -44,7 +44,7 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
             ready += piece;
           }
         }
-        reducer.finish(space);
+        reducer.finish(space, [] {});
         std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
         for (int r = 0; r < comm.size(); ++r) {
           const auto theirs = test::filling(10 * step + static_cast<std::uint64_t>(r), count);
@@ -86,7 +86,7 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
     ready = end;
     EXPECT_EQ(summed(), topology.all.size() == 1 ? count : ready);
   }
-  reducer.finish(space);
+  reducer.finish(space, [] {});
 }
 
 /// What is not of the gradients' size (running variances) would not fit into 16 bits.
@@ -106,7 +106,7 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
       std::fill(values.begin() + exact, values.end(), 131072.25);
       test::set_values(gradients.get(), values);
       reducer.ready(space, count);
-      reducer.finish(space);
+      reducer.finish(space, [] {});
       values = test::values_of(gradients.get());
       for (const std::int64_t i : {std::int64_t{0}, exact - 1})
         EXPECT_NEAR(values[static_cast<std::size_t>(i)], topology.all.size() * (1 + 1.0 / 64), 0.1);

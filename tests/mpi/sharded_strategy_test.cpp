@@ -51,7 +51,7 @@ class ShardedOptimizer final : public ParallelStrategy {
 
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
   void shard_done(const ExecSpace&) override {}
-  void finish_gradients(const ExecSpace& space) override {
+  void finish_gradients(const ExecSpace& space, const std::function<void()>&) override {
     const Tensor trained = parameters_.trained_gradients();
     const Tensor statistics = parameters_.gradients(parameters_.statistics_range());
     std::ranges::fill(gradients_, T(0));

@@ -307,7 +307,7 @@ class EarlierCheckpoints(LockstepTest):
                   optimizer={"type": "adamw", "learning_rate": 0.05, "clip_norm": 1}, schedule={"type": "cosine", "warmup_steps": 2},
                   batch={"global": 12, "micro": 5}, precision={"compute": "fp16", "loss_scale": {"initial": 4e6, "interval": 3}},
                   loss_watch={"on_anomaly": "skip"}, checkpoint={"every_steps": 6, "keep": 0, "keep_best": {"count": 2}})
-        result = self.lockstep("train", "deck.yaml", f"run.resume={SOURCE / 'tests/golden/checkpoints/state_of_2026_11.h5'}", ranks=2)
+        result = self.lockstep("train", "deck.yaml", f"run.resume={SOURCE / 'tests/golden/checkpoints/state_of_2026_11.h5'}")
         self.assertIn("at step 6", result.out)
         rows = metrics(self.folder / "run")
         # What the program that wrote it computed; scale and rate to the last digit.

@@ -35,6 +35,8 @@ class Executor {
   void start(const Schedule& schedule, Payload& payload);
   /// Does what can be done now; whether the schedule is done on this rank.
   bool advance();
+  /// Steps done of the running schedule: who waits sees by it that something moves.
+  std::size_t steps_done() const { return step_; }
 
  private:
   void begin_step();
