@@ -60,7 +60,7 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
 }
 
 /// Buckets of 2 MB, of 1 MB at the ends, begin in their order and no later than their last gradient is there; without
-/// overlap they are summed at once, so that it shows in the numbers.
+/// overlap they are summed at once, so that it shows in the numbers; the last one in `finish`.
 TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const Topology topology(Communicator::world());
   constexpr std::int64_t count = 1'600'000, mb = 250'000;
@@ -73,20 +73,21 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const ExecSpace space;
   test::set_values(gradients.get(), std::vector<double>(count, 1.0));
   BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), count);
+  const auto summed = [&] {
+    const std::vector<double> values = test::values_of(gradients.get());
+    return std::ranges::count(values, topology.all.size());
+  };
   std::int64_t ready = 0;
   for (const std::int64_t end : ends) {
-    const auto summed = [&] {
-      const std::vector<double> values = test::values_of(gradients.get());
-      return std::ranges::count(values, topology.all.size());
-    };
     const std::int64_t before = topology.all.size() == 1 ? count : ready;  // one rank: 1 is the sum
     reducer.ready(space, end - 1 - ready);
     EXPECT_EQ(summed(), before);
     reducer.ready(space, 1);
+    EXPECT_EQ(summed(), end < count && topology.all.size() > 1 ? end : before);
     ready = end;
-    EXPECT_EQ(summed(), topology.all.size() == 1 ? count : ready);
   }
   reducer.finish(space, [] {});
+  EXPECT_EQ(summed(), count);
 }
 
 /// What is not of the gradients' size (running variances) would not fit into 16 bits.
