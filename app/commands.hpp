@@ -25,9 +25,9 @@ struct Command {
 
 /// Declares the subcommands; the one that is parsed stores its work in `chosen`.
 void declare_commands(CLI::App& app, Command& chosen);
-/// Of them, those of one process: import and inspect,
+/// Declares import and inspect.
 void declare_file_commands(CLI::App& app, Command& chosen);
-/// report, info and schema.
+/// Declares report, info and schema.
 void declare_printers(CLI::App& app, Command& chosen);
 
 /// What is wrong with the words that should be commands; empty: each is one.

@@ -17,23 +17,6 @@ if(LOCKSTEP_FUZZ)
   target_link_options(lockstep_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# Headers that nearly every file reads, compiled once. (nvcc knows no such thing.)
-option(LOCKSTEP_PRECOMPILE_HEADERS "Compile the headers of Kokkos and the standard library once for all files" ON)
-set(precompiled_headers <Kokkos_Core.hpp> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>)
-function(lockstep_precompile_headers target)
-  if(LOCKSTEP_PRECOMPILE_HEADERS AND NOT Kokkos_ENABLE_CUDA)
-    target_precompile_headers(${target} PRIVATE ${precompiled_headers} ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)  # for ccache
-  endif()
-endfunction()
-# As compiled for another target with the same options.
-function(lockstep_reuse_headers target from)
-  if(LOCKSTEP_PRECOMPILE_HEADERS AND NOT Kokkos_ENABLE_CUDA)
-    target_precompile_headers(${target} REUSE_FROM ${from})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
-  endif()
-endfunction()
-
 set_property(GLOBAL PROPERTY LOCKSTEP_TARGETS lockstep_flags)
 
 function(lockstep_library folder)

@@ -14,7 +14,7 @@
 // /optimizer/<state>/<layer>/<parameter>.
 namespace lockstep {
 
-/// Those that optimizers keep states of.
+/// The parameters that optimizers keep states of.
 std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
 
 /// Null where there is none of that name.
@@ -35,7 +35,8 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
 /// fp64 models and the reverse.
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                         ParameterBuffer& parameters);
-/// Those of them that are there; the other parameters stay as they are. Names and shapes must fit.
+/// Copies the arrays that are there into parameters, whose names and shapes must fit; the other parameters stay as they
+/// are.
 void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
 /// As restore_parameters, for /optimizer.
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,

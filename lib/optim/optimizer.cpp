@@ -48,12 +48,12 @@ Optimizer::Optimizer(const ParameterBuffer& parameters)
     parts_.push_back({range, first, {nonfinite_.get().as<int>() + parts_.size(), DType::i32, {1}}});
     first += range.count;
   }
+  nonfinite_on_host_.resize(parts_.size());
 }
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {
-  std::vector<std::int32_t> found(parts_.size());
-  copy_to_host(space, nonfinite_.get(), found.data());
-  return std::ranges::any_of(found, [](std::int32_t flag) { return flag != 0; });
+  copy_to_host(space, nonfinite_.get(), nonfinite_on_host_.data());
+  return std::ranges::any_of(nonfinite_on_host_, [](std::int32_t flag) { return flag != 0; });
 }
 
 }  // namespace lockstep

@@ -58,6 +58,7 @@ class Optimizer {
 
  private:
   OwnedTensor nonfinite_;  // i32 [parts]
+  mutable std::vector<std::int32_t> nonfinite_on_host_;
   std::vector<Part> parts_;
 };
 

@@ -14,7 +14,8 @@ namespace {
 template <class C>
 void accumulate(const ExecSpace& space, std::int64_t count, const C* from, C* to) {
   Kokkos::parallel_for(
-      "lockstep::shard_tree::add", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+      "lockstep::deterministic_reducer::add",
+      Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
       KOKKOS_LAMBDA(const std::int64_t i) { to[i] += from[i]; });
 }
 
@@ -115,7 +116,7 @@ Tensor DeterministicReducer::sums_at(const Step::Part& part) const {
 std::span<const std::byte> DeterministicReducer::outgoing(const Step::Part& part) {
   const Tensor sums = sums_at(part);
   if constexpr (host_shares_memory) {
-    space_->fence("lockstep::shard_tree");
+    space_->fence("lockstep::deterministic_reducer");
     return {static_cast<const std::byte*>(sums.data), sums.bytes()};
   } else {
     copy_to_host(*space_, sums, outgoing_.data());

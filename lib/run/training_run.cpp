@@ -220,9 +220,9 @@ void TrainingRun::roll_back() {
   checkpoints_->tidy();
   state_.rollbacks = rollbacks;
   trainer_->guard().set_anomalies(anomalies);
-  last_step_.status = StepStatus::applied;
   comm_.run_collectively([&] { start_loader(); });
   log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_->steps());
+  last_step_ = {};
 }
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@ namespace lockstep {
 
 OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                                std::int64_t total_steps)
-    : peak_rate_(config.optimizer.learning_rate()),
+    : config_(config.optimizer),
       schedule_(config.schedule),
       total_steps_(total_steps),
       coefficients_(comm, [this, &optimizer](
@@ -19,11 +19,7 @@ OptimizerStep OptimizerSteps::at(const ExecSpace& space, ParallelStrategy& strat
 }
 
 double OptimizerSteps::learning_rate(std::int64_t applied) const {
-  return peak_rate_ * schedule_.factor(applied, total_steps_);
-}
-
-double learning_rate(const TrainingConfig& config, std::int64_t applied, std::int64_t total_steps) {
-  return config.optimizer.learning_rate() * config.schedule.factor(applied, total_steps);
+  return lockstep::learning_rate(config_, schedule_, applied, total_steps_);
 }
 
 }  // namespace lockstep

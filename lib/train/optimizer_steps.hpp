@@ -21,14 +21,11 @@ class OptimizerSteps {
   double learning_rate(std::int64_t applied) const;
 
  private:
-  double peak_rate_;
+  OptimizerConfig config_;
   ScheduleConfig schedule_;
   std::int64_t total_steps_;
   SharedCoefficients coefficients_;
   GradientScale gradient_scale_;
 };
-
-/// Of the step behind `applied` others, of `total_steps`.
-double learning_rate(const TrainingConfig& config, std::int64_t applied, std::int64_t total_steps);
 
 }  // namespace lockstep

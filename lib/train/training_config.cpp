@@ -27,6 +27,11 @@ DType PrecisionOptions::dtype() const {
   return types[static_cast<std::size_t>(compute)];
 }
 
+double learning_rate(const OptimizerConfig& optimizer, const ScheduleConfig& schedule, std::int64_t applied,
+                     std::int64_t total_steps) {
+  return optimizer.learning_rate() * schedule.factor(applied, total_steps);
+}
+
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
   const ParallelConfig& parallel = config.parallel;
   const bool norms = std::ranges::any_of(graph.nodes(),

@@ -58,6 +58,10 @@ struct TrainingConfig {
   DType dtype() const { return precision.dtype(); }
 };
 
+/// That a step has behind `applied` others, of `total_steps`.
+double learning_rate(const OptimizerConfig& optimizer, const ScheduleConfig& schedule, std::int64_t applied,
+                     std::int64_t total_steps);
+
 /// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks);
 

@@ -16,7 +16,7 @@ namespace lockstep {
 /// What an all-reduce is made of.
 struct AllReduceParts {
   const Topology& topology;
-  /// Of this node; this rank's part begins with the buffer. None: nobody shares memory.
+  /// Memory of this node, whose part of this rank begins with the buffer; none: nobody shares memory.
   const std::optional<NodeMemory>& memory;
   ReduceBuffer buffer;
   DType wire = DType::f32;
@@ -41,7 +41,7 @@ struct Algorithm {
 std::span<const Algorithm> algorithms();
 /// The line of this name; null: there is none.
 const Algorithm* find_algorithm(std::string_view name);
-/// Of those that `is_wanted`, in the table's order.
+/// Names of the algorithms that `is_wanted`, in the table's order.
 std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted);
 
 /// The all-reduce of a line over all ranks of the topology. Throws SharedError (bad_deck) where that cannot be.

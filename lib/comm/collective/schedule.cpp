@@ -11,7 +11,7 @@ using Slices = std::vector<Stretch>;
 
 Part part(int peer, const Stretch& stretch, bool final) { return {peer, stretch.first, stretch.count(), final}; }
 
-/// Those of all ranks.
+/// The slices of all ranks.
 Slices slices_of(std::int64_t count, int size) {
   Slices slices;
   for (int rank = 0; rank < size; ++rank) slices.push_back(slice_of(count, rank, size));
@@ -42,8 +42,8 @@ Schedule ring_all_gather(int rank, const Slices& slices) {
   return steps;
 }
 
-/// Which ranks exchange halves: as many as the largest power of two, each in a place. Of the first 2 · beyond ranks the
-/// even ones have a place, and stand in for the odd ones behind them.
+/// Ranks exchange halves in places, of which there are as many as the largest power of two. The other ranks, `beyond`
+/// of them, have none: of the first 2 · beyond ranks the even ones stand in for the odd ones behind them.
 struct Places {
   int count, beyond;
 
@@ -55,7 +55,7 @@ struct Places {
   int of(int rank) const { return rank < 2 * beyond ? rank / 2 : rank - beyond; }
   int rank_at(int place) const { return place < beyond ? 2 * place : place + beyond; }
 
-  /// Of each place: the slices of the ranks that it is for.
+  /// One slice for each place: those of the ranks that the place stands for, united.
   Slices unite(const Slices& slices) const {
     Slices united;
     for (int place = 0; place < count; ++place) {

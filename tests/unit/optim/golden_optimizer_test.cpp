@@ -38,7 +38,8 @@ TEST(Golden, EveryOptimizerHasACase) {
   std::set<std::string> seen;
   for (const Json& golden : Json::parse(test::read_golden("optimizers.json"))) seen.insert(golden.value("type", "sgd"));
   OptimizerConfig config;
-  for (const std::string type : Json::parse(json_schema(config, "")).at("properties").at("type").at("enum"))
+  const Json schema = Json::parse(json_schema(config, ""));
+  for (const std::string type : schema.at("properties").at("type").at("enum"))
     EXPECT_TRUE(seen.count(type)) << "add " << type << " to golden/make_golden.py";
 }
 
