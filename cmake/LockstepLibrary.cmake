@@ -26,7 +26,7 @@ function(lockstep_library folder)
   add_library(Lockstep::${folder} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${target} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC lockstep_flags ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TARGETS ${target})
 endfunction()

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -22,7 +24,7 @@ void last_words_as(std::string_view kind, std::string_view line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-bool enabled = true;
+std::atomic<bool> enabled = true;
 
 /// Who read the log has gone, or the disk is full: the work is not ended for that.
 void log_failed(const std::string& why) {
@@ -52,24 +54,39 @@ spdlog::logger& to_stderr() {
   return *logger;
 }
 
+std::mutex sink_lock;
+LogSink sink;  // empty: the standard streams
+
+bool given_to_sink(LogLevel level, std::string_view line) {
+  const std::lock_guard guard(sink_lock);
+  if (sink) sink(level, line);
+  return static_cast<bool>(sink);
+}
+
 }  // namespace
 
-void enable_log(bool on) { enabled = on; }
+bool enable_log(bool on) { return enabled.exchange(on); }
+
+void set_log_sink(LogSink given) {
+  const std::lock_guard guard(sink_lock);
+  sink = std::move(given);
+}
 
 void log_line(std::string_view line) {
-  if (!enabled) return;
+  if (!enabled || given_to_sink(LogLevel::info, line)) return;
   errno = 0;
   to_stdout().info("{}", line);
   const int error = errno;
   if (std::ferror(stdout) != 0) log_failed(std::strerror(error));  // of a flush, which spdlog does not look at
 }
 void warn_line(std::string_view line) {
-  if (enabled) to_stderr().warn("{}", line);
+  if (enabled && !given_to_sink(LogLevel::warning, line)) to_stderr().warn("{}", line);
 }
 void error_line(std::string_view text) {
   for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find('\n', begin), text.size());
-    to_stderr().error("{}", text.substr(begin, end - begin));
+    const std::string_view line = text.substr(begin, end - begin);
+    if (!given_to_sink(LogLevel::error, line)) to_stderr().error("{}", line);
   }
 }
 

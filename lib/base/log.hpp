@@ -3,13 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
 namespace lockstep {
 
-/// Terminal output. Only the rank that `enable_log` named speaks (rank 0), but errors always do.
-void enable_log(bool enabled);
+/// Output for people. Only the rank that `enable_log` named speaks (rank 0), but errors always do. Returns what it was.
+bool enable_log(bool enabled);
+
+enum class LogLevel { info, warning, error };
+/// Where lines go from now on, instead of the standard streams (which an empty sink means). Called by any thread, one
+/// at a time.
+using LogSink = std::function<void(LogLevel level, std::string_view line)>;
+void set_log_sink(LogSink sink);
+
 void log_line(std::string_view line);    ///< standard output
 void warn_line(std::string_view line);   ///< standard error, "warning: …"
 void error_line(std::string_view text);  ///< standard error, "error: …", each line, whatever enable_log said

@@ -11,6 +11,7 @@
 
 #include "base/heartbeat.hpp"
 #include "base/process.hpp"
+#include "comm/mpi_communicator.hpp"
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
 
@@ -107,7 +108,7 @@ bool mpi_serves_threads() {
 
 MpiSession::~MpiSession() { MPI_Finalize(); }
 
-Communicator::Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Network> network)
+Communicator::Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Interconnect> network)
     : mpi_(std::move(mpi)), network_(std::move(network)) {
   MPI_Comm_rank(mpi_->comm, &rank_);
   MPI_Comm_size(mpi_->comm, &size_);
@@ -116,6 +117,16 @@ Communicator::Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const
 Communicator Communicator::world() { return Communicator(std::make_shared<MpiHandle>(MPI_COMM_WORLD)); }
 
 Communicator Communicator::alone() { return Communicator(); }
+
+Communicator communicator_of(MPI_Comm comm) {
+  validate(mpi_has_started(), ExitStatus::bad_usage,
+           "MPI has not started; call MPI_Init_thread before anything that takes a communicator");
+  validate(comm != MPI_COMM_NULL, ExitStatus::bad_usage,
+           "the communicator is MPI_COMM_NULL; give one that this process is in");
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(comm, &copy);
+  return Communicator::over_handle(std::make_shared<MpiHandle>(copy));
+}
 
 Communicator Communicator::duplicate() const {
   if (!mpi_) return alone();
@@ -141,7 +152,7 @@ Communicator Communicator::on_this_node() const {
   return Communicator(std::make_shared<MpiHandle>(node), network_);
 }
 
-Communicator Communicator::over(std::shared_ptr<const Network> network) const {
+Communicator Communicator::over(std::shared_ptr<const Interconnect> network) const {
   return Communicator(mpi_, std::move(network));
 }
 

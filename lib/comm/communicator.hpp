@@ -14,7 +14,7 @@
 namespace lockstep {
 
 struct MpiHandle;
-class Network;
+class Interconnect;
 
 /// Starts and ends MPI; one object in main.
 class MpiSession {
@@ -42,6 +42,8 @@ class Communicator {
   static Communicator world();
   /// This process by itself, without MPI, which need not have started: what is collective concerns nobody else.
   static Communicator alone();
+  /// For comm/ alone: what `mpi` stands for.
+  static Communicator over_handle(std::shared_ptr<MpiHandle> mpi) { return Communicator(std::move(mpi)); }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -55,9 +57,9 @@ class Communicator {
   Communicator on_this_node() const;
   /// The same ranks, whose transports are made of this network; so are those of duplicates and parts. Of this rank
   /// alone.
-  Communicator over(std::shared_ptr<const Network> network) const;
+  Communicator over(std::shared_ptr<const Interconnect> network) const;
   /// Null: MPI.
-  const Network* network() const { return network_.get(); }
+  const Interconnect* network() const { return network_.get(); }
 
   void barrier() const;
   /// From one rank to all.
@@ -91,10 +93,10 @@ class Communicator {
 
  private:
   Communicator() = default;
-  explicit Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Network> network = nullptr);
+  explicit Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Interconnect> network = nullptr);
 
   std::shared_ptr<MpiHandle> mpi_;  // null: alone, without MPI
-  std::shared_ptr<const Network> network_;
+  std::shared_ptr<const Interconnect> network_;
   int rank_ = 0;
   int size_ = 1;
 };

@@ -67,7 +67,7 @@ class EmulatedTransport final : public Transport {
   Clock::rep seen_at_there_ = 0, seen_at_here_ = 0;
 };
 
-class Emulation final : public Network {
+class Emulation final : public Interconnect {
  public:
   Emulation(const EmulatedNetwork& network, int rank)
       : network_(network), node_(static_cast<int>(rank / network.ranks_per_node)) {}

@@ -26,9 +26,9 @@ class Transport {
 };
 
 /// What a communicator's transports are made of, where it is not MPI (Communicator::over).
-class Network {
+class Interconnect {
  public:
-  virtual ~Network() = default;
+  virtual ~Interconnect() = default;
 
   /// Collective over `ranks`.
   virtual std::unique_ptr<Transport> transport(const Communicator& ranks) const = 0;

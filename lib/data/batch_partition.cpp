@@ -48,4 +48,13 @@ std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::i
   return micro_batches;
 }
 
+std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, std::int64_t micro) {
+  std::vector<MicroBatch> micro_batches;
+  for (std::int64_t done = 0; done < std::max<std::int64_t>(1, largest); done += micro)
+    micro_batches.push_back({.first = std::min(done, own), .count = std::clamp<std::int64_t>(own - done, 0, micro)});
+  micro_batches.front().begins = micro_batches.back().ends = true;
+  micro_batches.back().examples = own;
+  return micro_batches;
+}
+
 }  // namespace lockstep

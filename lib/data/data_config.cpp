@@ -147,9 +147,40 @@ void NormalizeConfig::describe(Fields& fields) {
                "must have as many entries as mean, and at least one; write {mean: [0.5], std: [0.25]}");
 }
 
+void MemoryConfig::describe(Fields& fields) {
+  static constexpr std::string_view input_types[] = {"f32", "f64", "u8", "tokens"};
+  static constexpr std::string_view target_types[] = {"f32", "f64"};
+  fields.integers("inputs", inputs, at_least_one,
+                  "shape of one example, as [28, 28, 1]; of tokens their number, as [64]");
+  fields.choice("input_type", input_type, input_types, "of the numbers; tokens are 32-bit integers");
+  fields.integer("targets", targets, {1, 1e9},
+                 "values that an example's target has (when not given: a class, or of tokens those that follow, as "
+                 "32-bit integers)");
+  fields.choice("target_type", target_type, target_types, "of these values");
+  const bool tokens = input_type == InputType::tokens;
+  fields.check(!inputs.empty() && inputs.size() < (tokens ? 2 : Shape::max_rank), "inputs",
+               tokens ? "must be the number of tokens of an example; write it as [64]"
+                      : "must be the shape of one example, of 1 to 5 dimensions; write it as [28, 28, 1]");
+  fields.check(!tokens || !targets, "targets",
+               "stands beside input_type: tokens (the targets are tokens, too); remove it");
+}
+
+ExampleFormat MemoryConfig::format() const {
+  static constexpr DType input_types[] = {DType::f32, DType::f64, DType::u8, DType::i32};
+  const Shape shape{std::span(inputs)};
+  ExampleFormat format{.input_shape = shape, .input_dtype = input_types[static_cast<int>(input_type)]};
+  if (targets) {
+    format.target_shape = {*targets};
+    format.target_dtype = target_type == TargetType::f64 ? DType::f64 : DType::f32;
+  } else if (format.has_tokens()) {
+    format.target_shape = shape;
+  }
+  return format;
+}
+
 void DataConfig::describe(Fields& fields) {
   bool has_synthetic = synthetic != nullptr;
-  fields.text("file", file, "HDF5 file with the examples (this or synthetic)");
+  fields.text("file", file, "HDF5 file with the examples (this, synthetic or memory)");
   fields.text("validation_file", validation_file,
               "another file with those to validate on: its /validation, or the only examples in it, or FILE:/GROUP");
   fields.text("test_file", test_file, "likewise with those that the run is tested on at its end: its /test");
@@ -164,8 +195,11 @@ void DataConfig::describe(Fields& fields) {
         static constexpr std::string_view kind[] = {"kind"};
         section.need(Needs::at_least_one, kind, "it has no default");
       },
-      "examples that are computed (this or file)");
-  static constexpr std::string_view sources[] = {"file", "synthetic"};
+      "examples that are computed (this, file or memory)");
+  fields.optional_section(
+      "memory", has_memory, [this](Fields& section) { memory.describe(section); },
+      "what the examples look like that a program gives which trains by Lockstep as a library (this, file or synthetic)");
+  static constexpr std::string_view sources[] = {"file", "synthetic", "memory"};
   fields.need(Needs::exactly_one, sources, "there would be no examples");
   const std::pair<std::string_view, bool> of_files[] = {
       {"validation_file", !validation_file.empty()}, {"test_file", !test_file.empty()}, {"validation", validation > 0}};
@@ -183,15 +217,26 @@ void DataConfig::describe(Fields& fields) {
   fields.integer("sequence_length", sequence_length, {1, 1e6},
                  "tokens of an example, in files of tokens (required there)");
   fields.check(!sequence_length || !file.empty(), "sequence_length",
-               "stands beside synthetic (it cuts the tokens of a file); remove it");
+               "is given without a file (it cuts the tokens of one); remove it");
   fields.boolean("shuffle", shuffle, "a new random order every epoch; false: file order");
   fields.section(
       "augment", [this](Fields& section) { augment.describe(section); }, "random changes of the training images");
   fields.boolean("drop_last", drop_last, "leaves out an epoch's last batch when it is not full");
 }
 
+std::optional<ExampleFormat> known_format(const DataConfig& config) {
+  if (config.has_memory) return config.memory.format();
+  if (config.synthetic) return open_datasets(config, 1).train->format();
+  if (config.sequence_length) return ExampleFormat{{*config.sequence_length}, DType::i32, {*config.sequence_length}};
+  return std::nullopt;
+}
+
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading) {
-  if (config.file.empty()) {
+  validate_key(
+      !config.has_memory, "data.memory",
+      "stands for examples that a program gives (one that trains by lockstep::Session; there is none here); use "
+      "data.file, or that program");
+  if (config.synthetic) {
     const auto& synthetic = dynamic_cast<const SyntheticConfig&>(*config.synthetic);
     return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed), nullptr};
   }

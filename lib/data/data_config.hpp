@@ -23,15 +23,31 @@ struct NormalizeConfig : Config {
   void describe(Fields& fields) override;
 };
 
+/// data.memory: what examples look like that the program gives in which Lockstep is a library (api/session.hpp).
+struct MemoryConfig : Config {
+  enum class InputType { f32, f64, u8, tokens };
+  enum class TargetType { f32, f64 };
+
+  std::vector<std::int64_t> inputs;
+  InputType input_type = InputType::f32;
+  std::optional<std::int64_t> targets;  ///< values; none: classes, or the tokens that follow
+  TargetType target_type = TargetType::f32;
+
+  ExampleFormat format() const;
+  void describe(Fields& fields) override;
+};
+
 /// data: what is learned from.
 struct DataConfig : Config {
-  std::string file;  ///< empty: synthetic
+  std::string file;  ///< empty: synthetic, or memory
   std::string validation_file, test_file;
   double validation = 0;  ///< fraction held out
   std::int64_t validation_seed = 1;
   std::optional<std::int64_t> sequence_length;  ///< of files with tokens
   std::string synthetic_kind;
-  std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file
+  std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file, or memory
+  bool has_memory = false;
+  MemoryConfig memory;
   bool has_normalize = false;
   NormalizeConfig normalize;  ///< empty unless has_normalize
   bool shuffle = true;
@@ -46,6 +62,9 @@ struct Datasets {
   std::unique_ptr<Dataset> validation;  ///< null: there is none
   std::unique_ptr<Dataset> test;        ///< likewise
 };
+
+/// What the examples look like, where the deck alone says so.
+std::optional<ExampleFormat> known_format(const DataConfig& config);
 
 /// Throws missing_file, bad_data, or KeyError where the deck does not fit the file. Collective (SharedReading).
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading = {});

@@ -14,11 +14,13 @@
 
 namespace lockstep {
 
-/// One rank's share of a batch in host memory, as it stands in the dataset.
+/// One rank's share of a batch, as it stands in the dataset: in host memory, unless a program has given it on the
+/// device.
 struct HostBatch {
   BatchPlan plan;
   Kokkos::View<std::byte*, StagingSpace> inputs;   // [n, input_shape…]
   Kokkos::View<std::byte*, StagingSpace> targets;  // [n, target_shape…]
+  bool inputs_on_device = false, targets_on_device = false;
   std::int64_t size() const { return static_cast<std::int64_t>(plan.examples.size()); }
 };
 

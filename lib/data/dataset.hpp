@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-/// What the examples of a dataset look like. Inputs: images [H, W, C] u8 or f32, vectors [F] f32, or
-/// T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token (shape {T}:
-/// the token that follows), or K values (f32, shape {K}; {0}: there are none).
+/// What the examples of a dataset look like. Inputs: images [H, W, C] u8, f32 or f64, vectors [F],
+/// or T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token (shape {T}:
+/// the token that follows), or K values (f32 or f64, shape {K}; {0}: there are none).
 struct ExampleFormat {
   Shape input_shape;
   DType input_dtype = DType::f32;
@@ -40,6 +40,8 @@ class Dataset {
   virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
   /// What the file calls this example, for messages.
   virtual std::int64_t number_in_file(std::int64_t example) const { return example; }
+  /// Whether examples of earlier steps can be read: not where a program gives them batch by batch.
+  virtual bool can_be_read_again() const { return true; }
   /// Whether examples are computed, by the same formula on every rank.
   virtual bool is_computed() const { return false; }
   /// The characters that tokens stand for, in their order (UTF-8), where the file says; else empty.

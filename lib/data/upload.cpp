@@ -64,12 +64,12 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
     targets_ = OwnedTensor("lockstep::upload::targets", master_dtype(compute), targets);
 }
 
-/// The raw numbers where kernels can read them.
-Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* host, const OwnedTensor& room, DType dtype,
-                                    const Shape& shape) const {
-  if (kernels_run_on_host) return {host, dtype, shape};
+/// The raw numbers where kernels can read them. `is_there`: they are.
+Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room,
+                                    DType dtype, const Shape& shape) const {
+  if (kernels_run_on_host || is_there) return {raw, dtype, shape};
   const Tensor tensor{room.get().data, dtype, shape};
-  const Kokkos::View<const std::byte*, StagingSpace, Kokkos::MemoryUnmanaged> from(host, tensor.bytes());
+  const Kokkos::View<const std::byte*, StagingSpace, Kokkos::MemoryUnmanaged> from(raw, tensor.bytes());
   const Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged> to(static_cast<std::byte*>(tensor.data),
                                                                           tensor.bytes());
   Kokkos::deep_copy(space, to, from);
@@ -84,10 +84,10 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
   const auto offset = static_cast<std::size_t>(first);
   DeviceBatch result;
   result.n = count;
-  result.inputs = raw_on_device(space, batch.inputs.data() + offset * format_.input_bytes(), raw_inputs_,
-                                format_.input_dtype, input_shape);
-  result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), raw_targets_,
-                                 format_.target_dtype, target_shape);
+  result.inputs = raw_on_device(space, batch.inputs.data() + offset * format_.input_bytes(), batch.inputs_on_device,
+                                raw_inputs_, format_.input_dtype, input_shape);
+  result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), batch.targets_on_device,
+                                 raw_targets_, format_.target_dtype, target_shape);
   // The loader may write its memory again as soon as the next batch is asked for.
   if (!kernels_run_on_host) space.fence("lockstep::upload");
   if (inputs_.get()) {

@@ -33,7 +33,7 @@ class BatchUploader {
   DeviceBatch upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
 
  private:
-  Tensor raw_on_device(const ExecSpace& space, std::byte* host, const OwnedTensor& room, DType dtype,
+  Tensor raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype,
                        const Shape& shape) const;
 
   ExampleFormat format_;

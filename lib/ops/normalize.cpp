@@ -41,6 +41,7 @@ void normalize(const ExecSpace& space, const Tensor& x, const Tensor& scale, con
   assert(scale.count() == 1 || scale.count() == x.shape[-1]);
   dispatch_float(y.dtype, [&]<class T>(T) {
     if (x.dtype == DType::u8) normalize<std::uint8_t, T>(space, x, scale, shift, y);
+    else if (x.dtype == DType::f64) normalize<double, T>(space, x, scale, shift, y);
     else normalize<float, T>(space, x, scale, shift, y);
   });
 }

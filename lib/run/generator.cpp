@@ -69,10 +69,7 @@ class LanguageModel {
  public:
   LanguageModel(const TrainedModel& trained, const Vocabulary& vocabulary) : name_(trained.name) {
     const RunConfig& config = trained.config;
-    ExampleFormat format;
-    if (config.data.file.empty()) format = open_datasets(config.data, 1).train->format();
-    else if (config.data.sequence_length)
-      format = {{*config.data.sequence_length}, DType::i32, {*config.data.sequence_length}};
+    const ExampleFormat format = known_format(config.data).value_or(ExampleFormat{});
     validate(format.has_tokens(), ExitStatus::bad_usage,
              "{}: is no language model (its network was not trained on tokens); use --data to let it predict", name_);
     const std::int64_t length = format.input_shape[0];

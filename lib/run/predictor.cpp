@@ -13,15 +13,13 @@
 #include "io/array_file.hpp"
 #include "ops/convert.hpp"
 #include "run/experiment.hpp"
+#include "run/inference.hpp"
 #include "run/trained_model.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr const char* names[] = {"outputs", "class", "probabilities"};
-
-/// Numbers of outputs' type, as they are in files: f32, or f64.
-DType stored_type(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f32; }
 
 /// What stands in the file in the place of one vector of outputs.
 template <class T>
@@ -58,21 +56,19 @@ class Conversion {
   std::size_t count_;
 };
 
-/// The network on one block of examples after the other. A block is as large whatever the number of ranks: results may
-/// depend on how many examples are computed together.
+/// The network on one block of examples after the other.
 class Blocks {
  public:
   Blocks(const RunConfig& config, Graph graph, const Dataset& data, PredictOptions::Form form)
       : data_(data),
         form_(form),
-        size_(block_size(config, graph, data)),
-        model_(make_model(config, std::move(graph), size_, Purpose::inference)),
-        uploader_(data.format(), config.data.normalize, config.dtype(), size_) {
+        size_(std::min(inference_batch(config, graph), data.size())),
+        inference_(config, std::move(graph), data.format(), size_) {
     batch_.inputs = {"lockstep::inputs", static_cast<std::size_t>(size_) * data.format().input_bytes()};
     batch_.targets = {"lockstep::targets", static_cast<std::size_t>(size_) * data.format().target_bytes()};
   }
 
-  Model& model() { return model_; }
+  Model& model() { return inference_.model(); }
   std::int64_t count() const { return (data_.size() + size_ - 1) / size_; }
   std::int64_t examples_of(std::int64_t block) const { return std::min(size_, data_.size() - block * size_); }
 
@@ -82,21 +78,13 @@ class Blocks {
     batch_.plan.examples.resize(static_cast<std::size_t>(n));
     std::iota(batch_.plan.examples.begin(), batch_.plan.examples.end(), block * size_);
     data_.read(batch_.plan.examples, batch_.inputs.data(), batch_.targets.data());
-    const StepContext context{.space = space_, .training = false, .same_parameters = computed_++ > 0};
-    const DeviceBatch examples = uploader_.upload(space_, batch_, 0, n);
-    const Tensor outputs = model_.forward(context, examples.inputs);
-    const OwnedTensor stored("lockstep::outputs", stored_type(outputs.dtype), outputs.shape);
+    const Tensor outputs = inference_.outputs(space_, batch_, 0, n);
+    const OwnedTensor stored("lockstep::outputs", output_type(outputs.dtype), outputs.shape);
     convert(space_, outputs, stored.get());
     return stored.get().dtype == DType::f64 ? converted<double>(stored.get()) : converted<float>(stored.get());
   }
 
  private:
-  static std::int64_t block_size(const RunConfig& config, const Graph& graph, const Dataset& data) {
-    constexpr std::int64_t most = 128, most_numbers = 1 << 18;
-    return std::min({most, std::max<std::int64_t>(1, most_numbers / graph.output_shape().count()),
-                     config.batch.micro.value_or(most), data.size()});
-  }
-
   template <class T>
   std::string converted(const Tensor& outputs) const {
     std::vector<T> values(static_cast<std::size_t>(outputs.count()));
@@ -112,10 +100,8 @@ class Blocks {
   PredictOptions::Form form_;
   std::int64_t size_;
   ExecSpace space_;
-  Model model_;
-  BatchUploader uploader_;
+  Inference inference_;
   HostBatch batch_;
-  std::int64_t computed_ = 0;
 };
 
 /// A deck that does not say what the network reads takes the data's shape, and its parameters show whether that is
@@ -167,7 +153,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   comm.run_collectively([&] {
     if (comm.is_root())
       file.emplace(options.output, names[static_cast<std::size_t>(options.form)],
-                   classes ? DType::i32 : stored_type(config.dtype()), extents);
+                   classes ? DType::i32 : output_type(config.dtype()), extents);
   });
   for (std::int64_t first = 0; first < blocks->count(); first += comm.size()) {
     const std::int64_t mine = first + comm.rank();

@@ -23,7 +23,12 @@ std::string provenance(const Communicator& comm, const Datasets& data, const Sha
   for (const auto& [name, split] :
        {std::pair("train", data.train.get()), {"validation", data.validation.get()}, {"test", data.test.get()}}) {
     const std::string fingerprint = agreed_data(comm, split, reading);
-    if (split) json["data"][name] = {{"from", split->description()}, {"fingerprint", fingerprint}};
+    if (!split) continue;
+    const std::span<const std::int64_t> shape = split->format().input_shape.extents();
+    json["data"][name] = {{"from", split->description()},
+                          {"fingerprint", fingerprint},
+                          {"inputs", std::vector(shape.begin(), shape.end())},
+                          {"input_type", name_of(split->format().input_dtype)}};
   }
   return json.dump();
 }
@@ -37,6 +42,18 @@ bool same_data(const std::string& one, const std::string& other) {
     return found;
   };
   return prints(one) == prints(other);
+}
+
+std::optional<ExampleFormat> stored_inputs(const std::string& provenance) {
+  try {
+    const Json train = Json::parse(provenance).at("data").at("train");
+    const auto extents = train.at("inputs").get<std::vector<std::int64_t>>();
+    for (const DType dtype : {DType::f32, DType::f64, DType::u8, DType::i32})
+      if (train.at("input_type") == name_of(dtype))
+        return ExampleFormat{.input_shape = Shape(std::span(extents)), .input_dtype = dtype};
+  } catch (const Json::exception&) {  // of another version
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "comm/communicator.hpp"
@@ -15,5 +16,9 @@ std::string provenance(const Communicator& comm, const Datasets& data, const Sha
 
 /// Whether two provenances have the same data, wherever they lay.
 bool same_data(const std::string& one, const std::string& other);
+
+/// What the inputs were like that such a run was trained on (its targets are left open); none where an earlier version
+/// has not written it.
+std::optional<ExampleFormat> stored_inputs(const std::string& provenance);
 
 }  // namespace lockstep

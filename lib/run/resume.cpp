@@ -49,8 +49,13 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
   same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
+  check_training_arrays(checkpoint, file, config.optimizer, parameters);
+}
+
+void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                           const std::vector<Parameter>& parameters) {
   check_arrays(checkpoint.arrays, "/model", file, parameters);
-  const auto states = config.optimizer.state_names();
+  const auto states = optimizer.state_names();
   check_frozen(checkpoint, file, states, parameters);
   for (const auto& state : states)
     check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_parameters(parameters));

@@ -16,6 +16,11 @@ namespace lockstep {
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
                   std::int64_t dataset_size, const std::vector<Parameter>& parameters);
 
+/// Throws unless its arrays are those of these parameters and this optimizer: bad_data, or KeyError where other layers
+/// are frozen.
+void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                           const std::vector<Parameter>& parameters);
+
 /// Where a run goes on.
 struct ResumePoint {
   std::string file;           ///< of the checkpoint

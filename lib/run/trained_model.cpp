@@ -2,6 +2,7 @@
 #include "run/trained_model.hpp"
 
 #include "checkpoint/training_arrays.hpp"
+#include "run/provenance.hpp"
 
 namespace lockstep {
 
@@ -11,6 +12,8 @@ TrainedModel TrainedModel::read(const std::string& file) {
   validate(deck != trained.file.texts.end(), ExitStatus::bad_data,
            "{}: holds no deck, which says what network its parameters belong to; give a checkpoint of a run", file);
   trained.deck = deck->second;
+  if (const auto found = trained.file.texts.find("provenance"); found != trained.file.texts.end())
+    trained.provenance = found->second;
   trained.config = read_stored_config(trained.deck, file + ":/deck");
   return trained;
 }
@@ -18,9 +21,15 @@ TrainedModel TrainedModel::read(const std::string& file) {
 void TrainedModel::share(const Communicator& comm) {
   comm.broadcast(name);
   comm.broadcast(deck);
+  comm.broadcast(provenance);
   comm.run_collectively([&] {
     if (!comm.is_root()) config = read_stored_config(deck, name + ":/deck");
   });
+}
+
+std::optional<ExampleFormat> TrainedModel::inputs() const {
+  const std::optional<ExampleFormat> known = known_format(config.data);
+  return known ? known : stored_inputs(provenance);
 }
 
 void TrainedModel::load(Model& model) const { restore_parameters(ExecSpace(), file.arrays, name, model.parameters()); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "checkpoint/checkpoint.hpp"
@@ -14,11 +15,15 @@ namespace lockstep {
 struct TrainedModel {
   std::string name;  ///< of the file
   std::string deck;
+  std::string provenance;  ///< see run/provenance.hpp; empty in files of other programs
   RunConfig config;
   ParameterFile file;  ///< on the rank that has read it
 
   /// Throws bad_data for what is no checkpoint of a run.
   static TrainedModel read(const std::string& file);
+
+  /// What the network's inputs are like, as far as the checkpoint says.
+  std::optional<ExampleFormat> inputs() const;
 
   /// What rank 0 has read goes to all of them, but for the parameters. Collective.
   void share(const Communicator& comm);

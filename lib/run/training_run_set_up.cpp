@@ -8,11 +8,10 @@
 #include "base/log.hpp"
 #include "checkpoint/state_text.hpp"
 #include "checkpoint/training_arrays.hpp"
-#include "comm/collective/all_reduce_table.hpp"
 #include "run/provenance.hpp"
 #include "run/rank_agreement.hpp"
 #include "run/resume.hpp"
-#include "run/starting_weights.hpp"
+#include "run/trainer_setup.hpp"
 #include "run/training_run.hpp"
 
 namespace lockstep {
@@ -36,46 +35,6 @@ std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& d
   return sizes;
 }
 
-/// Of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
-std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
-  const std::string& file = parallel.all_reduce_table;
-  if (file.empty()) return {};
-  const int nodes = Topology(comm).nodes;
-  std::string text;
-  comm.run_collectively([&] {
-    if (comm.is_root()) text = read_deck_file(file);
-  });
-  comm.broadcast(text);
-  std::vector<AllReduceRow> rows;
-  comm.run_collectively([&] {
-    const AllReduceTable table = read_table(text, file);
-    rows = table.rows();
-    const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
-    validate(
-        !by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
-        "{}: takes the MPI library's sums, which know neither parallel.wire nor --emulate-network; leave these out, or "
-        "the table",
-        file);
-    if (table.ranks == comm.size() && table.nodes == nodes) return;
-    if (comm.is_root())
-      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
-           table.nodes, comm.size(), nodes);
-    rows.clear();
-  });
-  return rows;
-}
-
-/// model.weights, where the deck has it.
-void load_starting_weights(const RunConfig& config, const Graph& graph, ParameterBuffer& parameters) {
-  const WeightsConfig& weights = config.model.weights;
-  if (!weights.present) return;
-  const ChosenWeights chosen = with_positions(config.source, [&] {
-    return choose_weights(weights, read_parameters(weights.file), graph, parameters.parameters());
-  });
-  set_parameters(ExecSpace(), chosen.taken, parameters);
-  log("{}", chosen.text);
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
@@ -91,14 +50,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
   Experiment experiment = open_experiment(config_, reading);
   data_ = std::move(experiment.data);
   provenance_ = provenance(comm_, data_, reading);
-  trainer_ = std::make_unique<Trainer>(config_, std::move(experiment.graph),
-                                       TrainingProblem{.loss = std::move(experiment.loss),
-                                                       .data = *data_.train,
-                                                       .normalize = config_.data.normalize,
-                                                       .seed = static_cast<std::uint64_t>(config_.run.seed),
-                                                       .total_steps = total_steps(),
-                                                       .measured = read_all_reduce_table(config_.parallel, comm_)},
-                                       comm_);
+  trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
   comm_.run_collectively([&] {
     for (const std::int64_t n : batch_sizes(config_, data_, trainer_->partition(), comm_)) {
       if (n > 0) trainer_->prepare(n);
@@ -161,9 +113,7 @@ void TrainingRun::open_folder() {
   if (checkpoint) {
     restore(*checkpoint, folder_.resumed_from());
   } else {
-    ParameterBuffer& parameters = trainer_->model().parameters();
-    parameters.initialize(ExecSpace(), static_cast<std::uint64_t>(config_.run.seed));
-    load_starting_weights(config_, trainer_->model().graph(), parameters);
+    initialize_parameters(config_, trainer_->model());
   }
   here_.complete = finished() && folder_.has_ended();
   const std::int64_t step = trainer_->steps();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/evaluator.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/heartbeat.hpp"
@@ -27,6 +28,19 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   return metrics;
 }
 
+namespace {
+
+/// Adds to `sums` those of `count` examples of the batch.
+void add_metrics(StepContext& context, Model& model, const Loss& loss, const HostBatch& batch, std::int64_t first,
+                 std::int64_t count, BatchUploader& uploader, MetricSums& sums) {
+  const DeviceBatch examples = uploader.upload(context.space, batch, first, count);
+  sums.add(context.space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
+  context.same_parameters = true;
+  heartbeat().beat();
+}
+
+}  // namespace
+
 std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
                                 const Dataset& dataset, BatchUploader& uploader, MetricSums& sums,
                                 std::int64_t max_batch, const std::function<bool()>& gives_up) {
@@ -40,15 +54,19 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
   StepContext context{.space = space, .training = false};
   sums.clear(space);
   while (const HostBatch* batch = loader.next()) {
-    if (batch->size() > 0) {
-      const DeviceBatch examples = uploader.upload(space, *batch, 0, batch->size());
-      sums.add(space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
-      context.same_parameters = true;
-      heartbeat().beat();
-    }
+    if (batch->size() > 0) add_metrics(context, model, loss, *batch, 0, batch->size(), uploader, sums);
     if (gives_up()) return std::nullopt;
   }
   return sums.reduce(space, comm, loss, dataset.size());
+}
+
+Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
+                 const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
+  StepContext context{.space = space, .training = false};
+  sums.clear(space);
+  for (std::int64_t first = 0; first < batch.size(); first += max_batch)
+    add_metrics(context, model, loss, batch, first, std::min(max_batch, batch.size() - first), uploader, sums);
+  return sums.reduce(space, comm, loss, batch.plan.global_examples);
 }
 
 }  // namespace lockstep

@@ -10,14 +10,9 @@
 #include "data/upload.hpp"
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
+#include "train/metrics.hpp"
 
 namespace lockstep {
-
-/// Means over examples.
-struct Metrics {
-  double loss = 0;
-  std::optional<double> accuracy;  ///< of classes only; of a sequence: the fraction of its tokens
-};
 
 /// Vectors in one example's output, each of which the loss looks at by itself: T for [T, K].
 inline std::int64_t positions_in(const Shape& output) { return output.count() / output[-1]; }
@@ -51,5 +46,9 @@ std::optional<Metrics> evaluate(
     const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
     BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch,
     const std::function<bool()>& gives_up = [] { return false; });
+
+/// The same over the examples of a batch, each rank's share, whatever its micro-batches.
+Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
+                 const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
 
 }  // namespace lockstep

@@ -74,6 +74,7 @@ std::string NonfiniteReport::layers(const ExecSpace& space, Numbers numbers) con
 }
 
 std::string NonfiniteReport::inputs(Batch batch) const {
+  if (!data_.can_be_read_again()) return "its batch, which the program gave, was not looked at";
   const std::vector<std::int64_t>& examples = batch == Batch::of_this_step ? examples_ : examples_before_;
   const ExampleFormat& format = data_.format();
   std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());

@@ -161,6 +161,11 @@ std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::functio
                             gives_up);
 }
 
+Metrics Trainer::evaluate(const HostBatch& batch) {
+  const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, batch, *uploader_, *sums_, max_micro_batch_);
+}
+
 StepNumbers Trainer::step_numbers() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_step_.examples),
           .gradient_norm = std::sqrt(on_host(space_, strategy_->gradient_square(space_))) * last_step_.gradient_factor};

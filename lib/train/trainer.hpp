@@ -35,11 +35,6 @@ struct TrainingProblem {
       make_strategy;
 };
 
-/// What curves show of a step.
-struct StepNumbers {
-  Metrics metrics;
-  double gradient_norm = 0;  ///< of the mean gradient
-};
 struct StepScales {
   double learning_rate = 0;           ///< that the last step that was applied had
   std::optional<double> loss_scale;   ///< none where the loss is not scaled
@@ -59,6 +54,8 @@ class Trainer final : public Stateful {
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
   /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  /// Metrics of a batch, of which this is the rank's share. Collective.
+  Metrics evaluate(const HostBatch& batch);
   /// Makes the network ready for so many examples at once, so that steps need not.
   void prepare(std::int64_t examples) { model_->prepare(examples); }
   /// Called before each update: whoever reads parameters while gradients are computed is to be done then.
@@ -83,6 +80,8 @@ class Trainer final : public Stateful {
   PhaseClock& clock() { return clock_; }
   /// How ranks and micro-batches divide a batch.
   const BatchPartition& partition() const { return partition_; }
+  /// The most examples that are computed at once.
+  std::int64_t max_micro_batch() const { return max_micro_batch_; }
 
   void describe_state(StateFields& fields) override;
   /// All ranks get the parameters and the optimizer's state of rank 0. Collective.

@@ -118,7 +118,7 @@ class Commands(LockstepTest):
     def test_reference_page_is_written_in_place(self):
         page = self.write("page.md", "# Page\n\nOur own words.\n\n<!-- generated -->\n| what | was |\n")
         self.assertEqual(self.lockstep("schema", "--reference", "--write", page).out, "")
-        self.assertEqual(page.read_text(), "# Page\n\nOur own words.\n\n<!-- generated -->\n" + self.lockstep("schema", "--reference").out)
+        self.assertEqual(page.read_text(), "# Page\n\nOur own words.\n\n<!-- generated -->\n" + self.lockstep("schema", "--reference").out.rstrip() + "\n")
         self.refused(64, ["--reference"], "schema", "--write", page)
         self.refused(66, ["nothing.md"], "schema", "--reference", "--write", "nothing.md")
         plain = self.write("plain.md", "Our own words.\n")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An installed Lockstep runs, and the program in docs/user/install.md links and trains with it."""
+"""An installed Lockstep runs, and other programs train with it: that of docs/user/embed.md, and examples/embed."""
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
 
 import program
-from program import SOURCE, LockstepTest, metrics
+from program import SOURCE, LockstepTest
 
 BUILD = os.environ["LOCKSTEP_BUILD_DIR"]
 CMAKE = os.environ["LOCKSTEP_CMAKE"]
@@ -19,27 +21,58 @@ def cached():
     return [f"-D{name}={entries[name]}" for name in HANDED_ON if entries.get(name)]
 
 
+def program_on(ranks):
+    """`timeout` has mpirun end its ranks."""
+    return ["timeout", "--kill-after=10", "60", *program.MPIEXEC, str(ranks)]
+
+
 class Install(LockstepTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.installed = tempfile.TemporaryDirectory()
+        cls.prefix = pathlib.Path(cls.installed.name) / "prefix"
+        done = subprocess.run([CMAKE, "--install", BUILD, "--prefix", cls.prefix], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.installed.cleanup()
+        super().tearDownClass()
+
     def call(self, *command, limit=300):
         done = subprocess.run([*map(str, command)], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit)
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def test_install_link_and_train(self):
-        prefix = self.folder / "prefix"
-        self.call(CMAKE, "--install", BUILD, "--prefix", prefix)
-        self.assertIn("Kokkos", self.call(prefix / "bin" / "lockstep", "info"))
-        self.assertTrue((prefix / "share" / "lockstep" / "inputs" / "quickstart.yaml").exists())
+    def build(self, source):
+        self.call(CMAKE, "-S", source, "-B", "build", "-G", "Ninja", f"-DLockstep_ROOT={self.prefix}", *cached())
+        self.call(CMAKE, "--build", "build")
+        return self.folder / "build"
 
-        page = (SOURCE / "docs" / "user" / "install.md").read_text()
-        section = page[page.index("## Linking the library"):]
+    def test_what_is_installed(self):
+        self.assertIn("Kokkos", self.call(self.prefix / "bin" / "lockstep", "info"))
+        self.assertTrue((self.prefix / "share" / "lockstep" / "inputs" / "quickstart.yaml").exists())
+        include = self.prefix / "include"
+        self.assertEqual([path.name for path in include.iterdir()], ["lockstep"])
+        for header in include.rglob("*.hpp"):
+            for name in re.findall(r'#include "(.*)"', header.read_text()):
+                self.assertTrue((include / name).exists(), f"{header}: {name}")
+
+    def test_the_program_of_the_page(self):
+        page = (SOURCE / "docs" / "user" / "embed.md").read_text()
         for language, name in (("cmake", "CMakeLists.txt"), ("cpp", "main.cpp")):
-            self.write(f"solver/{name}", re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)[1])
-        self.call(CMAKE, "-S", "solver", "-B", "solver/build", "-G", "Ninja", f"-DLockstep_ROOT={prefix}", *cached())
-        self.call(CMAKE, "--build", "solver/build")
-        self.deck()
-        self.call(self.folder / "solver" / "build" / "solver", limit=60)
-        self.assertEqual(len([row for row in metrics(self.folder / "run") if row["split"] == "train"]), 4)
+            self.write(f"solver/{name}", re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)[1])
+        solver = self.build("solver") / "solver"
+        for ranks in (1, 2):
+            self.assertRegex(self.call(*program_on(ranks), solver, limit=90), r"after 200 steps: loss 0\.0[01]")
+
+    def test_the_example(self):
+        embed = self.build(SOURCE / "examples" / "embed") / "embed"
+        self.assertLess(len((SOURCE / "examples" / "embed" / "main.cpp").read_text().splitlines()), 150)
+        said = self.call(*program_on(4), embed, limit=90)
+        self.assertEqual(len(re.findall(r"rank \d, which (?:trained|computed): the network differs from the solver by 0\.0", said)), 4, said)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["build", "pendulum.h5"])
 
 
 if __name__ == "__main__":

@@ -49,8 +49,14 @@ TEST(DataConfig, RefusesContradictions) {
   const auto refused = [](const std::string& deck, const std::string& part) {
     expect_error(ExitStatus::bad_deck, part, [&] { config_of(deck); });
   };
-  refused("shuffle: true\n", "neither file nor synthetic is given");
+  refused("shuffle: true\n", "neither file nor synthetic nor memory is given");
   refused("file: a.h5\nsynthetic: {kind: glyphs}\n", "stands beside file");
+  refused("file: a.h5\nmemory: {inputs: [3]}\n", "stands beside file");
+  refused("memory: {}\n", "memory.inputs: must be the shape of one example");
+  refused("memory: {inputs: [1, 1, 1, 1, 1, 1]}\n", "of 1 to 5 dimensions");
+  refused("memory: {inputs: [3, 3], input_type: tokens}\n", "must be the number of tokens");
+  refused("memory: {inputs: [3], input_type: tokens, targets: 1}\n",
+          "memory.targets: stands beside input_type: tokens");
   refused("synthetic: {train: 3}\n", "kind");
   refused("synthetic: {kind: glyph}\n", "did you mean 'glyphs'");
   refused("synthetic: {kind: glyphs, features: 3}\n", "features");
@@ -63,7 +69,7 @@ TEST(DataConfig, RefusesContradictions) {
           "classes: stands beside vocabulary");
   refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, type: u8}\n", "type: stands beside vocabulary");
   refused("synthetic: {kind: random, shape: [4], sequence_length: 3}\n", "given without vocabulary");
-  refused("synthetic: {kind: glyphs}\nsequence_length: 3\n", "sequence_length: stands beside synthetic");
+  refused("synthetic: {kind: glyphs}\nsequence_length: 3\n", "sequence_length: is given without a file");
   refused("synthetic: {kind: glyphs, train: 0}\n", "out of range");
   // What would fill any memory, or take for ever.
   refused("synthetic: {kind: glyphs, train: 10000000000}\n", "train: 10000000000 is out of range");
@@ -71,6 +77,16 @@ TEST(DataConfig, RefusesContradictions) {
   refused("file: a.h5\nnormalize: {mean: [0.1, 0.2], std: [1]}\n", "as many entries as mean");
   refused("file: a.h5\nnormalize: {}\n", "as many entries as mean");
   refused("file: a.h5\nnormalize: {mean: [0.1], std: [0]}\n", "out of range");
+}
+
+TEST(DataConfig, MemoryIsAFormatAndNoData) {
+  const DataConfig values = config_of("memory: {inputs: [4, 4, 2], input_type: u8, targets: 3, target_type: f64}\n"),
+                   tokens = config_of("memory: {inputs: [7], input_type: tokens}\n");
+  EXPECT_EQ(known_format(values), (ExampleFormat{{4, 4, 2}, DType::u8, {3}, DType::f64}));
+  EXPECT_EQ(known_format(tokens), (ExampleFormat{{7}, DType::i32, {7}, DType::i32}));
+  EXPECT_EQ(known_format(config_of("file: a.h5\n")), std::nullopt);
+  expect_error(ExitStatus::bad_deck, "data.memory: stands for examples that a program gives",
+               [&] { open_datasets(values, 1); });
 }
 
 }  // namespace

@@ -18,12 +18,14 @@ TEST_P(Normalize, ScalesAndShiftsByChannel) {
   const auto a = test::values_of(scale.get()), b = test::values_of(shift.get());
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape.count()));
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(37 * i);
-  const OwnedTensor u8("u8", DType::u8, shape), f32 = test::make_filled(DType::f32, shape, 3), y("y", dtype, shape);
+  const OwnedTensor u8("u8", DType::u8, shape), f32 = test::make_filled(DType::f32, shape, 3),
+                                                f64 = test::make_filled(DType::f64, shape, 3), y("y", dtype, shape);
   copy_from_host(ExecSpace(), bytes.data(), u8.get());
 
-  for (const bool from_bytes : {true, false}) {
+  for (const Tensor& raw : {u8.get(), f32.get(), f64.get()}) {
+    const bool from_bytes = raw.dtype == DType::u8;
     test::poison(y.get());
-    normalize(ExecSpace(), from_bytes ? u8.get() : f32.get(), scale.get(), shift.get(), y.get());
+    normalize(ExecSpace(), raw, scale.get(), shift.get(), y.get());
     ExecSpace().fence();
     const auto x = test::filling(3, shape.count());
     std::vector<double> expected;

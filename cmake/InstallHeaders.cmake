@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# At installation: the headers below FROM, as they lie below TO/lockstep, so that a program has nothing of ours in its
+# search path but the folder lockstep/. "core/tensor.hpp" is called "lockstep/core/tensor.hpp" there; those of api/ lie
+# in lockstep/ itself: <lockstep/lockstep.hpp>.
+file(REMOVE_RECURSE ${TO})
+file(GLOB_RECURSE headers RELATIVE ${FROM} ${FROM}/*.hpp)
+foreach(header IN LISTS headers)
+  file(READ ${FROM}/${header} text)
+  string(REGEX REPLACE "#include \"([a-z_]+/[^\"]+)\"" "#include \"lockstep/\\1\"" text "${text}")
+  string(REPLACE "#include \"lockstep/api/" "#include \"lockstep/" text "${text}")
+  string(REGEX REPLACE "^api/" "" header ${header})
+  file(WRITE ${TO}/lockstep/${header} "${text}")
+endforeach()

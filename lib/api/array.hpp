@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "core/dtype.hpp"
+#include "core/execution.hpp"
+#include "core/shape.hpp"
+
+namespace lockstep {
+
+/// Numbers of n examples in the caller's memory, row-major, one example after the other. It owns nothing.
+struct Array {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t examples = 0;
+  std::optional<Shape> example;  ///< shape of one; none: whatever it has to be
+  bool on_device = false;        ///< not for the host to read
+
+  /// Host memory: float, double, or std::uint8_t; std::int32_t for classes and tokens.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Array(const T* numbers, std::int64_t examples) : data(numbers), dtype(dtype_of<T>()), examples(examples) {}
+
+  /// A view whose first extent counts the examples. Throws Error(bad_usage) unless it is row-major and contiguous. What
+  /// other execution space instances write into it has to be done.
+  template <class View>
+    requires Kokkos::is_view_v<View>
+  Array(const View& view)
+      : data(view.data()),
+        dtype(dtype_of<typename View::non_const_value_type>()),
+        examples(static_cast<std::int64_t>(view.extent(0))),
+        on_device(
+            !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, typename View::memory_space>::accessible) {
+    static_assert(View::rank > 0 && View::rank <= Shape::max_rank, "the first extent counts the examples");
+    static_assert(
+        Kokkos::SpaceAccessibility<ExecSpace, typename View::memory_space>::accessible ||
+            Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, typename View::memory_space>::accessible,
+        "memory of another device than Lockstep's");
+    std::int64_t extents[Shape::max_rank] = {};
+    bool row_major = true;
+    for (std::size_t d = View::rank, stride = 1; d-- > 0; stride *= view.extent(d)) {
+      extents[d] = static_cast<std::int64_t>(view.extent(d));
+      row_major = row_major && (view.extent(d) <= 1 || view.stride(d) == stride);
+    }
+    validate(row_major, ExitStatus::bad_usage,
+             "view '{}' is not row-major and contiguous; make it a Kokkos::LayoutRight one, or copy it", view.label());
+    example = Shape(std::span(extents + 1, static_cast<std::size_t>(View::rank) - 1));
+  }
+};
+
+/// The same, to be written.
+struct OutputArray : Array {
+  template <class T>
+    requires std::is_floating_point_v<T>
+  OutputArray(T* numbers, std::int64_t examples) : Array(numbers, examples) {}
+
+  template <class View>
+    requires Kokkos::is_view_v<View> && (!std::is_const_v<typename View::value_type>)
+  OutputArray(const View& view) : Array(view) {}
+};
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "api/given_batch.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Numbers outside [0, end).
+template <class Space>
+std::int64_t count_outside(const std::int32_t* numbers, std::int64_t count, std::int64_t end) {
+  std::int64_t outside = 0;
+  Kokkos::parallel_reduce(
+      "lockstep::check_numbers", Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(0, count),
+      KOKKOS_LAMBDA(const std::int64_t i, std::int64_t& sum) { sum += numbers[i] < 0 || numbers[i] >= end ? 1 : 0; },
+      outside);
+  return outside;
+}
+
+Kokkos::View<std::byte*, StagingSpace> view_of(const Array& array, std::size_t bytes_each) {
+  auto* data = static_cast<std::byte*>(const_cast<void*>(array.data));  // which is read alone
+  return Kokkos::View<std::byte*, StagingSpace>(data, static_cast<std::size_t>(array.examples) * bytes_each);
+}
+
+}  // namespace
+
+void GivenExamples::read(std::span<const std::int64_t>, void*, void*) const {
+  throw Error(ExitStatus::internal, "examples that a program has given are read where they are");
+}
+
+void check_array(const std::string& what, const Array& array, DType dtype, const Shape& shape) {
+  validate(array.dtype == dtype, ExitStatus::bad_usage, "the {} are numbers of type {}, and {} is wanted; give these",
+           what, name_of(array.dtype), name_of(dtype));
+  // One number of an example may stand in a view without an extent for it.
+  const bool fits = !array.example || *array.example == shape || (array.example->rank() == 0 && shape.count() == 1);
+  validate(fits, ExitStatus::bad_usage, "the {} of an example are {}, and {} is wanted; give these", what,
+           to_string(array.example.value_or(shape)), to_string(shape));
+  validate(array.examples >= 0 && (array.data || array.examples == 0), ExitStatus::bad_usage,
+           "the {} are {} examples at {}; give memory that holds them", what, array.examples,
+           array.data ? "an address" : "no address");
+}
+
+void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end) {
+  const auto* numbers = static_cast<const std::int32_t*>(array.data);
+  const std::int64_t count = array.examples * shape.count();
+  const std::int64_t outside = array.on_device ? count_outside<ExecSpace>(numbers, count, end)
+                                               : count_outside<Kokkos::DefaultHostExecutionSpace>(numbers, count, end);
+  validate(outside == 0, ExitStatus::bad_data,
+           "{} of the {} {} are not from 0 to {}; correct them, or change the model", outside, count, what, end - 1);
+}
+
+void point_at(HostBatch& batch, const ExampleFormat& format, const Array& inputs, const Array* targets) {
+  batch.inputs = view_of(inputs, format.input_bytes());
+  batch.inputs_on_device = inputs.on_device;
+  batch.plan.examples.resize(static_cast<std::size_t>(inputs.examples));
+  if (!targets) return;
+  batch.targets = view_of(*targets, format.target_bytes());
+  batch.targets_on_device = targets->on_device;
+}
+
+}  // namespace lockstep

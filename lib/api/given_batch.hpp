@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+
+#include "api/array.hpp"
+#include "data/data_loader.hpp"
+#include "data/dataset.hpp"
+#include "nn/graph.hpp"
+
+namespace lockstep {
+
+/// The examples of a Session, as its Trainer knows them: a format, and a size, which is that of a batch. None can be
+/// read but in the step that they are given to.
+class GivenExamples final : public Dataset {
+ public:
+  GivenExamples(const ExampleFormat& format, std::int64_t batch) : format_(format), batch_(batch) {}
+
+  std::int64_t size() const override { return batch_; }
+  const ExampleFormat& format() const override { return format_; }
+  std::string description() const override { return "data.memory"; }
+  bool can_be_read_again() const override { return false; }
+  void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
+  void check_classes(std::int64_t /*classes*/) const override {}  // of each batch: see check_numbers
+
+ private:
+  ExampleFormat format_;
+  std::int64_t batch_;
+};
+
+/// Throws Error(bad_usage) unless the array is there, with numbers of this type, of examples of this shape. `what`:
+/// "inputs".
+void check_array(const std::string& what, const Array& array, DType dtype, const Shape& shape);
+/// Throws Error(bad_data) unless 32-bit integers are all in [0, end).
+void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end);
+
+/// The batch's memory is that of the arrays.
+void point_at(HostBatch& batch, const ExampleFormat& format, const Array& inputs, const Array* targets);
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "api/network.hpp"
+
+#include <algorithm>
+
+#include "api/given_batch.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "ops/convert.hpp"
+#include "run/experiment.hpp"
+#include "run/inference.hpp"
+#include "run/trained_model.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Without targets.
+ExampleFormat format_of(const TrainedModel& trained, const std::optional<Network::Inputs>& given) {
+  const auto of = [](const Shape& shape, DType dtype) {
+    return ExampleFormat{.input_shape = shape, .input_dtype = dtype, .target_shape = {0}, .target_dtype = DType::f32};
+  };
+  if (given) return of(given->shape, given->dtype);
+  const std::optional<ExampleFormat> found = trained.inputs();
+  validate(found.has_value(), ExitStatus::bad_usage,
+           "{}: does not say what its network's inputs are like (an earlier version wrote it); give Network::Inputs",
+           trained.name);
+  return of(found->input_shape, found->input_dtype);
+}
+
+}  // namespace
+
+struct Network::State {
+  State(const TrainedModel& trained, const ExampleFormat& format, Graph graph)
+      : format(format),
+        max_batch(inference_batch(trained.config, graph)),
+        inference(trained.config, std::move(graph), format, max_batch) {}
+
+  static std::unique_ptr<State> make(const TrainedModel& trained, const std::optional<Inputs>& inputs);
+  /// [count, output…] in the place of the examples from `first` on.
+  void write(const Tensor& outputs, std::int64_t first, const OutputArray& y);
+
+  ExecSpace space;
+  ExampleFormat format;
+  std::int64_t max_batch;
+  Inference inference;
+  HostBatch batch;
+  OwnedTensor staged;  ///< on devices: outputs of y's type, for the host
+};
+
+std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained, const std::optional<Inputs>& inputs) {
+  validate(Kokkos::is_initialized(), ExitStatus::bad_usage,
+           "Kokkos has not started; make a Kokkos::ScopeGuard before the first network");
+  const ExampleFormat format = format_of(trained, inputs);
+  check_normalize(format, trained.config.data.normalize);
+  return std::make_unique<State>(trained, format, make_graph(trained.config, format));
+}
+
+Network Network::load(const std::string& file, const std::optional<Inputs>& inputs) {
+  const TrainedModel trained = TrainedModel::read(file);
+  std::unique_ptr<State> state = State::make(trained, inputs);
+  trained.load(state->inference.model());
+  return Network(std::move(state));
+}
+
+Network Network::load(const std::string& file, MPI_Comm mpi, const std::optional<Inputs>& inputs) {
+  const Communicator comm = communicator_of(mpi);
+  TrainedModel trained;
+  comm.run_collectively([&] {
+    if (comm.is_root()) trained = TrainedModel::read(file);
+  });
+  trained.share(comm);
+  std::unique_ptr<State> state;
+  comm.run_collectively([&] { state = State::make(trained, inputs); });
+  trained.load(comm, state->inference.model());
+  return Network(std::move(state));
+}
+
+Network::Network(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Network::Network(Network&&) noexcept = default;
+Network& Network::operator=(Network&&) noexcept = default;
+Network::~Network() = default;
+
+void Network::predict(const Array& x, const OutputArray& y) {
+  State& state = *state_;
+  check_array("inputs", x, state.format.input_dtype, state.format.input_shape);
+  check_array("outputs", y, y.dtype, output_shape());
+  validate(x.examples == y.examples, ExitStatus::bad_usage,
+           "there are {} examples, and room for the outputs of {}; give as many of both", x.examples, y.examples);
+  point_at(state.batch, state.format, x, nullptr);
+  for (std::int64_t first = 0; first < x.examples; first += state.max_batch) {
+    const std::int64_t count = std::min(state.max_batch, x.examples - first);
+    state.write(state.inference.outputs(state.space, state.batch, first, count), first, y);
+  }
+  state.space.fence("lockstep::predict");
+}
+
+void Network::State::write(const Tensor& outputs, std::int64_t first, const OutputArray& y) {
+  const std::int64_t each = inference.model().graph().output_shape().count();
+  std::byte* to = static_cast<std::byte*>(const_cast<void*>(y.data)) +
+                  static_cast<std::size_t>(first * each) * size_of(y.dtype);
+  if (kernels_run_on_host || y.on_device) {
+    convert(space, outputs, {to, y.dtype, outputs.shape});
+    return;
+  }
+  if (!staged.get() || staged.get().dtype != y.dtype)
+    staged = OwnedTensor("lockstep::network::outputs", y.dtype, Shape({max_batch, each}));
+  const Tensor converted{staged.get().data, y.dtype, outputs.shape};
+  convert(space, outputs, converted);
+  copy_to_host(space, converted, to);
+}
+
+const Shape& Network::input_shape() const { return state_->inference.model().graph().input_shape(); }
+DType Network::input_dtype() const { return state_->format.input_dtype; }
+const Shape& Network::output_shape() const { return state_->inference.model().graph().output_shape(); }
+
+}  // namespace lockstep

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "api/session.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "api/given_batch.hpp"
+#include "base/log.hpp"
+#include "checkpoint/state_text.hpp"
+#include "checkpoint/training_arrays.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "run/deck_values.hpp"
+#include "run/experiment.hpp"
+#include "run/provenance.hpp"
+#include "run/rank_agreement.hpp"
+#include "run/resume.hpp"
+#include "run/run_state.hpp"
+#include "run/trainer_setup.hpp"
+
+namespace lockstep {
+namespace {
+
+/// While it lives, rank 0 alone logs.
+class LogOfRoot {
+ public:
+  explicit LogOfRoot(const Communicator& comm) : before_(enable_log(comm.is_root())) {}
+  LogOfRoot(const LogOfRoot&) = delete;
+  LogOfRoot& operator=(const LogOfRoot&) = delete;
+  ~LogOfRoot() { enable_log(before_); }
+
+ private:
+  bool before_;
+};
+
+/// Throws KeyError for the first key that has a value which a session would pass over.
+void refuse_keys_of_runs(RunConfig config) {
+  RunConfig defaults;
+  defaults.data.has_memory = true;
+  defaults.data.memory.inputs = {1};
+  const DeckValues usual = deck_values(write_config(defaults), "");
+  const auto is_ours = [](const std::string& key) {
+    for (const char* section : {"run.name", "run.seed", "run.steps", "data.memory", "data.normalize"})
+      if (is_below(key, section)) return true;
+    return !is_below(key, "run") && !is_below(key, "data") && !is_below(key, "checkpoint") &&
+           key != "parallel.audit_every";
+  };
+  for (const auto& [key, value] : deck_values(write_config(config), "")) {
+    const std::string* before = find_value(usual, key);
+    validate_key(is_ours(key) || (before && *before == value), key,
+                 "is {}, which is for runs of `lockstep train` (a session trains, evaluates and saves when its program "
+                 "says so); remove it",
+                 value);
+  }
+}
+
+RunConfig checked(RunConfig config) {
+  with_positions(config.source, [&] {
+    validate_key(
+        config.data.has_memory, "data",
+        "has no memory (the program gives a session's examples); say what they look like, as {{memory: {{inputs: "
+        "[28, 28, 1]}}}}");
+    refuse_keys_of_runs(config);
+  });
+  return config;
+}
+
+/// Tokens that the network knows; 0: it reads none.
+std::int64_t vocabulary_of(const Graph& graph) {
+  std::int64_t words = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    const std::int64_t known = node.layer->vocabulary();
+    if (known > 0) words = words > 0 ? std::min(words, known) : known;
+  }
+  return words;
+}
+
+}  // namespace
+
+struct Session::State {
+  State(const std::function<RunConfig()>& read, MPI_Comm mpi);
+
+  /// This rank's part of a batch, of which all ranks have theirs; throws for any of them. `divided`: the partition's
+  /// share, where there are shards.
+  const HostBatch& batch_of(const Array& inputs, const Array& targets, bool divided);
+  void check(const Array& inputs, const Array& targets) const;
+  void describe_state(StateFields& fields) { trainer->describe_state(fields); }
+  void share();
+
+  Communicator comm;
+  RunConfig config;
+  std::string deck;  ///< resolved
+  std::string provenance;
+  std::optional<GivenExamples> data;
+  std::unique_ptr<Trainer> trainer;
+  std::int64_t classes = 0, vocabulary = 0;  ///< 0: there are no classes, no tokens
+  HostBatch batch;
+};
+
+Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : comm(communicator_of(mpi)) {
+  const LogOfRoot log(comm);
+  std::optional<Graph> graph;
+  std::unique_ptr<Loss> loss;
+  comm.run_collectively([&] {
+    validate(Kokkos::is_initialized(), ExitStatus::bad_usage,
+             "Kokkos has not started; make a Kokkos::ScopeGuard before the first session");
+    config = checked(read());
+  });
+  deck = agreed_deck(comm, write_config(config));
+  comm.run_collectively([&] {
+    with_positions(config.source, [&] {
+      data.emplace(config.data.memory.format(), config.batch.global);
+      graph.emplace(make_graph(config, data->format()));
+      loss = config.loss.make();
+      check_examples(*data, *graph, *loss);
+      check_normalize(data->format(), config.data.normalize);
+    });
+    vocabulary = data->format().has_tokens() ? vocabulary_of(*graph) : 0;
+    classes = loss->wants_classes() ? graph->output_shape()[-1] : 0;
+  });
+  provenance = lockstep::provenance(comm, {}, {});
+  trainer = make_trainer(config, std::move(*graph), std::move(loss), *data, comm);
+  comm.run_collectively([&] {
+    for (const MicroBatch& micro : micro_batches_of(trainer->partition(), config.batch.global, comm.rank()))
+      if (micro.count > 0) trainer->prepare(micro.count);
+    if (comm.is_root()) initialize_parameters(config, trainer->model());
+  });
+  trainer->share_parameters();
+}
+
+void Session::State::check(const Array& inputs, const Array& targets) const {
+  const ExampleFormat& format = data->format();
+  check_array("inputs", inputs, format.input_dtype, format.input_shape);
+  check_array("targets", targets, format.target_dtype, format.target_shape);
+  validate(inputs.examples == targets.examples, ExitStatus::bad_usage,
+           "the inputs are {} examples and the targets {}; give as many of both", inputs.examples, targets.examples);
+  if (vocabulary > 0) check_numbers("tokens", inputs, format.input_shape, vocabulary);
+  if (classes > 0) check_numbers("classes", targets, format.target_shape, classes);
+}
+
+const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targets, bool divided) {
+  std::optional<Error> failure;
+  try {
+    check(inputs, targets);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  // One exchange says how many examples there are, and whether anything is wrong with them.
+  const std::vector<std::int64_t> counts = comm.all_gather(failure ? -1 : inputs.examples);
+  if (std::ranges::min(counts) < 0)
+    comm.run_collectively([&] {
+      if (failure) throw Error(*failure);
+    });
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  BatchPlan& plan = batch.plan;
+  plan.global_examples = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  plan.first = std::accumulate(counts.begin(), counts.begin() + comm.rank(), std::int64_t{0});
+  if (plan.global_examples == 0) throw SharedError(ExitStatus::bad_usage, "no rank has given an example; give some");
+  const BatchPartition& partition = trainer->partition();
+  if (divided && partition.shards > 1) {
+    for (int each = 0; each < comm.size(); ++each) {
+      const std::int64_t share = share_of(partition, plan.global_examples, each).count;
+      if (counts[static_cast<std::size_t>(each)] != share)
+        throw SharedError(ExitStatus::bad_usage,
+                          fmt::format("rank {} gives {} of {} examples, and {} are its share where "
+                                      "parallel.deterministic or parallel.virtual_replicas divide a batch; give these",
+                                      each, counts[static_cast<std::size_t>(each)], plan.global_examples, share));
+    }
+    plan.micro_batches = micro_batches_of(partition, plan.global_examples, comm.rank());
+  } else {
+    plan.micro_batches = micro_batches_of(counts[rank], std::ranges::max(counts), trainer->max_micro_batch());
+  }
+  point_at(batch, data->format(), inputs, &targets);
+  return batch;
+}
+
+/// What rank 0 has goes to all.
+void Session::State::share() {
+  const auto describe = [this](StateFields& fields) { describe_state(fields); };
+  std::string text = state_text(describe);
+  comm.broadcast(text);
+  lockstep::restore_state(text, describe);
+  trainer->share_parameters();
+}
+
+Session::Session(const std::string& deck, MPI_Comm comm)
+    : state_(std::make_unique<State>([&] { return read_run_config(parse_deck(deck, "deck")); }, comm)) {}
+
+Session::Session(const RunConfig& config, MPI_Comm comm)
+    : state_(std::make_unique<State>(
+          [&] {  // by way of its text, which is checked as every deck is
+            RunConfig copy = config;
+            return read_run_config(parse_deck(write_config(copy), "config"));
+          },
+          comm)) {}
+
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+StepResult Session::step(const Array& inputs, const Array& targets) {
+  const LogOfRoot log(state_->comm);
+  StepResult result = state_->trainer->step(state_->batch_of(inputs, targets, true));
+  if (!result.done()) throw SharedError(ExitStatus::internal, result.message);
+  return result;
+}
+
+StepNumbers Session::numbers() { return state_->trainer->step_numbers(); }
+
+Metrics Session::evaluate(const Array& inputs, const Array& targets) {
+  const LogOfRoot log(state_->comm);
+  return state_->trainer->evaluate(state_->batch_of(inputs, targets, false));
+}
+
+std::int64_t Session::steps() const { return state_->trainer->steps(); }
+
+void Session::save(const std::string& file) {
+  State& state = *state_;
+  const LogOfRoot log(state.comm);
+  state.comm.run_collectively([&] {
+    if (!state.comm.is_root()) return;
+    const ExecSpace space;
+    validate(
+        state.trainer->guard().own_parameters_are_finite(space), ExitStatus::internal,
+        "{}: not written (some parameters are not finite); restore an earlier one, and take a smaller learning rate",
+        file);
+    const std::string text = state_text([&](StateFields& fields) { state.describe_state(fields); });
+    write_checkpoint(
+        file, {.arrays = training_arrays(space, state.trainer->model().parameters(), state.trainer->optimizer(), {}),
+               .texts = {{"deck", state.deck}, {"provenance", state.provenance}, {"state", text}}});
+  });
+}
+
+void Session::restore(const std::string& file) {
+  State& state = *state_;
+  const LogOfRoot log(state.comm);
+  state.comm.run_collectively([&] {
+    if (!state.comm.is_root()) return;
+    const ExecSpace space;
+    ParameterBuffer& parameters = state.trainer->model().parameters();
+    const Checkpoint checkpoint = read_checkpoint(file);
+    with_positions(state.config.source,
+                   [&] { check_training_arrays(checkpoint, file, state.config.optimizer, parameters.parameters()); });
+    const auto describe = [&](StateFields& fields) { state.describe_state(fields); };
+    const std::string before = state_text(describe);
+    try {
+      restore_state(checkpoint, file, describe);
+    } catch (const Error&) {
+      restore_state(before, describe);
+      throw;
+    }
+    restore_parameters(space, checkpoint.arrays, file, parameters);
+    restore_optimizer(space, checkpoint.arrays, file, parameters, state.trainer->optimizer());
+  });
+  state.share();
+}
+
+}  // namespace lockstep

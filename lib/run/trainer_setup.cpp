@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/trainer_setup.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "checkpoint/training_arrays.hpp"
+#include "comm/collective/all_reduce_table.hpp"
+#include "run/starting_weights.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
+std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
+  const std::string& file = parallel.all_reduce_table;
+  if (file.empty()) return {};
+  const int nodes = Topology(comm).nodes;
+  std::string text;
+  comm.run_collectively([&] {
+    if (comm.is_root()) text = read_deck_file(file);
+  });
+  comm.broadcast(text);
+  std::vector<AllReduceRow> rows;
+  comm.run_collectively([&] {
+    const AllReduceTable table = read_table(text, file);
+    rows = table.rows();
+    const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
+    validate(
+        !by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
+        "{}: takes the MPI library's sums, which know neither parallel.wire nor --emulate-network; leave these out, or "
+        "the table",
+        file);
+    if (table.ranks == comm.size() && table.nodes == nodes) return;
+    if (comm.is_root())
+      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
+           table.nodes, comm.size(), nodes);
+    rows.clear();
+  });
+  return rows;
+}
+
+}  // namespace
+
+std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
+                                      const Dataset& train, const Communicator& comm) {
+  return std::make_unique<Trainer>(config, std::move(graph),
+                                   TrainingProblem{.loss = std::move(loss),
+                                                   .data = train,
+                                                   .normalize = config.data.normalize,
+                                                   .seed = static_cast<std::uint64_t>(config.run.seed),
+                                                   .total_steps = total_steps(config, train.size()),
+                                                   .measured = read_all_reduce_table(config.parallel, comm)},
+                                   comm);
+}
+
+void initialize_parameters(const RunConfig& config, Model& model) {
+  const ExecSpace space;
+  ParameterBuffer& parameters = model.parameters();
+  parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return;
+  const ChosenWeights chosen = with_positions(config.source, [&] {
+    return choose_weights(weights, read_parameters(weights.file), model.graph(), parameters.parameters());
+  });
+  set_parameters(space, chosen.taken, parameters);
+  log("{}", chosen.text);
+}
+
+}  // namespace lockstep
