@@ -17,6 +17,13 @@ if(LOCKSTEP_FUZZ)
   target_link_options(lockstep_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
+# Files of a target are compiled several at a time, as one, so that what nearly all of them read (Kokkos, fmt) is read
+# once (perf/results/build.md). So names outside of classes are to differ within a target. OFF: each file by itself, which
+# is quicker for who changes one again and again.
+option(LOCKSTEP_UNITY_BUILD "Compile several files as one" ON)
+set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY_BUILD})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+
 set_property(GLOBAL PROPERTY LOCKSTEP_TARGETS lockstep_flags)
 
 function(lockstep_library folder)

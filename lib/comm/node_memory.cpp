@@ -74,10 +74,11 @@ struct Mapping {
   }
 };
 
-/// Of which this rank takes `own` bytes from `first` on; null on all ranks where that fails on any. Collective.
-std::shared_ptr<Mapping> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first,
-                                      std::size_t own) {
-  auto made = std::make_shared<Mapping>(bytes);
+/// A Mapping's bytes, of which this rank takes `own` from `first` on; null on all ranks where that fails on any.
+/// Collective.
+std::shared_ptr<std::byte[]> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first,
+                                          std::size_t own) {
+  const auto made = std::make_shared<Mapping>(bytes);
   const auto all = [&](bool well) { return ranks.all_reduce_max(well ? 0 : 1) == 0; };
   std::string name = ranks.is_root() ? SharedFile::create(bytes) : "";
   ranks.broadcast(name);
@@ -87,7 +88,8 @@ std::shared_ptr<Mapping> map_together(const Communicator& ranks, std::size_t byt
   if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
   const bool taken = all(opened && (own == 0 || file.reserve(first, own)));
   if (taken) made->base = file.map(bytes);
-  return all(taken && made->base != MAP_FAILED) ? made : nullptr;
+  if (!all(taken && made->base != MAP_FAILED)) return nullptr;
+  return {made, static_cast<std::byte*>(made->base)};
 }
 
 }  // namespace
@@ -95,30 +97,27 @@ std::shared_ptr<Mapping> map_together(const Communicator& ranks, std::size_t byt
 struct NodeMemory::Window {
   Communicator ranks;
   std::size_t stride;  // from part to part: of its flags, and then its memory
-  std::shared_ptr<Mapping> mapping;
+  std::shared_ptr<std::byte[]> memory;
 
   Window(const Communicator& node, std::size_t bytes)
       : ranks(node.duplicate()), stride((header_bytes + bytes + page_bytes - 1) / page_bytes * page_bytes) {
     const auto size = static_cast<std::size_t>(ranks.size()), rank = static_cast<std::size_t>(ranks.rank());
-    mapping = map_together(ranks, stride * size, stride * rank, stride);
+    memory = map_together(ranks, stride * size, stride * rank, stride);
   }
 
-  std::byte* part(int rank) const {
-    return static_cast<std::byte*>(mapping->base) + stride * static_cast<std::size_t>(rank);
-  }
+  std::byte* part(int rank) const { return memory.get() + stride * static_cast<std::size_t>(rank); }
 };
 
 std::optional<NodeMemory> NodeMemory::make(const Communicator& node, std::size_t bytes) {
   const auto made = std::make_shared<Window>(node, bytes);
-  if (!made->mapping) return std::nullopt;
+  if (!made->memory) return std::nullopt;
   new (made->part(made->ranks.rank())) Flags{};
   made->ranks.barrier();
   return NodeMemory(made);
 }
 
 std::shared_ptr<std::byte[]> node_block(const Communicator& node, std::size_t bytes) {
-  const std::shared_ptr<Mapping> mapping = map_together(node, bytes, 0, node.is_root() ? bytes : 0);
-  return mapping ? std::shared_ptr<std::byte[]>(mapping, static_cast<std::byte*>(mapping->base)) : nullptr;
+  return map_together(node, bytes, 0, node.is_root() ? bytes : 0);
 }
 
 const Communicator& NodeMemory::ranks() const { return window_->ranks; }

@@ -193,18 +193,22 @@ class Reader final : public Fields {
   /// Every key of the mapping must have been asked for. What is wrong with single keys is the likelier mistake where
   /// others are missing, and that where a rule between keys is broken: it alone is said then.
   void finish() const {
-    if (knows_its_keys_)
-      for (const auto& entry : node_.entries)
-        if (const auto old = renamed_.find(entry.key); old != renamed_.end())
-          complaints_.emplace_back(entry.position, entry.value.path,
-                                   fmt::format("has another name now; write {}", old->second));
-        else if (!known_.count(entry.key) &&
-                 !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
-          complaints_.emplace_back(
-              entry.position, entry.value.path,
-              fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
+    if (knows_its_keys_) complain_of_unknown_keys();
     for (const Complaints* next : {&missing_, &broken_})
       if (complaints_.size() == complaints_before_) complaints_.insert(complaints_.end(), next->begin(), next->end());
+  }
+
+  void complain_of_unknown_keys() const {
+    for (const auto& entry : node_.entries) {
+      const auto old = renamed_.find(entry.key);
+      if (old != renamed_.end())
+        complaints_.emplace_back(entry.position, entry.value.path,
+                                 fmt::format("has another name now; write {}", old->second));
+      else if (!known_.count(entry.key) &&
+               !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
+        complaints_.emplace_back(entry.position, entry.value.path,
+                                 fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
+    }
   }
 
   static void read(const DeckNode& node, Complaints& complaints, const std::function<void(Fields&)>& describe,

@@ -12,6 +12,9 @@ namespace lockstep {
 using ExecSpace = Kokkos::DefaultExecutionSpace;
 using MemorySpace = ExecSpace::memory_space;
 
+/// Over 64-bit indices.
+using RangePolicy = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+
 /// Host memory from which copies to the device are fastest (plain memory on CPUs).
 using StagingSpace = Kokkos::SharedHostPinnedSpace;
 

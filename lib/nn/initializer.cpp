@@ -13,8 +13,7 @@ void fill(const ExecSpace& space, Initializer::Kind kind, double value, const Ra
           T* parameter) {
   using Kind = Initializer::Kind;
   Kokkos::parallel_for(
-      "lockstep::initialize::fill", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::initialize::fill", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
         const auto element = static_cast<std::uint64_t>(i);
         double start = value;
         if (kind == Kind::uniform) start = value * (2.0 * random.uniform(element) - 1.0);

@@ -8,7 +8,6 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 constexpr int tile = column_tile;
 
 /// Mean and m2 of rows [begin, end), at most block_rows, merged into those of `seen` rows. The second pass finds
@@ -39,7 +38,7 @@ template <class T, class C>
 void accumulate_statistics(const ExecSpace& space, const T* x, C* partial, std::int64_t rows, std::int64_t c,
                            std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::accumulate_statistics", Range(space, 0, parts * tiles_of(c)),
+      "lockstep::batch_norm::accumulate_statistics", RangePolicy(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         C mean[tile] = {}, m2[tile] = {};
@@ -59,7 +58,7 @@ template <class C>
 void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
            std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::merge", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::batch_norm::merge", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
         for (std::int64_t part = 0; part < parts; ++part) {
           const std::int64_t first = rows * part / parts;
@@ -76,7 +75,7 @@ void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean,
 template <class C>
 void finalize_statistics(const ExecSpace& space, C rows, C epsilon, const C* m2, C* inv_std, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::finalize_statistics", Range(space, 0, c),
+      "lockstep::batch_norm::finalize_statistics", RangePolicy(space, 0, c),
       KOKKOS_LAMBDA(const std::int64_t j) { inv_std[j] = C(1) / Kokkos::sqrt(m2[j] / rows + epsilon); });
 }
 
@@ -84,7 +83,7 @@ template <class C>
 void coefficients(const ExecSpace& space, const C* weight, const C* bias, const C* mean, const C* inv_std, C* scale,
                   C* shift, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::coefficients", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::batch_norm::coefficients", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         scale[j] = weight[j] * inv_std[j];
         shift[j] = bias[j] - mean[j] * scale[j];
       });
@@ -94,7 +93,7 @@ template <class C>
 void running_coefficients(const ExecSpace& space, const C* weight, const C* bias, const C* mean, const C* var,
                           C epsilon, C* scale, C* shift, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::running", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::batch_norm::running", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         scale[j] = weight[j] / Kokkos::sqrt(var[j] + epsilon);
         shift[j] = bias[j] - mean[j] * scale[j];
       });
@@ -117,7 +116,8 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
              std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = kernels_run_on_host ? (rows + 15) / 16 : rows;
   Kokkos::parallel_for(
-      "lockstep::batch_norm::forward", Range(space, 0, groups * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::batch_norm::forward", RangePolicy(space, 0, groups * tiles_of(c)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
         C a[tile], b[tile];  // nothing else can overwrite these

@@ -7,9 +7,6 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-constexpr int tile = column_tile;
-
 /// How a kernel finds what relu has let through.
 enum class Mask { none, by_input, by_output };
 
@@ -18,13 +15,13 @@ template <class T, class C>
 struct BackwardTile {
   const T *x, *y;
   T* dy;
-  C mean[tile], scale[tile], shift[tile];
+  C mean[column_tile], scale[column_tile], shift[column_tile];
 };
 
 template <Mask mask, class T, class C, class Width>
 KOKKOS_INLINE_FUNCTION void accumulate_gradient_block(const BackwardTile<T, C>& t, std::int64_t c, std::int64_t begin,
                                                       std::int64_t end, Width width, C* total, C* total_x) {
-  C sum[tile] = {}, sum_x[tile] = {};
+  C sum[column_tile] = {}, sum_x[column_tile] = {};
   for (std::int64_t row = begin; row < end; ++row)
     for (int j = 0; j < width; ++j) {
       const std::int64_t at = row * c + j;
@@ -52,7 +49,7 @@ template <Mask mask, class T, class C>
 void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state,
                                     C* partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::accumulate_gradient_statistics", Range(space, 0, parts * tiles_of(c)),
+      "lockstep::batch_norm::accumulate_gradient_statistics", RangePolicy(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         BackwardTile<T, C> t;
@@ -64,11 +61,12 @@ void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T*
           t.scale[j] = state.scale[p.first + j];
           t.shift[j] = state.shift[p.first + j];
         }
-        C sum[tile] = {}, sum_x[tile] = {};
+        C sum[column_tile] = {}, sum_x[column_tile] = {};
         for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
           const std::int64_t end = begin + block_rows < p.end ? begin + block_rows : p.end;
-          if (p.width == tile) accumulate_gradient_block<mask>(t, c, begin, end, FullTile(), sum, sum_x);
-          else if (p.width == tile / 2) accumulate_gradient_block<mask>(t, c, begin, end, HalfTile(), sum, sum_x);
+          if (p.width == column_tile) accumulate_gradient_block<mask>(t, c, begin, end, FullTile(), sum, sum_x);
+          else if (p.width == column_tile / 2)
+            accumulate_gradient_block<mask>(t, c, begin, end, HalfTile(), sum, sum_x);
           else accumulate_gradient_block<mask>(t, c, begin, end, p.width, sum, sum_x);
         }
         C* out = partial + p.part * 2 * c + p.first;
@@ -80,7 +78,7 @@ template <class C>
 void add_parts(const ExecSpace& space, const C* partial, bool first, C* sum_dy, C* sum_dy_x, std::int64_t c,
                std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::batch_norm::add_parts", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         C sum = first ? C(0) : sum_dy[j], sum_x = first ? C(0) : sum_dy_x[j];
         for (std::int64_t part = 0; part < parts; ++part) {
           sum += partial[part * 2 * c + j];
@@ -102,7 +100,8 @@ template <class C>
 void finalize_gradient_statistics(const ExecSpace& space, const FinalStatistics<C>& k, C freedoms, C examples,
                                   C momentum, C kept, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::finalize_gradient_statistics", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::batch_norm::finalize_gradient_statistics", RangePolicy(space, 0, c),
+      KOKKOS_LAMBDA(const std::int64_t j) {
         const auto put = [kept](C& place, C value) { place = kept == C(0) ? value : place + value; };
         put(k.weight[j], k.sum_dy_x[j] * k.inv_std[j]);
         put(k.bias[j], k.sum_dy[j]);
@@ -133,19 +132,20 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
               std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = kernels_run_on_host ? (rows + 15) / 16 : rows;
   Kokkos::parallel_for(
-      "lockstep::batch_norm::backward", Range(space, 0, groups * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::batch_norm::backward", RangePolicy(space, 0, groups * tiles_of(c)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
-        C scale[tile], slope[tile], mean[tile], level[tile];
+        C scale[column_tile], slope[column_tile], mean[column_tile], level[column_tile];
         for (int j = 0; j < p.width; ++j) {
           scale[j] = s.scale[f + j];
           mean[j] = s.mean[f + j];
           level[j] = s.sum_dy[f + j] * share;
           slope[j] = s.inv_std[f + j] * s.inv_std[f + j] * s.sum_dy_x[f + j] * share;
         }
-        if (p.width == tile)
+        if (p.width == column_tile)
           backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, FullTile());
-        else if (p.width == tile / 2)
+        else if (p.width == column_tile / 2)
           backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, HalfTile());
         else backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, p.width);
       });
@@ -155,7 +155,7 @@ template <Mask mask, class T, class C>
 void backward_fixed(const ExecSpace& space, const T* x, const T* y, T* dy, const C* scale, const C* shift, T* dx,
                     std::int64_t count, std::int64_t c) {
   Kokkos::parallel_for(
-      "lockstep::batch_norm::backward_fixed", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::batch_norm::backward_fixed", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
         const std::int64_t j = i % c;
         C gradient = dy[i];
         if constexpr (mask != Mask::none) {

@@ -9,17 +9,13 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
-constexpr int tile = column_tile;
-
 template <Activation activation, bool keeps, class T, class C>
 void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t rows, std::int64_t c) {
   // A thread of a CPU takes whole rows, one of a GPU an element.
   const std::int64_t rows_each = kernels_run_on_host ? 16 : 1, width = kernels_run_on_host ? c : 1;
   const std::int64_t pieces = c / width, groups = (rows + rows_each - 1) / rows_each;
   Kokkos::parallel_for(
-      "lockstep::bias::forward", Range(space, 0, groups * pieces), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::bias::forward", RangePolicy(space, 0, groups * pieces), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t group = index / pieces;
         const std::int64_t first = (index - group * pieces) * width;
         const std::int64_t end = (group + 1) * rows_each < rows ? (group + 1) * rows_each : rows;
@@ -58,21 +54,21 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
               std::int64_t parts) {
   const std::int64_t tiles = tiles_of(c);
   Kokkos::parallel_for(
-      "lockstep::bias::backward", Range(space, 0, parts * tiles), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::bias::backward", RangePolicy(space, 0, parts * tiles), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t part = index / tiles;
-        const std::int64_t first = (index - part * tiles) * tile;
-        const int width = static_cast<int>(c - first < tile ? c - first : tile);
+        const std::int64_t first = (index - part * tiles) * column_tile;
+        const int width = static_cast<int>(c - first < column_tile ? c - first : column_tile);
         const std::int64_t end = rows * (part + 1) / parts;
-        C total[tile] = {};
+        C total[column_tile] = {};
         for (std::int64_t begin = rows * part / parts; begin < end; begin += block_rows) {
           const std::int64_t stop = begin + block_rows < end ? begin + block_rows : end;
-          C sum[tile] = {};
-          if (width == tile) {
-            backward_rows<activation, sums>(kept + first, dy + first, c, begin, stop, tile, sum);
+          C sum[column_tile] = {};
+          if (width == column_tile) {
+            backward_rows<activation, sums>(kept + first, dy + first, c, begin, stop, column_tile, sum);
           } else {
             backward_rows<activation, sums>(kept + first, dy + first, c, begin, stop, width, sum);
           }
-          for (int j = 0; j < tile; ++j) total[j] += sum[j];
+          for (int j = 0; j < column_tile; ++j) total[j] += sum[j];
         }
         if (sums) {  // not `if constexpr`, as above
           C* out = partial + part * c + first;
@@ -84,7 +80,7 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
 template <class C>
 void sum_parts(const ExecSpace& space, const C* partial, C* dbias, bool add, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::bias::sum_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::bias::sum_parts", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         C sum = C(0);
         for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * c + j];
         dbias[j] = add ? dbias[j] + sum : sum;

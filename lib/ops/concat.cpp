@@ -6,7 +6,6 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 // Columns that one index of the kernel copies.
 constexpr std::int64_t stretch = kernels_run_on_host ? 1024 : 1;
 
@@ -16,7 +15,7 @@ void copy_rows(const ExecSpace& space, const T* from, std::int64_t from_step, T*
                std::int64_t rows, std::int64_t c) {
   const std::int64_t stretches = (c + stretch - 1) / stretch;
   Kokkos::parallel_for(
-      "lockstep::concat::copy_rows", Range(space, 0, rows * stretches), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::concat::copy_rows", RangePolicy(space, 0, rows * stretches), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t row = index / stretches, begin = (index - row * stretches) * stretch;
         const std::int64_t end = begin + stretch < c ? begin + stretch : c;
         for (std::int64_t j = begin; j < end; ++j) to[row * to_step + j] = from[row * from_step + j];

@@ -7,8 +7,7 @@ namespace {
 template <class From, class To>
 void convert(const ExecSpace& space, std::int64_t count, const From* x, To* y) {
   Kokkos::parallel_for(
-      "lockstep::convert", Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::convert", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
         y[i] = static_cast<To>(static_cast<Compute<To>>(static_cast<Compute<From>>(x[i])));
       });
 }

@@ -7,12 +7,10 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 template <Activation activation, bool keeps, class T>
 void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y, T* derivative) {
   Kokkos::parallel_for(
-      "lockstep::activation::forward", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::activation::forward", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
         T* slopes = derivative;  // nvcc forbids first captures in `if constexpr`
         const Compute<T> value = x[i];
         y[i] = T(activated<activation, Compute<T>>(value));
@@ -23,26 +21,28 @@ void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, 
 template <Activation activation, class T>
 void activation_backward(const ExecSpace& space, std::int64_t count, const T* kept, const T* dy, T* dx) {
   Kokkos::parallel_for(
-      "lockstep::activation::backward", Range(space, 0, count),
+      "lockstep::activation::backward", RangePolicy(space, 0, count),
       KOKKOS_LAMBDA(const std::int64_t i) { dx[i] = T(activation_gradient<activation, Compute<T>>(kept[i], dy[i])); });
 }
 
 template <class T>
 void add(const ExecSpace& space, std::int64_t count, const T* a, const T* b, T* y) {
   Kokkos::parallel_for(
-      "lockstep::add::forward", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) { y[i] = a[i] + b[i]; });
+      "lockstep::add::forward", RangePolicy(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = a[i] + b[i]; });
 }
 
 template <class T>
 void accumulate(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
   Kokkos::parallel_for(
-      "lockstep::add::accumulate", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) { y[i] = y[i] + x[i]; });
+      "lockstep::add::accumulate", RangePolicy(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = y[i] + x[i]; });
 }
 
 template <class T>
 void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x, T* y) {
   Kokkos::parallel_for(
-      "lockstep::add::accumulate_scaled", Range(space, 0, count),
+      "lockstep::add::accumulate_scaled", RangePolicy(space, 0, count),
       KOKKOS_LAMBDA(const std::int64_t i) { y[i] += scale * x[i]; });
 }
 
@@ -53,7 +53,7 @@ void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count
   const auto scale = static_cast<Compute<T>>(1.0 / (1.0 - mask.rate));
   const std::int64_t first = mask.first_element;
   Kokkos::parallel_for(
-      "lockstep::dropout::apply", Range(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::dropout::apply", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
         y[i] = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : T(x[i] * scale);
       });
 }

@@ -6,13 +6,11 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 template <class T>
 void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
              const Compute<T>* weight, T* y) {
   Kokkos::parallel_for(
-      "lockstep::embedding::forward", Range(space, 0, kernels_run_on_host ? count : count * features),
+      "lockstep::embedding::forward", RangePolicy(space, 0, kernels_run_on_host ? count : count * features),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t width = kernels_run_on_host ? features : 1;  // columns of this index
         const std::int64_t place = index * width / features, first = index * width - place * features;
@@ -30,7 +28,7 @@ void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t feat
   // With one thread whole rows, which are read and written in one piece.
   const std::int64_t parts = space.concurrency() < tiles ? space.concurrency() : tiles;
   Kokkos::parallel_for(
-      "lockstep::embedding::backward", Range(space, 0, parts), KOKKOS_LAMBDA(const std::int64_t part) {
+      "lockstep::embedding::backward", RangePolicy(space, 0, parts), KOKKOS_LAMBDA(const std::int64_t part) {
         const std::int64_t first = tiles * part / parts * column_tile;
         const std::int64_t wanted = tiles * (part + 1) / parts * column_tile;
         const std::int64_t end = wanted < features ? wanted : features;
@@ -46,7 +44,7 @@ template <class T>
 void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t length, std::int64_t features, const T* x,
                    const Compute<T>* weight, T* y) {
   Kokkos::parallel_for(
-      "lockstep::position_embedding::forward", Range(space, 0, kernels_run_on_host ? rows : rows * features),
+      "lockstep::position_embedding::forward", RangePolicy(space, 0, kernels_run_on_host ? rows : rows * features),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t width = kernels_run_on_host ? features : 1;
         const std::int64_t row = index * width / features, first = index * width - row * features;
@@ -62,7 +60,7 @@ void add_up_positions(const ExecSpace& space, std::int64_t n, std::int64_t per_e
                       Compute<T>* dweight, bool add) {
   const std::int64_t tiles = tiles_of(per_example);
   Kokkos::parallel_for(
-      "lockstep::position_embedding::backward", Range(space, 0, tiles), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::position_embedding::backward", RangePolicy(space, 0, tiles), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t first = index * column_tile;
         const int width = static_cast<int>(per_example - first < column_tile ? per_example - first : column_tile);
         Compute<T> sum[column_tile] = {};

@@ -6,19 +6,17 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-constexpr int tile = column_tile;
-
 template <class T>
 void forward(const ExecSpace& space, const T* x, T* y, std::int64_t n, std::int64_t pixels, std::int64_t c) {
   using C = Compute<T>;
   Kokkos::parallel_for(
-      "lockstep::global_avg_pool::forward", Range(space, 0, n * tiles_of(c)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::global_avg_pool::forward", RangePolicy(space, 0, n * tiles_of(c)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, n * pixels, c, n);  // a part is an image
-        C total[tile] = {};
+        C total[column_tile] = {};
         for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
           const std::int64_t end = begin + block_rows < p.end ? begin + block_rows : p.end;
-          C sum[tile] = {};
+          C sum[column_tile] = {};
           for (std::int64_t row = begin; row < end; ++row)
             for (int j = 0; j < p.width; ++j) sum[j] += C(x[row * c + p.first + j]);
           for (int j = 0; j < p.width; ++j) total[j] += sum[j];
@@ -32,7 +30,7 @@ void backward(const ExecSpace& space, const T* dy, T* dx, std::int64_t n, std::i
   using C = Compute<T>;
   const C share = C(1) / static_cast<C>(pixels);
   Kokkos::parallel_for(
-      "lockstep::global_avg_pool::backward", Range(space, 0, n * pixels * tiles_of(c)),
+      "lockstep::global_avg_pool::backward", RangePolicy(space, 0, n * pixels * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, n * pixels, c, n * pixels);
         const T* const gradient = dy + p.part / pixels * c + p.first;

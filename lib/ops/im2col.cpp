@@ -4,8 +4,6 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 /// What the kernels need of a ConvolutionShape, and of one group of one chunk.
 struct Geometry {
   std::int64_t h, w, c, out_h, out_w, kernel_h, kernel_w, stride, pad_top, pad_left;
@@ -36,7 +34,7 @@ Geometry geometry_of(const Im2col& chunk, std::int64_t group) {
 template <class T>
 void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, const T* x, T* columns) {
   Kokkos::parallel_for(
-      "lockstep::im2col::forward", Range(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t row) {
+      "lockstep::im2col::forward", RangePolicy(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t row) {
         const std::int64_t line = row / g.out_w;
         const std::int64_t image = line / g.out_h;
         const std::int64_t top = (line - image * g.out_h) * g.stride - g.pad_top;
@@ -66,7 +64,7 @@ void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, c
 template <class T>
 void col2im_pixels(const ExecSpace& space, const Geometry& g, std::int64_t pixels, const T* columns, T* dx) {
   Kokkos::parallel_for(
-      "lockstep::im2col::backward", Range(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t pixel) {
+      "lockstep::im2col::backward", RangePolicy(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t pixel) {
         const std::int64_t line = pixel / g.w;
         const std::int64_t image = line / g.h;
         const std::int64_t row = line - image * g.h + g.pad_top;
@@ -91,7 +89,7 @@ template <class T>
 void transpose(const ExecSpace& space, std::int64_t filters, std::int64_t rows, std::int64_t columns, const T* from,
                T* to, bool add) {
   Kokkos::parallel_for(
-      "lockstep::im2col::transpose", Range(space, 0, filters * columns), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::im2col::transpose", RangePolicy(space, 0, filters * columns), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t filter = index / columns;
         const T* in = from + filter * rows * columns + (index - filter * columns);
         T* out = to + index * rows;

@@ -9,7 +9,6 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 constexpr int tile = column_tile;
 
 /// With `adds`, x is first made of a + b.
@@ -82,7 +81,7 @@ template <class T, class C>
 void backward_weight(const ExecSpace& space, const T* x, const C* moments, const T* dy, C* partial, std::int64_t rows,
                      std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::layer_norm::backward_weight", Range(space, 0, parts * tiles_of(c)),
+      "lockstep::layer_norm::backward_weight", RangePolicy(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, parts);
         C sum[tile] = {}, sum_x[tile] = {};
@@ -100,7 +99,7 @@ template <class C>
 void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C* dbias, std::int64_t c,
                std::int64_t parts) {
   Kokkos::parallel_for(
-      "lockstep::layer_norm::add_parts", Range(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
+      "lockstep::layer_norm::add_parts", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         C sum = C(0), sum_x = C(0);
         for (std::int64_t part = 0; part < parts; ++part) {
           sum += partial[part * 2 * c + j];

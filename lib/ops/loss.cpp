@@ -6,19 +6,17 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 /// Rows are worked on in tiles of this many numbers, and sums along a row are kept apart for each place
 /// in a tile: loops over a tile become vectors, and the order of additions depends on sizes alone.
-constexpr std::int64_t tile = 64;
+constexpr std::int64_t class_tile = 64;
 
 KOKKOS_INLINE_FUNCTION std::int64_t tile_length(std::int64_t classes, std::int64_t first) {
-  return classes - first < tile ? classes - first : tile;
+  return classes - first < class_tile ? classes - first : class_tile;
 }
 
 template <class C>
 KOKKOS_INLINE_FUNCTION C add_up_tile(C* sums) {
-  for (std::int64_t half_length = tile / 2; half_length > 0; half_length /= 2)
+  for (std::int64_t half_length = class_tile / 2; half_length > 0; half_length /= 2)
     for (std::int64_t j = 0; j < half_length; ++j) sums[j] += sums[j + half_length];
   return sums[0];
 }
@@ -26,13 +24,13 @@ KOKKOS_INLINE_FUNCTION C add_up_tile(C* sums) {
 template <class T>
 KOKKOS_INLINE_FUNCTION Compute<T> row_maximum(std::int64_t classes, const T* z) {
   using C = Compute<T>;
-  C largest[tile];
-  for (std::int64_t j = 0; j < tile; ++j) largest[j] = C(z[0]);
-  for (std::int64_t k = 0; k < classes; k += tile) {
+  C largest[class_tile];
+  for (std::int64_t j = 0; j < class_tile; ++j) largest[j] = C(z[0]);
+  for (std::int64_t k = 0; k < classes; k += class_tile) {
     const std::int64_t length = tile_length(classes, k);
     for (std::int64_t j = 0; j < length; ++j) largest[j] = C(z[k + j]) > largest[j] ? C(z[k + j]) : largest[j];
   }
-  for (std::int64_t half_length = tile / 2; half_length > 0; half_length /= 2)
+  for (std::int64_t half_length = class_tile / 2; half_length > 0; half_length /= 2)
     for (std::int64_t j = 0; j < half_length; ++j)
       largest[j] = largest[j + half_length] > largest[j] ? largest[j + half_length] : largest[j];
   return largest[0];
@@ -40,10 +38,10 @@ KOKKOS_INLINE_FUNCTION Compute<T> row_maximum(std::int64_t classes, const T* z) 
 
 /// Σ (z − largest).
 template <class T>
-KOKKOS_INLINE_FUNCTION Compute<T> row_sum(std::int64_t classes, const T* z, Compute<T> largest) {
+KOKKOS_INLINE_FUNCTION Compute<T> sum_of_differences(std::int64_t classes, const T* z, Compute<T> largest) {
   using C = Compute<T>;
-  C sums[tile] = {};
-  for (std::int64_t k = 0; k < classes; k += tile) {
+  C sums[class_tile] = {};
+  for (std::int64_t k = 0; k < classes; k += class_tile) {
     const std::int64_t length = tile_length(classes, k);
     for (std::int64_t j = 0; j < length; ++j) sums[j] += C(z[k + j]) - largest;
   }
@@ -55,8 +53,8 @@ KOKKOS_INLINE_FUNCTION Compute<T> row_sum(std::int64_t classes, const T* z, Comp
 template <class T>
 KOKKOS_INLINE_FUNCTION Compute<T> exponential_sum(std::int64_t classes, const T* z, Compute<T> largest, T* e) {
   using C = Compute<T>;
-  C sums[tile] = {}, exponentials[tile];
-  for (std::int64_t k = 0; k < classes; k += tile) {
+  C sums[class_tile] = {}, exponentials[class_tile];
+  for (std::int64_t k = 0; k < classes; k += class_tile) {
     const std::int64_t length = tile_length(classes, k);
     for (std::int64_t j = 0; j < length; ++j) exponentials[j] = fast_exp(C(z[k + j]) - largest);
     for (std::int64_t j = 0; j < length; ++j) sums[j] += exponentials[j];
@@ -74,8 +72,8 @@ KOKKOS_INLINE_FUNCTION void row_gradient(std::int64_t classes, const T* z, Compu
   if constexpr (!is_16_bit<T>) {
     for (std::int64_t k = 0; k < classes; ++k) dz[k] = factor * dz[k] - shift;
   } else {
-    float gradient[tile];
-    for (std::int64_t k = 0; k < classes; k += tile) {
+    float gradient[class_tile];
+    for (std::int64_t k = 0; k < classes; k += class_tile) {
       const std::int64_t length = tile_length(classes, k);
       for (std::int64_t j = 0; j < length; ++j) gradient[j] = factor * fast_exp(float(z[k + j]) - largest) - shift;
       for (std::int64_t j = 0; j < length; ++j) dz[k + j] = T(gradient[j]);
@@ -101,7 +99,7 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scal
   const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
   const C gradient_scale = static_cast<C>(scale);
   Kokkos::parallel_for(
-      "lockstep::softmax_cross_entropy::row", Range(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::softmax_cross_entropy::row", RangePolicy(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
         const T* const z = logits + i * classes;
         T* const dz = dlogits ? dlogits + i * classes : nullptr;
         const std::int64_t target = targets[i];
@@ -110,7 +108,7 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scal
         // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
         const C target_logit = C(z[target]) - largest;
         C linear = (on_target - off_target) * target_logit;
-        if (off_target > C(0)) linear += off_target * row_sum(classes, z, largest);
+        if (off_target > C(0)) linear += off_target * sum_of_differences(classes, z, largest);
         per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
         per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
         if (!dz) return;
@@ -126,7 +124,7 @@ void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int6
   using C = Compute<T>;
   const C scale = static_cast<C>(gradient_scale) * C(2) / static_cast<C>(outputs);
   Kokkos::parallel_for(
-      "lockstep::mean_squared_error::example", Range(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::mean_squared_error::example", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
         double sum = 0;
         for (std::int64_t k = i * outputs; k < (i + 1) * outputs; ++k) {
           const C error = y[k] - t[k];
@@ -141,7 +139,7 @@ void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int6
 /// The mean over the positions of each example, in the place of its first.
 void average_positions(const ExecSpace& space, std::int64_t n, std::int64_t positions, double* per_row) {
   Kokkos::parallel_for(
-      "lockstep::loss::positions", Range(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
+      "lockstep::loss::positions", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
         double* const row = per_row + 2 * i * positions;
         double loss = 0, correct = 0;
         for (std::int64_t t = 0; t < positions; ++t) {
@@ -157,7 +155,7 @@ void average_positions(const ExecSpace& space, std::int64_t n, std::int64_t posi
 /// the number of threads. Example i stands in row i · stride.
 void add_up(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_example, double* sums) {
   Kokkos::parallel_for(
-      "lockstep::loss::sum", Range(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
+      "lockstep::loss::sum", RangePolicy(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
         double sum = sums[column];
         for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i * stride + column];
         sums[column] = sum;

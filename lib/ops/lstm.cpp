@@ -7,11 +7,8 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 // Units that one index of a kernel works on. Numbers pass through arrays of that length, so that compilers see that
 // nothing overlaps.
-constexpr int tile = column_tile;
 
 /// Where a tile of units stands.
 struct Place {
@@ -20,8 +17,8 @@ struct Place {
 };
 KOKKOS_INLINE_FUNCTION Place place_of(std::int64_t index, std::int64_t units) {
   const std::int64_t tiles = tiles_of(units);
-  const std::int64_t unit = index % tiles * tile;
-  return {index / tiles, unit, static_cast<int>(units - unit < tile ? units - unit : tile)};
+  const std::int64_t unit = index % tiles * column_tile;
+  return {index / tiles, unit, static_cast<int>(units - unit < column_tile ? units - unit : column_tile)};
 }
 
 template <class T, class C>
@@ -41,23 +38,24 @@ template <class T, class C>
 void forward_step(const ExecSpace& space, std::int64_t n, std::int64_t length, std::int64_t units, std::int64_t t,
                   T* gates, const T* recurrent, const C* bias, C* cells, T* y, T* h) {
   Kokkos::parallel_for(
-      "lockstep::lstm::forward_step", Range(space, 0, n * tiles_of(units)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::lstm::forward_step", RangePolicy(space, 0, n * tiles_of(units)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const Place at = place_of(index, units);
         const std::int64_t step = at.example * length + t;
         T* own = gates + step * 4 * units + at.unit;
-        C gate[4][tile] = {}, cell[tile] = {}, out[tile];
+        C gate[4][column_tile] = {}, cell[column_tile] = {}, out[column_tile];
         for (int k = 0; k < 4; ++k) {
           read(own + k * units, at.width, gate[k]);
           include(bias + k * units + at.unit, at.width, gate[k]);
           if (recurrent != nullptr) include(recurrent + (at.example * 4 + k) * units + at.unit, at.width, gate[k]);
         }
         if (t > 0) read(cells + (step - 1) * units + at.unit, at.width, cell);
-        for (int j = 0; j < tile; ++j) gate[0][j] = fast_sigmoid(gate[0][j]);
-        for (int j = 0; j < tile; ++j) gate[1][j] = fast_sigmoid(gate[1][j]);
-        for (int j = 0; j < tile; ++j) gate[2][j] = fast_tanh(gate[2][j]);
-        for (int j = 0; j < tile; ++j) gate[3][j] = fast_sigmoid(gate[3][j]);
-        for (int j = 0; j < tile; ++j) cell[j] = gate[1][j] * cell[j] + gate[0][j] * gate[2][j];
-        for (int j = 0; j < tile; ++j) out[j] = gate[3][j] * fast_tanh(cell[j]);
+        for (int j = 0; j < column_tile; ++j) gate[0][j] = fast_sigmoid(gate[0][j]);
+        for (int j = 0; j < column_tile; ++j) gate[1][j] = fast_sigmoid(gate[1][j]);
+        for (int j = 0; j < column_tile; ++j) gate[2][j] = fast_tanh(gate[2][j]);
+        for (int j = 0; j < column_tile; ++j) gate[3][j] = fast_sigmoid(gate[3][j]);
+        for (int j = 0; j < column_tile; ++j) cell[j] = gate[1][j] * cell[j] + gate[0][j] * gate[2][j];
+        for (int j = 0; j < column_tile; ++j) out[j] = gate[3][j] * fast_tanh(cell[j]);
         for (int k = 0; k < 4; ++k) write(gate[k], at.width, own + k * units);
         write(cell, at.width, cells + step * units + at.unit);
         write(out, at.width, y + step * units + at.unit);
@@ -70,17 +68,19 @@ void backward_step(const ExecSpace& space, std::int64_t n, std::int64_t length, 
                    const T* gates, const C* cells, const T* dy, const T* recurrent, C* dcell, T* dgates,
                    T* dgates_step) {
   Kokkos::parallel_for(
-      "lockstep::lstm::backward_step", Range(space, 0, n * tiles_of(units)), KOKKOS_LAMBDA(const std::int64_t index) {
+      "lockstep::lstm::backward_step", RangePolicy(space, 0, n * tiles_of(units)),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         const Place at = place_of(index, units);
         const std::int64_t step = at.example * length + t;
-        C gate[4][tile] = {}, cell[tile] = {}, before[tile] = {}, dh[tile] = {}, dc[tile] = {}, dgate[4][tile];
+        C gate[4][column_tile] = {}, cell[column_tile] = {}, before[column_tile] = {}, dh[column_tile] = {},
+          dc[column_tile] = {}, dgate[4][column_tile];
         for (int k = 0; k < 4; ++k) read(gates + (step * 4 + k) * units + at.unit, at.width, gate[k]);
         read(cells + step * units + at.unit, at.width, cell);
         if (t > 0) read(cells + (step - 1) * units + at.unit, at.width, before);
         read(dy + step * units + at.unit, at.width, dh);
         if (t + 1 < length) read(dcell + at.example * units + at.unit, at.width, dc);
         if (recurrent != nullptr) include(recurrent + at.example * units + at.unit, at.width, dh);
-        for (int j = 0; j < tile; ++j) {
+        for (int j = 0; j < column_tile; ++j) {
           const C i = gate[0][j], f = gate[1][j], g = gate[2][j], o = gate[3][j], shown = fast_tanh(cell[j]);
           const C total = dc[j] + dh[j] * o * (C(1) - shown * shown);
           dgate[0][j] = total * g * i * (C(1) - i);
@@ -101,7 +101,7 @@ template <class T>
 void shift(const ExecSpace& space, std::int64_t count, std::int64_t per_example, std::int64_t units, const T* y,
            T* before) {
   Kokkos::parallel_for(
-      "lockstep::lstm::shift", Range(space, 0, count),
+      "lockstep::lstm::shift", RangePolicy(space, 0, count),
       KOKKOS_LAMBDA(const std::int64_t i) { before[i] = i % per_example < units ? T(0) : y[i - units]; });
 }
 

@@ -4,13 +4,11 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 template <class Raw, class T>
 void normalize_by_one(const ExecSpace& space, std::int64_t count, const Raw* x, const Compute<T>* scale,
                       const Compute<T>* shift, T* y) {
   Kokkos::parallel_for(
-      "lockstep::normalize::by_one", Range(space, 0, count),
+      "lockstep::normalize::by_one", RangePolicy(space, 0, count),
       KOKKOS_LAMBDA(const std::int64_t i) { y[i] = T(scale[0] * static_cast<Compute<T>>(x[i]) + shift[0]); });
 }
 
@@ -18,7 +16,7 @@ template <class Raw, class T>
 void normalize_by_channel(const ExecSpace& space, std::int64_t pixels, std::int64_t channels, const Raw* x,
                           const Compute<T>* scale, const Compute<T>* shift, T* y) {
   Kokkos::parallel_for(
-      "lockstep::normalize::by_channel", Range(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t p) {
+      "lockstep::normalize::by_channel", RangePolicy(space, 0, pixels), KOKKOS_LAMBDA(const std::int64_t p) {
         const Raw* from = x + p * channels;
         T* to = y + p * channels;
         for (std::int64_t c = 0; c < channels; ++c) to[c] = T(scale[c] * static_cast<Compute<T>>(from[c]) + shift[c]);

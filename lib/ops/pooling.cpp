@@ -51,21 +51,22 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
 }
 
 // Sums are kept in registers, in fp32 for 16 bits: of this many channels at a time on CPUs, of one a thread on GPUs.
-constexpr int tile = kernels_run_on_host ? 16 : 1;
+constexpr int channel_tile = kernels_run_on_host ? 16 : 1;
 
 /// Calls add(sum, c, width) to sum up channels c … c+width−1, with a constant width where all of a tile are there,
 /// and stores the sums in `to`.
 template <class T, class Add>
 KOKKOS_INLINE_FUNCTION void sum_channels(const Member& team, std::int64_t channels, T* to, const Add& add) {
   using C = Compute<T>;
-  Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, (channels + tile - 1) / tile), [&](const std::int64_t index) {
-    const std::int64_t c = index * tile;
-    const int width = static_cast<int>(channels - c < tile ? channels - c : tile);
-    C sum[tile] = {};
-    if (width == tile) add(sum, c, tile);
-    else add(sum, c, width);
-    for (int j = 0; j < width; ++j) to[c + j] = T(sum[j]);
-  });
+  Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, (channels + channel_tile - 1) / channel_tile),
+                       [&](const std::int64_t index) {
+                         const std::int64_t c = index * channel_tile;
+                         const int width = static_cast<int>(channels - c < channel_tile ? channels - c : channel_tile);
+                         C sum[channel_tile] = {};
+                         if (width == channel_tile) add(sum, c, channel_tile);
+                         else add(sum, c, width);
+                         for (int j = 0; j < width; ++j) to[c + j] = T(sum[j]);
+                       });
 }
 
 template <class T>

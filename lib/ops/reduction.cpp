@@ -15,9 +15,8 @@ std::int64_t blocks_in(std::int64_t count) { return (count + block - 1) / block;
 
 template <class T>
 void block_sums(const ExecSpace& space, std::int64_t count, const T* x, double* sums) {
-  using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for(
-      "lockstep::sum_of_squares::block", Range(space, 0, blocks_in(count)), KOKKOS_LAMBDA(const std::int64_t b) {
+      "lockstep::sum_of_squares::block", RangePolicy(space, 0, blocks_in(count)), KOKKOS_LAMBDA(const std::int64_t b) {
         const std::int64_t end = (b + 1) * block < count ? (b + 1) * block : count;
         double lane[lanes] = {};
         std::int64_t i = b * block;
@@ -31,9 +30,8 @@ void block_sums(const ExecSpace& space, std::int64_t count, const T* x, double* 
 }
 
 void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, double* result) {
-  using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for(
-      "lockstep::sum_of_squares::total", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+      "lockstep::sum_of_squares::total", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
         double total = 0;
         for (std::int64_t b = 0; b < blocks; ++b) total += sums[b];
         result[0] = total;
@@ -46,12 +44,11 @@ constexpr std::int64_t counted_at_once = kernels_run_on_host ? block : 1;
 
 template <class T>
 void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, double* result) {
-  using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
   const std::int64_t groups = (count + counted_at_once - 1) / counted_at_once;
   const Kokkos::View<double, MemorySpace, Kokkos::MemoryUnmanaged> total(result);
   // Whole numbers below 2⁵³: their sum is the same in any order.
   Kokkos::parallel_reduce(
-      "lockstep::count_nonfinite", Range(space, 0, groups),
+      "lockstep::count_nonfinite", RangePolicy(space, 0, groups),
       KOKKOS_LAMBDA(const std::int64_t group, double& sum) {
         const std::int64_t first = group * counted_at_once;
         const std::int64_t end = first + counted_at_once < count ? first + counted_at_once : count;

@@ -6,16 +6,15 @@
 namespace lockstep {
 namespace {
 
-using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
-
 void set_scale(const ExecSpace& space, double factor, double* scale) {
   Kokkos::parallel_for(
-      "lockstep::gradient_scale::set", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) { *scale = factor; });
+      "lockstep::gradient_scale::set", RangePolicy(space, 0, 1),
+      KOKKOS_LAMBDA(const std::int64_t) { *scale = factor; });
 }
 
 void clip_scale(const ExecSpace& space, double factor, double clip_norm, const double* square, double* scale) {
   Kokkos::parallel_for(
-      "lockstep::gradient_scale::clip", Range(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+      "lockstep::gradient_scale::clip", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
         const double coefficient = clip_norm / (factor * Kokkos::sqrt(*square) + 1e-6);
         *scale = coefficient < 1 ? factor * coefficient : factor;
       });

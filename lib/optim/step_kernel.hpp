@@ -33,8 +33,7 @@ KOKKOS_INLINE_FUNCTION void store_parameter(std::int64_t i, T value, T* paramete
 template <class Step>
 void for_parameters(const ExecSpace& space, const char* label, std::int64_t count, const Tensor& result, Step step) {
   const Kokkos::View<int, MemorySpace, Kokkos::MemoryUnmanaged> to(result.as<int>());
-  Kokkos::parallel_reduce(label, Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count), step,
-                          Kokkos::BOr<int, MemorySpace>(to));
+  Kokkos::parallel_reduce(label, RangePolicy(space, 0, count), step, Kokkos::BOr<int, MemorySpace>(to));
 }
 
 }  // namespace lockstep

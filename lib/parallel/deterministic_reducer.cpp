@@ -14,8 +14,7 @@ namespace {
 template <class C>
 void accumulate(const ExecSpace& space, std::int64_t count, const C* from, C* to) {
   Kokkos::parallel_for(
-      "lockstep::deterministic_reducer::add",
-      Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+      "lockstep::deterministic_reducer::add", RangePolicy(space, 0, count),
       KOKKOS_LAMBDA(const std::int64_t i) { to[i] += from[i]; });
 }
 

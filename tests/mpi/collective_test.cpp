@@ -35,12 +35,12 @@ std::vector<std::uint8_t> of_rank(const Communicator& comm, const std::vector<st
 }
 
 /// A buffer of this rank, and the operations on it.
-struct Setting {
+struct CollectiveSetting {
   Communicator comm;
   OwnedTensor own;
   ReduceBuffer buffer;
 
-  Setting(const Communicator& ranks, DType dtype, std::int64_t count)
+  CollectiveSetting(const Communicator& ranks, DType dtype, std::int64_t count)
       : comm(ranks), own("buffer", dtype, {std::max<std::int64_t>(count, 1)}), buffer{dtype, own.get().data} {
     test::set_values(own.get(), numbers_of(comm.rank(), own.get().count()));
   }
@@ -59,7 +59,7 @@ constexpr std::int64_t counts[] = {0, 1, 2, 5, 64, 1003, 100003};
 TEST_P(Operations, ReduceScatterLeavesASliceOfSums) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::int64_t count : counts) {
-      Setting setting(comm, dtype, count);
+      CollectiveSetting setting(comm, dtype, count);
       const auto scatter = reduce_scatter(algorithm, make_transport(comm), setting.buffer);
       run(*scatter, 0, count);
       const std::vector<double> values = setting.values(), expected = sum_of_all(comm.size(), count);
@@ -74,7 +74,7 @@ TEST_P(Operations, ReduceScatterLeavesASliceOfSums) {
 TEST_P(Operations, AllGatherBringsWhatEachRankHas) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::int64_t count : counts) {
-      Setting setting(comm, dtype, count);
+      CollectiveSetting setting(comm, dtype, count);
       std::vector<double> expected = setting.values();
       for (int rank = 0; rank < comm.size(); ++rank) {
         const Stretch slice = slice_of(count, rank, comm.size());
@@ -93,7 +93,7 @@ TEST_P(Operations, AllGatherBringsWhatEachRankHas) {
 TEST_P(Operations, TogetherAreAnAllReduce) {
   constexpr std::int64_t count = 5003, first = 1000, end = 4001;
   for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
-    Setting setting(comm, DType::f32, count);
+    CollectiveSetting setting(comm, DType::f32, count);
     const std::vector<double> before = setting.values();
     const auto scatter = reduce_scatter(algorithm, make_transport(comm), setting.buffer, wire);
     const auto gather = all_gather(algorithm, make_transport(comm), setting.buffer, wire);
@@ -115,7 +115,7 @@ TEST_P(Operations, TogetherAreAnAllReduce) {
 }
 
 TEST_P(Operations, RunAgainAndAgain) {
-  Setting setting(comm, DType::f64, 64);
+  CollectiveSetting setting(comm, DType::f64, 64);
   const auto sum = all_reduce(algorithm, make_transport(comm), setting.buffer);
   const auto gather = all_gather(algorithm, make_transport(comm), setting.buffer);
   for (int round = 0; round < 5; ++round) {

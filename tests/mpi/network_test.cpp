@@ -4,33 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "api/session.hpp"
 #include "io/hdf5.hpp"
+#include "mpi/largest_allocation.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/predictor.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
-
-namespace {
-
-std::atomic<std::size_t> largest_allocation = 0;  // on the host, in bytes
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  std::size_t before = largest_allocation;
-  while (before < bytes && !largest_allocation.compare_exchange_weak(before, bytes)) {
-  }
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace lockstep {
 namespace {
@@ -126,10 +108,10 @@ TEST_F(NetworkTest, AllocatesNothingAfterTheFirstCallOfASize) {
   kokkos_allocations = 0;
   Kokkos::Tools::Experimental::set_allocate_data_callback(
       [](auto, const char*, const void*, std::uint64_t) { ++kokkos_allocations; });
-  largest_allocation = 0;
+  test::take_largest_allocation();
   for (const std::int64_t n : {1, 7, 128, 300, 7, 1}) call(n);
   // What is left are names of kernels (Kokkos) and lists of arguments (oneDNN).
-  EXPECT_LT(largest_allocation, 2000u);
+  EXPECT_LT(test::take_largest_allocation(), 2000u);
   Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr);
   EXPECT_EQ(kokkos_allocations, 0);
 }

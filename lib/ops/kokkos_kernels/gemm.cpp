@@ -27,7 +27,7 @@ Matrix<const T> operand(const MatrixOperand& from, std::int64_t rows, std::int64
   return matrix<const T>(data, rows, columns, from.stride);
 }
 
-const char* letter(const MatrixOperand& operand) { return operand.transpose == Transpose::yes ? "T" : "N"; }
+const char* transposition(const MatrixOperand& operand) { return operand.transpose == Transpose::yes ? "T" : "N"; }
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void KokkosKernelsGemm::multiply(const ExecSpace& space, DType dtype, std::int64
   }
   dispatch_master(dtype, [&](auto real) {
     using T = decltype(real);
-    KokkosBlas::gemm(space, letter(a), letter(b), T(1), operand<T>(a, m, k), operand<T>(b, k, n),
+    KokkosBlas::gemm(space, transposition(a), transposition(b), T(1), operand<T>(a, m, k), operand<T>(b, k, n),
                      store == Store::add ? T(1) : T(0), matrix<T>(static_cast<T*>(c), m, n, c_stride));
   });
 }

@@ -49,8 +49,7 @@ void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shap
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
-      "lockstep::attention::forward",
-      Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, shape.n * shape.heads * shape.length),
+      "lockstep::attention::forward", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const GpuAttention::Place at = a.place(index);
         const std::int64_t row = 3 * a.width, keys = a.keys(at.position);
@@ -87,8 +86,7 @@ void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
-      "lockstep::attention::dquery",
-      Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, shape.n * shape.heads * shape.length),
+      "lockstep::attention::dquery", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const GpuAttention::Place at = a.place(index);
         const std::int64_t row = 3 * a.width;
@@ -118,8 +116,7 @@ void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, 
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
-      "lockstep::attention::dkey",
-      Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, shape.n * shape.heads * shape.length),
+      "lockstep::attention::dkey", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const GpuAttention::Place at = a.place(index);
         const std::int64_t row = 3 * a.width;

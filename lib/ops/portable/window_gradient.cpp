@@ -122,10 +122,8 @@ void run_on_cpu(const ExecSpace& space, const Windows<T>& windows, const T* x, c
     windows.add_bands(bands * part / parts, bands * (part + 1) / parts, x, dy, sums + part * windows.part_elements(),
                       scratch);
   });
-  Kokkos::parallel_for(
-      "lockstep::window_gradient::sum",
-      Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>(space, 0, windows.channels_of_panels()),
-      [=](const std::int64_t index) { windows.sum_parts(index, sums, dweight, add); });
+  Kokkos::parallel_for("lockstep::window_gradient::sum", RangePolicy(space, 0, windows.channels_of_panels()),
+                       [=](const std::int64_t index) { windows.sum_parts(index, sums, dweight, add); });
 }
 
 }  // namespace

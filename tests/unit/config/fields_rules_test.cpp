@@ -81,7 +81,7 @@ Drawing read(const std::string& text) {
   return drawing;
 }
 
-std::string complaint(const std::string& text) {
+std::string drawing_complaint(const std::string& text) {
   try {
     read(text);
   } catch (const Error& error) {
@@ -93,7 +93,7 @@ std::string complaint(const std::string& text) {
 
 std::vector<std::string> complaints(const std::string& text) {
   std::vector<std::string> lines;
-  std::istringstream all(complaint(text));
+  std::istringstream all(drawing_complaint(text));
   for (std::string line; std::getline(all, line);) lines.push_back(line);
   return lines;
 }
@@ -117,20 +117,22 @@ TEST(ShortForms, OfSections) {
 }
 
 TEST(ShortForms, MistakesHaveTheKeysOwnNameAndPlace) {
-  EXPECT_THAT(complaint(std::string("parts:\n  - disc: big") + enough),
+  EXPECT_THAT(drawing_complaint(std::string("parts:\n  - disc: big") + enough),
               StartsWith("deck.yaml:2:11: parts.0.disc.radius: 'big' is given (a finite number"));
-  EXPECT_THAT(complaint(std::string("parts: [disc: 0]") + enough),
+  EXPECT_THAT(drawing_complaint(std::string("parts: [disc: 0]") + enough),
               StartsWith("deck.yaml:1:15: parts.0.disc.radius: 0 is out of range"));
-  EXPECT_THAT(complaint(std::string("frame: wide") + enough),
+  EXPECT_THAT(drawing_complaint(std::string("frame: wide") + enough),
               StartsWith("deck.yaml:1:8: frame.width: 'wide' is given"));
-  EXPECT_THAT(complaint(std::string("parts: [disc: [3]]") + enough), HasSubstr("a list is given (a mapping"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [disc: [3]]") + enough), HasSubstr("a list is given (a mapping"));
 }
 
 TEST(ShortForms, WhereThereAreNone) {
-  EXPECT_THAT(complaint(std::string("parts: [dot: 3]") + enough), HasSubstr("parts.0.dot: '3' is given (a mapping"));
-  EXPECT_THAT(complaint(std::string("grid: disc") + enough), HasSubstr("grid: 'disc' is given (a mapping"));
-  EXPECT_THAT(complaint(std::string("parts: [disc]") + enough), HasSubstr("parts.0.disc.radius: is missing"));
-  EXPECT_THAT(complaint(std::string("parts: [{disc: {}}]") + enough), HasSubstr("parts.0.disc.radius: is missing"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [dot: 3]") + enough),
+              HasSubstr("parts.0.dot: '3' is given (a mapping"));
+  EXPECT_THAT(drawing_complaint(std::string("grid: disc") + enough), HasSubstr("grid: 'disc' is given (a mapping"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [disc]") + enough), HasSubstr("parts.0.disc.radius: is missing"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [{disc: {}}]") + enough),
+              HasSubstr("parts.0.disc.radius: is missing"));
 }
 
 TEST(ShortForms, AreWrittenOut) {
@@ -157,18 +159,18 @@ TEST(ShortForms, AreInSchemaAndReference) {
 }
 
 TEST(Needs, ExactlyOne) {
-  EXPECT_EQ(complaint("paper: a4\npen: blue\n"), "");
-  EXPECT_EQ(complaint("canvas: white\npen: blue\n"), "");
+  EXPECT_EQ(drawing_complaint("paper: a4\npen: blue\n"), "");
+  EXPECT_EQ(drawing_complaint("canvas: white\npen: blue\n"), "");
   EXPECT_THAT(
-      complaint("pen: blue\n"),
+      drawing_complaint("pen: blue\n"),
       StartsWith("deck.yaml:1:1: paper: neither paper nor canvas is given (there would be nothing to draw on)"));
-  EXPECT_THAT(complaint("canvas: white\npen: blue\npaper: a4\n"),
+  EXPECT_THAT(drawing_complaint("canvas: white\npen: blue\npaper: a4\n"),
               StartsWith("deck.yaml:1:9: canvas: stands beside paper (only one of them can be)"));
 }
 
 TEST(Needs, AtLeastOne) {
-  EXPECT_EQ(complaint("paper: a4\npen: blue\nbrush: fine\n"), "");
-  EXPECT_THAT(complaint("paper: a4\n"),
+  EXPECT_EQ(drawing_complaint("paper: a4\npen: blue\nbrush: fine\n"), "");
+  EXPECT_THAT(drawing_complaint("paper: a4\n"),
               HasSubstr("pen: neither pen nor brush is given (there would be nothing to draw with)"));
 }
 
@@ -178,7 +180,7 @@ TEST(Needs, AKindThatWouldSayWhichKeysThereAre) {
       << "its keys may be right";
   EXPECT_THAT(complaints(std::string("grid: {knid: disc, radius: 3}") + enough),
               ElementsAre(StartsWith("deck.yaml:1:8: grid.knid: unknown key; did you mean 'kind'?")));
-  EXPECT_EQ(complaint(std::string("grid: {kind: disc, radius: 3}") + enough), "");
+  EXPECT_EQ(drawing_complaint(std::string("grid: {kind: disc, radius: 3}") + enough), "");
 }
 
 TEST(Needs, AreInTheSchema) {
@@ -205,21 +207,23 @@ TEST(Texts, AreReadAndWritten) {
 }
 
 TEST(Texts, WrongTypes) {
-  EXPECT_THAT(complaint(std::string("tags: a") + enough), HasSubstr("tags: 'a' is given (a list of text, as [a, b]"));
-  EXPECT_THAT(complaint(std::string("tags: [a, [b]]") + enough),
+  EXPECT_THAT(drawing_complaint(std::string("tags: a") + enough),
+              HasSubstr("tags: 'a' is given (a list of text, as [a, b]"));
+  EXPECT_THAT(drawing_complaint(std::string("tags: [a, [b]]") + enough),
               AllOf(StartsWith("deck.yaml:1:11: tags.1: "), HasSubstr("(text is expected)")));
-  EXPECT_THAT(complaint(std::string("tags: ['']") + enough), HasSubstr("tags.0: "));
-  EXPECT_THAT(complaint(std::string("notes: [a]") + enough), HasSubstr("notes: a list is given (a mapping, as {a: b}"));
-  EXPECT_THAT(complaint(std::string("notes: {a: {b: c}}") + enough),
+  EXPECT_THAT(drawing_complaint(std::string("tags: ['']") + enough), HasSubstr("tags.0: "));
+  EXPECT_THAT(drawing_complaint(std::string("notes: [a]") + enough),
+              HasSubstr("notes: a list is given (a mapping, as {a: b}"));
+  EXPECT_THAT(drawing_complaint(std::string("notes: {a: {b: c}}") + enough),
               StartsWith("deck.yaml:1:12: notes.a: a mapping is given (text"));
 }
 
 TEST(Texts, OfAForm) {
   EXPECT_EQ(read(std::string("title: Two discs") + enough).title, "Two discs");
-  EXPECT_THAT(complaint(std::string("title: two Discs") + enough),
+  EXPECT_THAT(drawing_complaint(std::string("title: two Discs") + enough),
               StartsWith("deck.yaml:1:8: title: 'two Discs' is given (a name with a capital is expected)"));
-  EXPECT_EQ(complaint(std::string("frame: {color: '#00ff7f'}") + enough), "");
-  EXPECT_THAT(complaint(std::string("frame: {color: '#00ff7f0'}") + enough), HasSubstr("a word, or #rrggbb"))
+  EXPECT_EQ(drawing_complaint(std::string("frame: {color: '#00ff7f'}") + enough), "");
+  EXPECT_THAT(drawing_complaint(std::string("frame: {color: '#00ff7f0'}") + enough), HasSubstr("a word, or #rrggbb"))
       << "all of the text counts";
   Drawing drawing;
   const auto properties = nlohmann::json::parse(json_schema(drawing, "Drawing")).at("properties");

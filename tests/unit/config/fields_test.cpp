@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 /// What is said about "inner: {needed: 1}" and these lines before it.
-std::string complaint(const std::string& lines) {
+std::string example_complaint(const std::string& lines) {
   try {
     read_example(lines + "\ninner: {needed: 1}\n");
   } catch (const DeckError& error) {
@@ -77,73 +77,76 @@ TEST(Fields, Defaults) {
 }
 
 TEST(Fields, UnknownKeysNameTheNearest) {
-  EXPECT_THAT(complaint("conut: 3"),
+  EXPECT_THAT(example_complaint("conut: 3"),
               AllOf(StartsWith("deck.yaml:1:1: conut: unknown key"), HasSubstr("did you mean 'count'?")));
-  EXPECT_THAT(complaint("zzzzzzzz: 3"),
+  EXPECT_THAT(example_complaint("zzzzzzzz: 3"),
               AllOf(HasSubstr("unknown key"), HasSubstr("known here: "), HasSubstr("padding")));
-  EXPECT_THAT(complaint("figure: {type: circle, radius: 1, edge: 2}"),
+  EXPECT_THAT(example_complaint("figure: {type: circle, radius: 1, edge: 2}"),
               StartsWith("deck.yaml:1:35: figure.edge: unknown key"))
       << "a key of another choice";
-  EXPECT_THAT(complaint("figure:\n  egde: 2"), AllOf(StartsWith("deck.yaml:2:3: figure.egde"), HasSubstr("'edge'")));
-  EXPECT_THAT(complaint("parts: [{square: {egde: 2}}]"), HasSubstr("did you mean 'edge'?"));
-  EXPECT_THAT(complaint("parts: [{square: {}, nmae: x}]"), HasSubstr("did you mean 'name'?"));
+  EXPECT_THAT(example_complaint("figure:\n  egde: 2"),
+              AllOf(StartsWith("deck.yaml:2:3: figure.egde"), HasSubstr("'edge'")));
+  EXPECT_THAT(example_complaint("parts: [{square: {egde: 2}}]"), HasSubstr("did you mean 'edge'?"));
+  EXPECT_THAT(example_complaint("parts: [{square: {}, nmae: x}]"), HasSubstr("did you mean 'name'?"));
 }
 
 TEST(Fields, WrongTypes) {
-  EXPECT_THAT(complaint("flag: yes"),
+  EXPECT_THAT(example_complaint("flag: yes"),
               AllOf(StartsWith("deck.yaml:1:7: flag: 'yes' is given"), HasSubstr("true or false")));
-  EXPECT_THAT(complaint("flag: 'true'"), HasSubstr("true or false"));
-  EXPECT_THAT(complaint("count: 3.5"), HasSubstr("a whole number"));
-  EXPECT_THAT(complaint("count: 3x"), HasSubstr("a whole number"));
-  EXPECT_THAT(complaint("count: '3'"), HasSubstr("a whole number"));
-  EXPECT_THAT(complaint("count: [3]"), AllOf(HasSubstr("a list"), HasSubstr("a whole number")));
-  EXPECT_THAT(complaint("count: 99999999999999999999"), HasSubstr("a whole number"));
-  EXPECT_THAT(complaint("rate: fast"), HasSubstr("a finite number"));
-  EXPECT_THAT(complaint("rate: .nan"), HasSubstr("a finite number"));
-  EXPECT_THAT(complaint("rate: inf"), HasSubstr("a finite number"));
-  EXPECT_THAT(complaint("padding: all"), HasSubstr("a whole number or 'same'"));
-  EXPECT_THAT(complaint("means: 3"), HasSubstr("a list of numbers"));
-  EXPECT_THAT(complaint("means: [1, x]"), AllOf(StartsWith("deck.yaml:1:12: means.1"), HasSubstr("a finite number")));
-  EXPECT_THAT(complaint("title: {a: 1}"), HasSubstr("text"));
-  EXPECT_THAT(complaint("figure: circle"), HasSubstr("a mapping"));
-  EXPECT_THAT(complaint("parts: square"), HasSubstr("a list"));
-  EXPECT_THAT(complaint("parts: []"), HasSubstr("the list is empty"));
-  EXPECT_THAT(complaint("count:"), HasSubstr("has no value"));
+  EXPECT_THAT(example_complaint("flag: 'true'"), HasSubstr("true or false"));
+  EXPECT_THAT(example_complaint("count: 3.5"), HasSubstr("a whole number"));
+  EXPECT_THAT(example_complaint("count: 3x"), HasSubstr("a whole number"));
+  EXPECT_THAT(example_complaint("count: '3'"), HasSubstr("a whole number"));
+  EXPECT_THAT(example_complaint("count: [3]"), AllOf(HasSubstr("a list"), HasSubstr("a whole number")));
+  EXPECT_THAT(example_complaint("count: 99999999999999999999"), HasSubstr("a whole number"));
+  EXPECT_THAT(example_complaint("rate: fast"), HasSubstr("a finite number"));
+  EXPECT_THAT(example_complaint("rate: .nan"), HasSubstr("a finite number"));
+  EXPECT_THAT(example_complaint("rate: inf"), HasSubstr("a finite number"));
+  EXPECT_THAT(example_complaint("padding: all"), HasSubstr("a whole number or 'same'"));
+  EXPECT_THAT(example_complaint("means: 3"), HasSubstr("a list of numbers"));
+  EXPECT_THAT(example_complaint("means: [1, x]"),
+              AllOf(StartsWith("deck.yaml:1:12: means.1"), HasSubstr("a finite number")));
+  EXPECT_THAT(example_complaint("title: {a: 1}"), HasSubstr("text"));
+  EXPECT_THAT(example_complaint("figure: circle"), HasSubstr("a mapping"));
+  EXPECT_THAT(example_complaint("parts: square"), HasSubstr("a list"));
+  EXPECT_THAT(example_complaint("parts: []"), HasSubstr("the list is empty"));
+  EXPECT_THAT(example_complaint("count:"), HasSubstr("has no value"));
 }
 
 TEST(Fields, WrongWords) {
-  EXPECT_THAT(complaint("color: gren"),
+  EXPECT_THAT(example_complaint("color: gren"),
               AllOf(HasSubstr("'gren' is unknown (known: red, green, dark_blue)"), HasSubstr("did you mean 'green'?")));
-  EXPECT_THAT(complaint("figure: {type: cirlce}"), HasSubstr("did you mean 'circle'?"));
-  EXPECT_THAT(complaint("parts: [circel]"), HasSubstr("did you mean 'circle'?"));
-  EXPECT_THAT(complaint("parts: [{circle: {radius: 1}, square: {}}]"), HasSubstr("a second type"));
-  EXPECT_THAT(complaint("parts: [{name: x}]"), HasSubstr("names no type"));
+  EXPECT_THAT(example_complaint("figure: {type: cirlce}"), HasSubstr("did you mean 'circle'?"));
+  EXPECT_THAT(example_complaint("parts: [circel]"), HasSubstr("did you mean 'circle'?"));
+  EXPECT_THAT(example_complaint("parts: [{circle: {radius: 1}, square: {}}]"), HasSubstr("a second type"));
+  EXPECT_THAT(example_complaint("parts: [{name: x}]"), HasSubstr("names no type"));
 }
 
 TEST(Fields, Ranges) {
-  EXPECT_THAT(complaint("count: 0"),
+  EXPECT_THAT(example_complaint("count: 0"),
               AllOf(StartsWith("deck.yaml:1:8: count: 0 is out of range"), HasSubstr("at least 1 and at most 10")));
-  EXPECT_THAT(complaint("count: 11"), HasSubstr("out of range"));
-  EXPECT_THAT(complaint("count: -128"), HasSubstr("out of range"));
-  EXPECT_THAT(complaint("rate: 1"), HasSubstr("less than 1"));
-  EXPECT_THAT(complaint("rate: -0.1"), HasSubstr("out of range"));
-  EXPECT_THAT(complaint("sizes: [1, 0]"), StartsWith("deck.yaml:1:12: sizes.1"));
-  EXPECT_THAT(complaint("figure: {edge: 0}"), HasSubstr("more than 0"));
-  EXPECT_EQ(complaint("count: 10"), "");
-  EXPECT_EQ(complaint("rate: 0"), "");
+  EXPECT_THAT(example_complaint("count: 11"), HasSubstr("out of range"));
+  EXPECT_THAT(example_complaint("count: -128"), HasSubstr("out of range"));
+  EXPECT_THAT(example_complaint("rate: 1"), HasSubstr("less than 1"));
+  EXPECT_THAT(example_complaint("rate: -0.1"), HasSubstr("out of range"));
+  EXPECT_THAT(example_complaint("sizes: [1, 0]"), StartsWith("deck.yaml:1:12: sizes.1"));
+  EXPECT_THAT(example_complaint("figure: {edge: 0}"), HasSubstr("more than 0"));
+  EXPECT_EQ(example_complaint("count: 10"), "");
+  EXPECT_EQ(example_complaint("rate: 0"), "");
 }
 
 TEST(Fields, MissingKeys) {
   EXPECT_THROW(read_example("count: 1\n"), DeckError);
   EXPECT_THROW(read_example("inner: {}\n"), DeckError);
-  EXPECT_THAT(complaint("figure: {type: circle}"), AllOf(HasSubstr("figure.radius: is missing"), HasSubstr("give it")));
-  EXPECT_THAT(complaint("figure: {type: circle, raduis: 1}"),
+  EXPECT_THAT(example_complaint("figure: {type: circle}"),
+              AllOf(HasSubstr("figure.radius: is missing"), HasSubstr("give it")));
+  EXPECT_THAT(example_complaint("figure: {type: circle, raduis: 1}"),
               StartsWith("deck.yaml:1:24: figure.raduis: unknown key; did you mean 'radius'?"));
 }
 
 TEST(Fields, Contradictions) {
-  EXPECT_THAT(complaint("count: 4"), StartsWith("deck.yaml:1:8: count: 4 with flag"));
-  EXPECT_EQ(complaint("count: 4\nflag: false"), "");
+  EXPECT_THAT(example_complaint("count: 4"), StartsWith("deck.yaml:1:8: count: 4 with flag"));
+  EXPECT_EQ(example_complaint("count: 4\nflag: false"), "");
 }
 
 TEST(Fields, LargeWholeNumbersAreComparedExactly) {

@@ -15,7 +15,7 @@ namespace {
 
 using test::LayerHarness;
 
-struct Case {
+struct LayerCase {
   std::string type;
   std::string entry;
   std::vector<Shape> inputs;
@@ -23,7 +23,7 @@ struct Case {
   Activation fused = Activation::none;
   bool addition = false;
 
-  friend void PrintTo(const Case& c, std::ostream* out) {
+  friend void PrintTo(const LayerCase& c, std::ostream* out) {
     *out << c.entry << " of " << c.n << " ×";
     for (const Shape& shape : c.inputs) *out << ' ' << testing::PrintToString(shape);
     if (c.addition) *out << " with an addition";
@@ -32,7 +32,7 @@ struct Case {
 };
 
 // Each type of the factory table has at least one (EveryTypeIsChecked); odd sizes, every option.
-const Case cases[] = {
+const LayerCase layer_cases[] = {
     {"linear", "{linear: {features: 7}}", {{5}}, 3},
     {"linear", "{linear: {features: 4, bias: false}}", {{9}}, 5},
     {"linear", "{linear: {features: 1}}", {{1}}, 1},
@@ -98,13 +98,13 @@ const Case cases[] = {
 
 TEST(LayerGradient, EveryTypeIsChecked) {
   std::set<std::string_view> checked;
-  for (const auto& c : cases) checked.insert(c.type);
+  for (const auto& c : layer_cases) checked.insert(c.type);
   for (const auto& alternative : layer_alternatives())
     EXPECT_TRUE(checked.count(alternative.name)) << "add a case for the layer type " << alternative.name << " above";
-  for (const auto& c : cases) EXPECT_EQ(test::parse_layer(c.entry).type, c.type);
+  for (const auto& c : layer_cases) EXPECT_EQ(test::parse_layer(c.entry).type, c.type);
 }
 
-class LayerGradient : public testing::TestWithParam<std::tuple<ProviderKind, Case>> {};
+class LayerGradient : public testing::TestWithParam<std::tuple<ProviderKind, LayerCase>> {};
 
 /// Σ weight·y: its gradient with respect to y is `weight`.
 double weighted(LayerHarness& harness, const std::vector<double>& weight) {
@@ -222,13 +222,13 @@ TEST_P(LayerGradient, F32AgreesWithF64) {
 
 INSTANTIATE_TEST_SUITE_P(Providers, LayerGradient,
                          testing::Combine(testing::Values(ProviderKind::automatic, ProviderKind::portable),
-                                          testing::ValuesIn(cases)));
+                                          testing::ValuesIn(layer_cases)));
 
 /// Every other provider of the build, where it does the shape; f32, since oneDNN has no f64.
 TEST(LayerProviders, AgreeWithThePortableOne) {
   for (const ProviderKind kind : test::provider_kinds())
     for (const DType dtype : {DType::f32, DType::f64})
-      for (const auto& c : cases) {
+      for (const auto& c : layer_cases) {
         if (c.type != "linear" && c.type != "conv2d") continue;
         std::unique_ptr<LayerHarness> harness;
         try {

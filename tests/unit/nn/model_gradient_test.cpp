@@ -9,16 +9,16 @@
 namespace lockstep {
 namespace {
 
-struct Case {
+struct ModelCase {
   const char* name;
   const char* layers;
   Shape input;
   std::vector<std::string> frozen = {};
 
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+  friend void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 };
 
-const Case cases[] = {
+const ModelCase model_cases[] = {
     {"chain", "[{linear: {features: 6}}, relu, {linear: {features: 3}}]", {5}},
     {"first_layer_alone", "[{linear: {features: 3}}]", {4}},
     {"images",
@@ -85,7 +85,7 @@ const Case cases[] = {
      {"n", "l"}},
 };
 
-Graph graph_of(const Case& c) {
+Graph graph_of(const ModelCase& c) {
   Graph graph(test::parse_layers(c.layers), c.input);
   graph.freeze(c.frozen, "freeze");
   return graph;
@@ -94,7 +94,7 @@ Graph graph_of(const Case& c) {
 /// One forward pass and loss, and on request the gradients of the summed loss.
 class Experiment {
  public:
-  Experiment(const Case& c, const std::string& loss_type, std::int64_t n, ProviderKind provider)
+  Experiment(const ModelCase& c, const std::string& loss_type, std::int64_t n, ProviderKind provider)
       : model(graph_of(c), {.dtype = DType::f64, .providers = test::using_provider(provider), .max_batch = n}),
         n_(n),
         k_(model.graph().output_shape().count()),
@@ -154,7 +154,7 @@ class Experiment {
   std::unique_ptr<Loss> loss_;
 };
 
-class ModelGradient : public testing::TestWithParam<std::tuple<Case, std::string, ProviderKind>> {};
+class ModelGradient : public testing::TestWithParam<std::tuple<ModelCase, std::string, ProviderKind>> {};
 
 TEST_P(ModelGradient, AgreesWithCentralDifferences) {
   const auto& [c, loss, provider] = GetParam();
@@ -198,9 +198,9 @@ TEST_P(ModelGradient, MicroBatchesAddUpToTheWhole) {
 }
 
 TEST(FrozenLayers, LeaveTheGradientsOfOthersAsTheyWere) {
-  for (const Case& c : cases) {
+  for (const ModelCase& c : model_cases) {
     if (c.frozen.empty() || std::string(c.name) == "frozen_norms" || std::string(c.name) == "frozen_body") continue;
-    Case trained = c;
+    ModelCase trained = c;
     trained.frozen.clear();
     Experiment with(c, "mse", 4, ProviderKind::automatic), without(trained, "mse", 4, ProviderKind::automatic);
     for (Experiment* experiment : {&with, &without}) experiment->evaluate(0, 4, Store::replace);
@@ -216,14 +216,16 @@ TEST(FrozenLayers, LeaveTheGradientsOfOthersAsTheyWere) {
 }
 
 TEST(FrozenLayers, TakeNoPartInTheBackwardPassWhereNothingBeforeThemLearns) {
-  const auto& body = *std::ranges::find(cases, std::string("frozen_body"), &Case::name);
-  Case trained = body;
+  const auto& body = *std::ranges::find(model_cases, std::string("frozen_body"), &ModelCase::name);
+  ModelCase trained = body;
   trained.frozen.clear();
   const Experiment with(body, "mse", 4, ProviderKind::automatic), without(trained, "mse", 4, ProviderKind::automatic);
   for (const Segment& segment : with.model.plan().backward)
     for (const Task& task : segment.tasks) {
       const std::string& name = with.model.graph().nodes()[static_cast<std::size_t>(task.node)].name;
-      if (task.kind != Task::Kind::recompute) EXPECT_FALSE(name.starts_with("body")) << name;
+      if (task.kind != Task::Kind::recompute) {
+        EXPECT_FALSE(name.starts_with("body")) << name;
+      }
     }
   EXPECT_LT(with.model.plan().bytes, without.model.plan().bytes);
   EXPECT_LT(with.model.training_flops(4), without.model.training_flops(4));
@@ -250,7 +252,7 @@ TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient,
-                         testing::Combine(testing::ValuesIn(cases), testing::Values("cross_entropy", "mse"),
+                         testing::Combine(testing::ValuesIn(model_cases), testing::Values("cross_entropy", "mse"),
                                           testing::Values(ProviderKind::automatic, ProviderKind::portable)),
                          [](const auto& info) {
                            return fmt::format("{}_{}_{}", std::get<0>(info.param).name, std::get<1>(info.param),

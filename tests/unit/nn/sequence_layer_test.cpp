@@ -12,19 +12,19 @@ namespace {
 
 using test::LayerHarness;
 
-struct Case {
+struct SequenceCase {
   std::string entry;
   Shape input;
 };
-const Case cases[] = {{"{linear: {features: 7}}", {5, 6}},
-                      {"{embedding: {vocabulary: 11, features: 6}}", {9}},
-                      {"{position_embedding: {length: 9}}", {7, 6}},
-                      {"{attention: {heads: 2}}", {37, 12}},
-                      {"{attention: {heads: 3, causal: false}}", {20, 12}},
-                      {"{lstm: {units: 9}}", {12, 5}}};
+const SequenceCase sequence_cases[] = {{"{linear: {features: 7}}", {5, 6}},
+                                       {"{embedding: {vocabulary: 11, features: 6}}", {9}},
+                                       {"{position_embedding: {length: 9}}", {7, 6}},
+                                       {"{attention: {heads: 2}}", {37, 12}},
+                                       {"{attention: {heads: 3, causal: false}}", {20, 12}},
+                                       {"{lstm: {units: 9}}", {12, 5}}};
 
 TEST(SequenceLayers, SixteenBitsStayNearFp64) {
-  for (const auto& c : cases)
+  for (const auto& c : sequence_cases)
     for (const DType dtype : {DType::bf16, DType::f16}) {
       LayerHarness narrow(c.entry, {c.input}, 3, {.dtype = dtype}), wide(c.entry, {c.input}, 3, {});
       const auto weight = test::filling(7, wide.output_shape().count());
@@ -39,7 +39,7 @@ TEST(SequenceLayers, SixteenBitsStayNearFp64) {
 }
 
 TEST(SequenceLayers, RunsAreEqualBitForBit) {
-  for (const auto& c : cases) {
+  for (const auto& c : sequence_cases) {
     LayerHarness one(c.entry, {c.input}, 3, {.dtype = DType::f32}), other(c.entry, {c.input}, 3, {.dtype = DType::f32});
     const auto weight = test::filling(7, one.output_shape().count());
     EXPECT_EQ(one.forward(), other.forward()) << c.entry;

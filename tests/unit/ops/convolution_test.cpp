@@ -24,8 +24,8 @@ ConvolutionShape shape_of(const ConvolutionCase& k, DType dtype) {
           k.top, k.left, k.bottom, k.right, k.groups,  dtype,      k.bias,     k.activation};
 }
 
-using Parameters = std::tuple<std::string, DType, ConvolutionCase>;
-class ConvolutionTest : public testing::TestWithParam<Parameters> {};
+using ConvolutionParameters = std::tuple<std::string, DType, ConvolutionCase>;
+class ConvolutionTest : public testing::TestWithParam<ConvolutionParameters> {};
 
 TEST_P(ConvolutionTest, agrees_with_the_definition) {
   const auto& [provider_name, dtype, k] = GetParam();
@@ -69,7 +69,7 @@ TEST_P(ConvolutionTest, agrees_with_the_definition) {
   }
 }
 
-const ConvolutionCase cases[] = {
+const ConvolutionCase convolution_cases[] = {
     // name, n, h, w, c, filters, kernel, stride, pads, groups, bias, activation
     {"one_number", 1, 1, 1, 1, 1, 1, 1},
     {"no_image", 0, 5, 6, 3, 4, 3, 3, 1, 1, 1, 1, 1},
@@ -104,7 +104,7 @@ const ConvolutionCase cases[] = {
 
 TEST(WindowGradient, IsWhatWideCasesTest) {
   int wide = 0;
-  for (const ConvolutionCase& k : cases) {
+  for (const ConvolutionCase& k : convolution_cases) {
     if (!k.name.starts_with("wide")) continue;
     EXPECT_EQ(has_window_gradient(shape_of(k, DType::f32)), kernels_run_on_host) << k.name;
     EXPECT_EQ(has_window_gradient(shape_of(k, DType::f64)), kernels_run_on_host) << k.name;
@@ -116,8 +116,9 @@ TEST(WindowGradient, IsWhatWideCasesTest) {
 
 INSTANTIATE_TEST_SUITE_P(providers, ConvolutionTest,
                          testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
-                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(cases)),
-                         [](const testing::TestParamInfo<Parameters>& info) {
+                                          testing::Values(DType::f32, DType::f64),
+                                          testing::ValuesIn(convolution_cases)),
+                         [](const testing::TestParamInfo<ConvolutionParameters>& info) {
                            return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param))) + "_" +
                                   std::get<2>(info.param).name;
                          });

@@ -15,8 +15,8 @@ struct InnerProductCase {
   friend void PrintTo(const InnerProductCase& c, std::ostream* out) { *out << c.name; }
 };
 
-using Parameters = std::tuple<std::string, DType, InnerProductCase>;
-class InnerProductTest : public testing::TestWithParam<Parameters> {};
+using InnerProductParameters = std::tuple<std::string, DType, InnerProductCase>;
+class InnerProductTest : public testing::TestWithParam<InnerProductParameters> {};
 
 TEST_P(InnerProductTest, agrees_with_the_definition) {
   const auto& [provider_name, dtype, chosen] = GetParam();
@@ -58,7 +58,7 @@ TEST_P(InnerProductTest, agrees_with_the_definition) {
   }
 }
 
-const InnerProductCase cases[] = {
+const InnerProductCase inner_product_cases[] = {
     {"one_number", 1, 1, 1},
     {"no_example", 0, 5, 7},
     {"one_example", 1, 37, 11},
@@ -74,8 +74,9 @@ const InnerProductCase cases[] = {
 
 INSTANTIATE_TEST_SUITE_P(providers, InnerProductTest,
                          testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
-                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(cases)),
-                         [](const testing::TestParamInfo<Parameters>& info) {
+                                          testing::Values(DType::f32, DType::f64),
+                                          testing::ValuesIn(inner_product_cases)),
+                         [](const testing::TestParamInfo<InnerProductParameters>& info) {
                            return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param))) + "_" +
                                   std::get<2>(info.param).name;
                          });

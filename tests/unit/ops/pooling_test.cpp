@@ -17,7 +17,7 @@ void PrintTo(const PoolingShape& s, std::ostream* out) {
 
 namespace {
 
-const PoolingShape shapes[] = {
+const PoolingShape pooling_shapes[] = {
     {.n = 3, .h = 8, .w = 6, .c = 5, .kernel = 2, .stride = 2},
     {.n = 2, .h = 7, .w = 5, .c = 1, .kernel = 2, .stride = 2},  // an edge that no window reaches
     {.n = 1, .h = 9, .w = 11, .c = 3, .kernel = 3, .stride = 2, .padding = 1},
@@ -59,7 +59,7 @@ TEST_P(Pooling, AgreesWithPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(All, Pooling,
                          testing::Combine(testing::Values(PoolingKind::max, PoolingKind::average),
-                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(shapes)));
+                                          testing::Values(DType::f32, DType::f64), testing::ValuesIn(pooling_shapes)));
 
 TEST(MaxPooling, TheFirstOfEqualOnesWins) {
   const PoolingShape s{.n = 1, .h = 2, .w = 4, .c = 1, .kernel = 2, .stride = 2};

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-LossScaleConfig config_of(const std::string& deck) {
+LossScaleConfig scale_config_of(const std::string& deck) {
   LossScaleConfig config;
   read_config(parse_deck(deck, "test"), config);
   return config;
@@ -25,7 +25,7 @@ TEST(Golden, LossScales) {
   for (const Json& golden : Json::parse(test::read_golden("loss_scales.json"))) {
     Json deck = golden.at("options");
     deck["floor"] = 1e-6;  // PyTorch has none
-    LossScaler scaler(config_of(deck.dump()));
+    LossScaler scaler(scale_config_of(deck.dump()));
     const auto overflows = golden.at("overflows").get<std::set<int>>();
     for (int step = 0; step < 200; ++step) {
       scaler.update(overflows.count(step) > 0);
@@ -35,7 +35,7 @@ TEST(Golden, LossScales) {
 }
 
 TEST(LossScaler, HysteresisForgivesSomeOverflows) {
-  LossScaler scaler(config_of("{initial: 1024, interval: 3, hysteresis: 2}"));
+  LossScaler scaler(scale_config_of("{initial: 1024, interval: 3, hysteresis: 2}"));
   scaler.update(true);
   EXPECT_EQ(scaler.scale(), 1024);
   for (int i = 0; i < 2; ++i) scaler.update(false);
@@ -50,7 +50,7 @@ TEST(LossScaler, HysteresisForgivesSomeOverflows) {
 }
 
 TEST(LossScaler, StaysAboveTheFloor) {
-  LossScaler scaler(config_of("{initial: 20, floor: 8}"));
+  LossScaler scaler(scale_config_of("{initial: 20, floor: 8}"));
   scaler.update(true);
   EXPECT_EQ(scaler.scale(), 10);
   EXPECT_FALSE(scaler.at_floor());
@@ -60,7 +60,7 @@ TEST(LossScaler, StaysAboveTheFloor) {
 }
 
 TEST(LossScaler, GoesOnFromItsState) {
-  const LossScaleConfig config = config_of("{interval: 5, hysteresis: 3}");
+  const LossScaleConfig config = scale_config_of("{interval: 5, hysteresis: 3}");
   LossScaler scaler(config), other(config);
   for (int step = 0; step < 40; ++step) {
     restore_state(state_text([&](StateFields& fields) { scaler.describe_state(fields); }),
@@ -74,7 +74,7 @@ TEST(LossScaler, GoesOnFromItsState) {
 TEST(LossScaler, RefusesWhatMakesNoSense) {
   for (const char* deck :
        {"{growth: 1}", "{backoff: 1}", "{interval: 0}", "{hysteresis: 0}", "{floor: 0}", "{initial: 4, floor: 8}"})
-    EXPECT_THROW(config_of(deck), DeckError) << deck;
+    EXPECT_THROW(scale_config_of(deck), DeckError) << deck;
 }
 
 }  // namespace

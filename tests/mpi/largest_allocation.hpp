@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+
+namespace lockstep::test {
+
+/// Bytes of the largest block that `new` has given since the last call, in this program.
+std::size_t take_largest_allocation();
+
+}  // namespace lockstep::test
