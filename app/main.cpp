@@ -13,6 +13,7 @@
 #include "base/version.hpp"
 #include "commands.hpp"
 #include "core/execution.hpp"
+#include "io/hdf5.hpp"
 
 namespace {
 
@@ -60,6 +61,7 @@ int run_command(const Command& command, const Communicator& comm) {
 int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes one
   schedule_as_batch();
+  skip_hdf5_at_exit();
   CLI::App app{"Lockstep: data-parallel neural-network training", "lockstep"};
   app.set_version_flag("--version", fmt::format("lockstep {} ({})", version(), git_hash()));
   app.require_subcommand(1);

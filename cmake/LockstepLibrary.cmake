@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# lockstep_library(<folder> SOURCES … [USES …] [PRIVATE_USES …]): the target lockstep_<folder>, also
-# known as Lockstep::<folder>. USES appear in its headers, PRIVATE_USES only in its sources.
+# lockstep_library(<folder> [COLD] SOURCES … [USES …] [PRIVATE_USES …]): the target lockstep_<folder>, also
+# known as Lockstep::<folder>. USES appear in its headers, PRIVATE_USES only in its sources. COLD: no step waits for its
+# code, which is compiled quickly rather than made fast.
 
 add_library(lockstep_flags INTERFACE)
 target_compile_features(lockstep_flags INTERFACE cxx_std_20)
@@ -22,12 +23,12 @@ endif()
 # is quicker for who changes one again and again.
 option(LOCKSTEP_UNITY_BUILD "Compile several files as one" ON)
 set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY_BUILD})
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
 set_property(GLOBAL PROPERTY LOCKSTEP_TARGETS lockstep_flags)
 
 function(lockstep_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;PRIVATE_USES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;USES;PRIVATE_USES")
   set(target lockstep_${folder})
   add_library(${target} ${arg_SOURCES})
   add_library(Lockstep::${folder} ALIAS ${target})
@@ -35,7 +36,17 @@ function(lockstep_library folder)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC lockstep_flags ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
+  if(arg_COLD)
+    lockstep_compile_quickly(${target})
+  endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TARGETS ${target})
+endfunction()
+
+# (nvcc_wrapper warns of a second -O.)
+function(lockstep_compile_quickly target)
+  if(NOT Kokkos_ENABLE_CUDA)
+    target_compile_options(${target} PRIVATE $<BUILD_INTERFACE:$<$<AND:$<CONFIG:Release>,$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>>:-O1>>)
+  endif()
 endfunction()
 
 # lockstep_require_listed_sources(): stops where a folder of a library holds a .cpp that no target compiles; otherwise the

@@ -41,7 +41,7 @@ ONLY_IN = {
 }
 # Where the preprocessor may choose.
 CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/cuda"}
-MAX_LINES = 500
+MAX_LINES = 400
 
 
 def check(source):

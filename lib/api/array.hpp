@@ -20,14 +20,15 @@ struct Array {
   std::int64_t examples = 0;
   std::optional<Shape> example;  ///< shape of one; none: whatever it has to be
   bool on_device = false;        ///< not for the host to read
+  bool row_major = true;         ///< and contiguous; calls refuse what is not
 
   /// Host memory: float, double, or std::uint8_t; std::int32_t for classes and tokens.
   template <class T>
     requires std::is_arithmetic_v<T>
   Array(const T* numbers, std::int64_t examples) : data(numbers), dtype(dtype_of<T>()), examples(examples) {}
 
-  /// A view whose first extent counts the examples. Throws Error(bad_usage) unless it is row-major and contiguous. What
-  /// other execution space instances write into it has to be done.
+  /// A view whose first extent counts the examples, row-major (Kokkos::LayoutRight) and contiguous. What other
+  /// execution space instances write into it has to be done.
   template <class View>
     requires Kokkos::is_view_v<View>
   Array(const View& view)
@@ -42,25 +43,25 @@ struct Array {
             Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, typename View::memory_space>::accessible,
         "memory of another device than Lockstep's");
     std::int64_t extents[Shape::max_rank] = {};
-    bool row_major = true;
     for (std::size_t d = View::rank, stride = 1; d-- > 0; stride *= view.extent(d)) {
       extents[d] = static_cast<std::int64_t>(view.extent(d));
       row_major = row_major && (view.extent(d) <= 1 || view.stride(d) == stride);
     }
-    validate(row_major, ExitStatus::bad_usage,
-             "view '{}' is not row-major and contiguous; make it a Kokkos::LayoutRight one, or copy it", view.label());
+    row_major = row_major || view.size() == 0;
     example = Shape(std::span(extents + 1, static_cast<std::size_t>(View::rank) - 1));
   }
 };
 
-/// The same, to be written.
+template <class T>
+concept OutputNumber = std::is_same_v<T, float> || std::is_same_v<T, double>;
+
+/// An Array to be written: of floats, or doubles.
 struct OutputArray : Array {
-  template <class T>
-    requires std::is_floating_point_v<T>
+  template <OutputNumber T>
   OutputArray(T* numbers, std::int64_t examples) : Array(numbers, examples) {}
 
   template <class View>
-    requires Kokkos::is_view_v<View> && (!std::is_const_v<typename View::value_type>)
+    requires Kokkos::is_view_v<View> && OutputNumber<typename View::value_type>
   OutputArray(const View& view) : Array(view) {}
 };
 

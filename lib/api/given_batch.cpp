@@ -29,6 +29,9 @@ void GivenExamples::read(std::span<const std::int64_t>, void*, void*) const {
 void check_array(const std::string& what, const Array& array, DType dtype, const Shape& shape) {
   validate(array.dtype == dtype, ExitStatus::bad_usage, "the {} are numbers of type {}, and {} is wanted; give these",
            what, name_of(array.dtype), name_of(dtype));
+  validate(array.row_major, ExitStatus::bad_usage,
+           "the {} are in a view that is not row-major and contiguous; make it a Kokkos::LayoutRight one, or copy it",
+           what);
   // One number of an example may stand in a view without an extent for it.
   const bool fits = !array.example || *array.example == shape || (array.example->rank() == 0 && shape.count() == 1);
   validate(fits, ExitStatus::bad_usage, "the {} of an example are {}, and {} is wanted; give these", what,

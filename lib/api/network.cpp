@@ -6,6 +6,7 @@
 #include "api/given_batch.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "ops/convert.hpp"
+#include "ops/library_threads.hpp"
 #include "run/experiment.hpp"
 #include "run/inference.hpp"
 #include "run/trained_model.hpp"
@@ -13,17 +14,23 @@
 namespace lockstep {
 namespace {
 
-/// Without targets.
+/// Without targets. Throws where the checkpoint and the caller say different things, or neither says anything.
 ExampleFormat format_of(const TrainedModel& trained, const std::optional<Network::Inputs>& given) {
-  const auto of = [](const Shape& shape, DType dtype) {
-    return ExampleFormat{.input_shape = shape, .input_dtype = dtype, .target_shape = {0}, .target_dtype = DType::f32};
-  };
-  if (given) return of(given->shape, given->dtype);
   const std::optional<ExampleFormat> found = trained.inputs();
-  validate(found.has_value(), ExitStatus::bad_usage,
+  validate(found || given, ExitStatus::bad_usage,
            "{}: does not say what its network's inputs are like (an earlier version wrote it); give Network::Inputs",
            trained.name);
-  return of(found->input_shape, found->input_dtype);
+  const Network::Inputs inputs = given.value_or(found ? Network::Inputs{found->input_shape, found->input_dtype}
+                                                      : Network::Inputs{});
+  validate(!found || (found->input_shape == inputs.shape && found->input_dtype == inputs.dtype), ExitStatus::bad_usage,
+           "{}: its network's inputs are not {} {}, as Network::Inputs says; leave that out", trained.name,
+           to_string(inputs.shape), name_of(inputs.dtype));
+  validate(inputs.dtype == DType::f32 || inputs.dtype == DType::f64 || inputs.dtype == DType::u8 ||
+               inputs.dtype == DType::i32,
+           ExitStatus::bad_usage,
+           "Network::Inputs says {} (f32, f64, u8 or, for tokens, i32 are read); give one of these",
+           name_of(inputs.dtype));
+  return {.input_shape = inputs.shape, .input_dtype = inputs.dtype, .target_shape = {0}, .target_dtype = DType::f32};
 }
 
 }  // namespace
@@ -32,6 +39,7 @@ struct Network::State {
   State(const TrainedModel& trained, const ExampleFormat& format, Graph graph)
       : format(format),
         max_batch(inference_batch(trained.config, graph)),
+        vocabulary(vocabulary_of(graph)),
         inference(trained.config, std::move(graph), format, max_batch) {}
 
   static std::unique_ptr<State> make(const TrainedModel& trained, const std::optional<Inputs>& inputs);
@@ -41,6 +49,7 @@ struct Network::State {
   ExecSpace space;
   ExampleFormat format;
   std::int64_t max_batch;
+  std::int64_t vocabulary;  ///< 0: inputs are no tokens
   Inference inference;
   HostBatch batch;
   OwnedTensor staged;  ///< on devices: outputs of y's type, for the host
@@ -51,7 +60,9 @@ std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained
            "Kokkos has not started; make a Kokkos::ScopeGuard before the first network");
   const ExampleFormat format = format_of(trained, inputs);
   check_normalize(format, trained.config.data.normalize);
-  return std::make_unique<State>(trained, format, make_graph(trained.config, format));
+  Graph graph = make_graph(trained.config, format);
+  check_inputs(GivenExamples(format, 1), graph);
+  return std::make_unique<State>(trained, format, std::move(graph));
 }
 
 Network Network::load(const std::string& file, const std::optional<Inputs>& inputs) {
@@ -85,6 +96,8 @@ void Network::predict(const Array& x, const OutputArray& y) {
   check_array("outputs", y, y.dtype, output_shape());
   validate(x.examples == y.examples, ExitStatus::bad_usage,
            "there are {} examples, and room for the outputs of {}; give as many of both", x.examples, y.examples);
+  if (state.vocabulary > 0) check_numbers("tokens", x, state.format.input_shape, state.vocabulary);
+  const KokkosThreads threads;
   point_at(state.batch, state.format, x, nullptr);
   for (std::int64_t first = 0; first < x.examples; first += state.max_batch) {
     const std::int64_t count = std::min(state.max_batch, x.examples - first);

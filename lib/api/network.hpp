@@ -23,7 +23,7 @@ class Network {
 
   /// Kokkos has been started, MPI need not. Throws missing_file or bad_data.
   static Network load(const std::string& file, const std::optional<Inputs>& inputs = std::nullopt);
-  /// The same on each rank of `comm`, of which one reads the file. Collective.
+  /// Loads the network on each rank of `comm`, of which one reads the file. Collective.
   static Network load(const std::string& file, MPI_Comm comm, const std::optional<Inputs>& inputs = std::nullopt);
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;

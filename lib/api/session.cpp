@@ -2,6 +2,8 @@
 #include "api/session.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -11,6 +13,8 @@
 #include "checkpoint/state_text.hpp"
 #include "checkpoint/training_arrays.hpp"
 #include "comm/mpi_communicator.hpp"
+#include "ops/library_threads.hpp"
+#include "run/deck_changes.hpp"
 #include "run/deck_values.hpp"
 #include "run/experiment.hpp"
 #include "run/provenance.hpp"
@@ -32,6 +36,14 @@ class LogOfRoot {
 
  private:
   bool before_;
+};
+
+/// What holds during a call, and not for the rest of the program.
+struct DuringCall {
+  explicit DuringCall(const Communicator& comm) : log(comm) {}
+
+  LogOfRoot log;
+  KokkosThreads threads;
 };
 
 /// Throws KeyError for the first key that has a value which a session would pass over.
@@ -66,16 +78,6 @@ RunConfig checked(RunConfig config) {
   return config;
 }
 
-/// Tokens that the network knows; 0: it reads none.
-std::int64_t vocabulary_of(const Graph& graph) {
-  std::int64_t words = 0;
-  for (const GraphNode& node : graph.nodes()) {
-    const std::int64_t known = node.layer->vocabulary();
-    if (known > 0) words = words > 0 ? std::min(words, known) : known;
-  }
-  return words;
-}
-
 }  // namespace
 
 struct Session::State {
@@ -84,7 +86,10 @@ struct Session::State {
   /// This rank's part of a batch, of which all ranks have theirs; throws for any of them. `divided`: the partition's
   /// share, where there are shards.
   const HostBatch& batch_of(const Array& inputs, const Array& targets, bool divided);
+  void divide_into_shards(const std::vector<std::int64_t>& counts);
   void check(const Array& inputs, const Array& targets) const;
+  /// Says what differs from the deck of a checkpoint that is gone on from.
+  void say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const;
   void describe_state(StateFields& fields) { trainer->describe_state(fields); }
   void share();
 
@@ -96,6 +101,8 @@ struct Session::State {
   std::unique_ptr<Trainer> trainer;
   std::int64_t classes = 0, vocabulary = 0;  ///< 0: there are no classes, no tokens
   HostBatch batch;
+  std::optional<StepNumbers> numbers;  ///< of the last step, once they are asked for
+  bool has_step = false;               ///< the last step is done, and its sums are there
 };
 
 Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : comm(communicator_of(mpi)) {
@@ -107,6 +114,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
              "Kokkos has not started; make a Kokkos::ScopeGuard before the first session");
     config = checked(read());
   });
+  const KokkosThreads threads;
   deck = agreed_deck(comm, write_config(config));
   comm.run_collectively([&] {
     with_positions(config.source, [&] {
@@ -140,39 +148,58 @@ void Session::State::check(const Array& inputs, const Array& targets) const {
 }
 
 const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targets, bool divided) {
-  std::optional<Error> failure;
+  const std::int64_t most = trainer->max_micro_batch();
+  std::exception_ptr failure;
   try {
     check(inputs, targets);
-  } catch (const Error& error) {
-    failure = error;
+    for (const std::int64_t n : {std::min(inputs.examples, most), inputs.examples % most})
+      if (n > 0) trainer->prepare(n);
+  } catch (const std::exception&) {
+    failure = std::current_exception();
   }
   // One exchange says how many examples there are, and whether anything is wrong with them.
   const std::vector<std::int64_t> counts = comm.all_gather(failure ? -1 : inputs.examples);
   if (std::ranges::min(counts) < 0)
     comm.run_collectively([&] {
-      if (failure) throw Error(*failure);
+      if (failure) std::rethrow_exception(failure);
     });
-  const auto rank = static_cast<std::size_t>(comm.rank());
   BatchPlan& plan = batch.plan;
   plan.global_examples = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   plan.first = std::accumulate(counts.begin(), counts.begin() + comm.rank(), std::int64_t{0});
   if (plan.global_examples == 0) throw SharedError(ExitStatus::bad_usage, "no rank has given an example; give some");
-  const BatchPartition& partition = trainer->partition();
-  if (divided && partition.shards > 1) {
-    for (int each = 0; each < comm.size(); ++each) {
-      const std::int64_t share = share_of(partition, plan.global_examples, each).count;
-      if (counts[static_cast<std::size_t>(each)] != share)
-        throw SharedError(ExitStatus::bad_usage,
-                          fmt::format("rank {} gives {} of {} examples, and {} are its share where "
-                                      "parallel.deterministic or parallel.virtual_replicas divide a batch; give these",
-                                      each, counts[static_cast<std::size_t>(each)], plan.global_examples, share));
-    }
-    plan.micro_batches = micro_batches_of(partition, plan.global_examples, comm.rank());
-  } else {
-    plan.micro_batches = micro_batches_of(counts[rank], std::ranges::max(counts), trainer->max_micro_batch());
-  }
+  if (divided && trainer->partition().shards > 1) divide_into_shards(counts);
+  else plan.micro_batches = micro_batches_of(inputs.examples, std::ranges::max(counts), most);
   point_at(batch, data->format(), inputs, &targets);
   return batch;
+}
+
+void Session::State::divide_into_shards(const std::vector<std::int64_t>& counts) {
+  BatchPartition partition = trainer->partition();
+  partition.micro = trainer->max_micro_batch();
+  BatchPlan& plan = batch.plan;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const std::int64_t share = share_of(partition, plan.global_examples, rank).count,
+                       given = counts[static_cast<std::size_t>(rank)];
+    if (given != share)
+      throw SharedError(ExitStatus::bad_usage,
+                        fmt::format("rank {} gives {} of {} examples, and {} are its share where "
+                                    "parallel.deterministic or parallel.virtual_replicas divide a batch; give these",
+                                    rank, given, plan.global_examples, share));
+  }
+  plan.micro_batches = micro_batches_of(partition, plan.global_examples, comm.rank());
+  if (plan.global_examples == config.batch.global) return;  // which all is ready for
+  comm.run_collectively([&] {
+    for (const MicroBatch& micro : plan.micro_batches)
+      if (micro.count > 0) trainer->prepare(micro.count);
+  });
+}
+
+void Session::State::say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return;
+  for (const DeckChange& change : changes_between(before->second, deck))
+    if (change.effect == DeckChange::Effect::training)
+      warn("{}: {} was {}, and is {} in this session", file, change.key, change.was, change.is);
 }
 
 /// What rank 0 has goes to all.
@@ -200,24 +227,40 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 StepResult Session::step(const Array& inputs, const Array& targets) {
-  const LogOfRoot log(state_->comm);
-  StepResult result = state_->trainer->step(state_->batch_of(inputs, targets, true));
+  State& state = *state_;
+  const DuringCall call(state.comm);
+  const HostBatch& batch = state.batch_of(inputs, targets, true);
+  state.numbers.reset();
+  state.has_step = false;
+  StepResult result = state.trainer->step(batch);
   if (!result.done()) throw SharedError(ExitStatus::internal, result.message);
+  state.has_step = true;
+  if (!result.message.empty()) warn("{}", result.message);
   return result;
 }
 
-StepNumbers Session::numbers() { return state_->trainer->step_numbers(); }
+StepNumbers Session::numbers() {
+  State& state = *state_;
+  if (!state.has_step)
+    throw SharedError(ExitStatus::bad_usage, "there is no step to tell the numbers of; do one first");
+  const DuringCall call(state.comm);
+  if (!state.numbers) state.numbers = state.trainer->step_numbers();
+  return *state.numbers;
+}
 
 Metrics Session::evaluate(const Array& inputs, const Array& targets) {
-  const LogOfRoot log(state_->comm);
-  return state_->trainer->evaluate(state_->batch_of(inputs, targets, false));
+  State& state = *state_;
+  const DuringCall call(state.comm);
+  const HostBatch& batch = state.batch_of(inputs, targets, false);
+  if (state.has_step) numbers();  // an evaluation takes the place of the step's sums
+  return state.trainer->evaluate(batch);
 }
 
 std::int64_t Session::steps() const { return state_->trainer->steps(); }
 
 void Session::save(const std::string& file) {
   State& state = *state_;
-  const LogOfRoot log(state.comm);
+  const DuringCall call(state.comm);
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return;
     const ExecSpace space;
@@ -234,12 +277,13 @@ void Session::save(const std::string& file) {
 
 void Session::restore(const std::string& file) {
   State& state = *state_;
-  const LogOfRoot log(state.comm);
+  const DuringCall call(state.comm);
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return;
     const ExecSpace space;
     ParameterBuffer& parameters = state.trainer->model().parameters();
     const Checkpoint checkpoint = read_checkpoint(file);
+    state.say_what_has_changed(checkpoint, file);
     with_positions(state.config.source,
                    [&] { check_training_arrays(checkpoint, file, state.config.optimizer, parameters.parameters()); });
     const auto describe = [&](StateFields& fields) { state.describe_state(fields); };
@@ -254,6 +298,8 @@ void Session::restore(const std::string& file) {
     restore_optimizer(space, checkpoint.arrays, file, parameters, state.trainer->optimizer());
   });
   state.share();
+  state.numbers.reset();
+  state.has_step = false;
 }
 
 }  // namespace lockstep

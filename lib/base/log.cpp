@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -57,10 +58,20 @@ spdlog::logger& to_stderr() {
 std::mutex sink_lock;
 LogSink sink;  // empty: the standard streams
 
+/// A sink's own failure ends nothing.
 bool given_to_sink(LogLevel level, std::string_view line) {
-  const std::lock_guard guard(sink_lock);
-  if (sink) sink(level, line);
-  return static_cast<bool>(sink);
+  LogSink to;
+  {
+    const std::lock_guard guard(sink_lock);
+    to = sink;
+  }
+  if (!to) return false;
+  try {
+    to(level, line);
+  } catch (const std::exception& error) {
+    log_failed(error.what());
+  }
+  return true;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::uint64_t process_namespace();
 /// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be
 /// seen.
 std::string process_field(std::int64_t process, int number);
-/// Of the signals in `wanted`, one that waits at a process because it blocks it; 0: none.
+/// One of the signals in `wanted` that waits at a process because it blocks it; 0: none.
 int pending_signal(std::int64_t process, std::span<const int> wanted);
 /// Whether there is no such process (any more), or only its exit status, which nobody has asked for.
 bool process_has_ended(std::int64_t process);
@@ -40,7 +40,7 @@ std::vector<int> usable_cores();
 
 /// Largest resident memory of this process so far.
 std::int64_t peak_rss_bytes();
-/// Of this process now.
+/// Memory that this process has now.
 std::int64_t resident_bytes();
 
 }  // namespace lockstep

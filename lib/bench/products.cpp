@@ -39,7 +39,7 @@ double best_of(const std::function<void()>& call) {
   return best;
 }
 
-/// Of all cores that kernels use; measured once. 16-bit products are compared with fp32's.
+/// The peak of all cores that kernels use; measured once. 16-bit products are compared with fp32's.
 double peak_of(DType dtype) {
   static std::map<DType, double> peaks;
   const DType master = master_dtype(dtype);

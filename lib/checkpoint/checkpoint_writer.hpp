@@ -48,7 +48,7 @@ class CheckpointWriter {
   /// Until nothing is being written. Rank 0's heart beats meanwhile, as long as parts come to the disk.
   void wait();
 
-  /// Of the newest checkpoint that is on disk.
+  /// The step of the newest checkpoint that is on disk.
   std::int64_t written_step() const { return written_step_; }
   /// The run is at this step now, whose checkpoint is there; -1: at one whose checkpoint is not.
   void set_written_step(std::int64_t step) { written_step_ = step; }
@@ -71,7 +71,7 @@ class CheckpointWriter {
   std::future<void> copied_, writing_;
   std::int64_t behind_ = 0;
   double waiting_ = 0;
-  // Of the thread as well.
+  // The writing thread writes these.
   std::atomic<std::int64_t> written_step_, written_ = 0;
   std::atomic<double> seconds_ = 0, longest_ = 0;
   std::atomic<std::int64_t> parts_ = 0;  ///< that have come to the disk

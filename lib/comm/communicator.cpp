@@ -119,12 +119,16 @@ Communicator Communicator::world() { return Communicator(std::make_shared<MpiHan
 Communicator Communicator::alone() { return Communicator(); }
 
 Communicator communicator_of(MPI_Comm comm) {
-  validate(mpi_has_started(), ExitStatus::bad_usage,
-           "MPI has not started; call MPI_Init_thread before anything that takes a communicator");
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  validate(mpi_has_started() && finalized == 0, ExitStatus::bad_usage,
+           "MPI has {}; call MPI_Init_thread before, and MPI_Finalize behind all that takes a communicator",
+           finalized == 0 ? "not started" : "ended");
   validate(comm != MPI_COMM_NULL, ExitStatus::bad_usage,
            "the communicator is MPI_COMM_NULL; give one that this process is in");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(comm, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_ARE_FATAL);  // no call looks at what MPI returns
   return Communicator::over_handle(std::make_shared<MpiHandle>(copy));
 }
 

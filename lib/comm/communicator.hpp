@@ -49,13 +49,13 @@ class Communicator {
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// The same ranks, whose messages do not meet those of others.
+  /// A copy of this communicator, whose messages do not meet those of others.
   Communicator duplicate() const;
   /// The ranks that give the same number, in the order that they have here.
   Communicator split(int number) const;
   /// The ranks that can share memory with this one.
   Communicator on_this_node() const;
-  /// The same ranks, whose transports are made of this network; so are those of duplicates and parts. Of this rank
+  /// These ranks, whose transports are made of this network; so are those of duplicates and parts. Of this rank
   /// alone.
   Communicator over(std::shared_ptr<const Interconnect> network) const;
   /// Null: MPI.
@@ -70,12 +70,12 @@ class Communicator {
   void broadcast(std::span<std::byte> bytes) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void all_reduce_sum(std::span<double> values) const;
-  /// The same by MPI_Allreduce, which need not leave the same bits everywhere.
+  /// Sums by MPI_Allreduce, which need not leave the same bits everywhere.
   void all_reduce_sum(const ExecSpace& space, const Tensor& tensor) const;
   std::int64_t all_reduce_max(std::int64_t value) const;
   /// What each rank has given, in the order of ranks.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
-  /// The same of texts, on rank 0 alone; empty on the others.
+  /// What each rank has given, on rank 0 alone; empty on the others.
   std::vector<std::string> gather_to_root(const std::string& text) const;
   /// The text of rank `from` for rank 0, to which it is returned; no other rank takes part. Below 2 GiB.
   std::string to_root(const std::string& text, int from) const;
@@ -101,7 +101,7 @@ class Communicator {
   int size_ = 1;
 };
 
-/// Of the machine that this rank runs on.
+/// Name of the machine that this rank runs on.
 std::string host_name();
 
 /// "Open MPI v5.0.7 …", one line.

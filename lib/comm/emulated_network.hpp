@@ -16,14 +16,15 @@ struct EmulatedNetwork {
   std::int64_t ranks_per_node = 1;  ///< ranks that share memory
 };
 
-/// Of "latency_us=50,bandwidth_gbps=1,ranks_per_node=1", in which anything may be left out. Throws Error (bad_usage).
+/// Reads "latency_us=50,bandwidth_gbps=1,ranks_per_node=1", in which anything may be left out. Throws Error
+/// (bad_usage).
 EmulatedNetwork parse_emulated_network(const std::string& text);
 
-/// The same ranks, whose transports take that time and whose nodes have so many ranks. Throws SharedError for ranks
+/// These ranks, whose transports take that time and whose nodes have so many ranks. Throws SharedError for ranks
 /// of several machines: times need one clock. Collective.
 Communicator emulate_network(const Communicator& ranks, const EmulatedNetwork& network);
-/// The same of the command line's text; empty: the ranks as they are. Throws SharedError where ranks have been given
-/// different texts. Collective.
+/// These ranks over the network that the command line names; empty: the ranks as they are. Throws SharedError where
+/// ranks have been given different texts. Collective.
 Communicator apply_network_option(const Communicator& ranks, const std::string& text);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ constexpr std::size_t page_bytes = 4096;
 /// A file of the machine's shared memory, open on this rank.
 class SharedFile {
  public:
-  /// Of a new name, `bytes` long; not open where that fails.
+  /// Makes a file of a new name, `bytes` long, and returns the name; empty where that fails.
   static std::string create(std::size_t bytes) {
     for (int number = 0; number < 1000; ++number) {
       const std::string name = fmt::format("/lockstep-{}-{}", ::getpid(), number);

@@ -12,7 +12,7 @@ namespace lockstep {
 struct Topology {
   /// Nodes are what the communicator's network says. Collective.
   explicit Topology(const Communicator& ranks);
-  /// Of some of these ranks, on the same nodes. Collective over `group`.
+  /// The topology of some of these ranks, on the same nodes. Collective over `group`.
   Topology of(const Communicator& group) const;
 
   bool one_node() const { return nodes == 1; }

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::uintmax_t max_bytes = 1u << 20;
-// Of a message's parts: a value of a megabyte is not quoted whole.
+// Longest parts of a message: a value of a megabyte is not quoted whole.
 constexpr std::size_t max_path = 160, max_problem = 600;
 
 /// yaml-cpp reports an indenting tab in many ways or not at all, and takes a line that begins with % for a directive,

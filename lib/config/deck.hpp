@@ -71,7 +71,7 @@ void validate_key(bool ok, const std::string& path, fmt::format_string<Args...> 
   if (!ok) throw KeyError(path, fmt::format(message, std::forward<Args>(args)...));
 }
 
-/// The same complaint at the key's place in the deck, or, where the deck leaves the key out, at that of the section
+/// A KeyError's complaint at the key's place in the deck, or, where the deck leaves the key out, at that of the section
 /// that it belongs to.
 DeckError located(const DeckNode& deck, const KeyError& error);
 

@@ -51,7 +51,7 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
   }
 }
 
-/// The same for numbers that are never of 16 bits: parameters, gradients of parameters, statistics.
+/// As dispatch_float, for numbers that are never of 16 bits: parameters, gradients of parameters, statistics.
 template <class F>
 decltype(auto) dispatch_master(DType dtype, F&& f) {
   switch (dtype) {

@@ -41,7 +41,7 @@ RankShare share_of(const BatchPartition& partition, std::int64_t global_examples
 /// some are empty.
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
-/// The same of a rank with `own` examples, where no rank has more than `largest`, and none has shards.
+/// The micro-batches of a rank with `own` examples, where no rank has more than `largest`, and none has shards.
 std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, std::int64_t micro);
 
 }  // namespace lockstep

@@ -36,7 +36,7 @@ class SharedReading {
   Bytes load(std::size_t bytes, const std::function<void(std::byte*)>& fill) const;
   /// Whether this rank is the one.
   bool reads() const { return !node_ || node_->is_root(); }
-  /// Its text, for all of its node.
+  /// The text of the rank that reads, for all ranks of its node.
   std::string from_reader(std::string text) const;
 
   /// This rank's share in work of `count` parts.

@@ -59,7 +59,7 @@ class ComputedDataset : public Dataset {
   ExampleFormat format_;
 };
 
-/// Those that belong to classes, each as likely as the others.
+/// Examples that belong to classes, each as likely as the others.
 class ComputedClasses : public ComputedDataset {
  public:
   void check_classes(std::int64_t classes) const override {
@@ -76,8 +76,7 @@ class ComputedClasses : public ComputedDataset {
       : ComputedDataset(kind, split, seed, size, {shape, type, {}, DType::i32}), classes_(classes) {}
 
   std::int32_t class_of(std::int64_t example) const {
-    return static_cast<std::int32_t>(
-        stream(Part::target, example).below(static_cast<std::uint64_t>(classes_), 0));
+    return static_cast<std::int32_t>(stream(Part::target, example).below(static_cast<std::uint64_t>(classes_), 0));
   }
 
  private:
@@ -127,7 +126,8 @@ class GlyphDataset final : public ComputedClasses {
 /// random for timing, and as cheap to make as to copy.
 class RandomDataset final : public ComputedClasses {
  public:
-  RandomDataset(Split split, std::uint64_t seed, std::int64_t size, const Shape& shape, DType type, std::int64_t classes)
+  RandomDataset(Split split, std::uint64_t seed, std::int64_t size, const Shape& shape, DType type,
+                std::int64_t classes)
       : ComputedClasses("random", split, seed, size, shape, type, classes),
         pool_(static_cast<std::size_t>(shape.count()) + places) {
     const RandomStream random = stream(Part::pool, 0);

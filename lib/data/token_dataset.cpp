@@ -80,7 +80,7 @@ SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, 
   });
 }
 
-/// Of tokens that stay in the file: each rank looks through its part of them.
+/// The largest of the tokens that stay in the file: each rank looks through its part of them.
 std::int64_t largest_token(const Hdf5File& file, const std::string& name, const StoredArray& array,
                            const SharedReading& reading) {
   std::int64_t largest = 0;

@@ -20,7 +20,7 @@ std::string checksum_text(std::uint64_t hash);
 /// XXH3, 64 bits.
 std::uint64_t hash_of(const void* data, std::size_t bytes);
 
-/// The same of data that come in pieces.
+/// The hash of data that come in pieces.
 class RunningHash {
  public:
   RunningHash();

@@ -100,4 +100,8 @@ void require_readable_file(const std::filesystem::path& path);
 /// "1.14.5", for `lockstep info`.
 std::string hdf5_version();
 
+/// For a process that is ours, before anything else here: HDF5 is not to close files at its end. They are closed by
+/// their objects, and the library would try again, and loop, over one whose disk is full.
+void skip_hdf5_at_exit();
+
 }  // namespace lockstep

@@ -114,7 +114,7 @@ ManifestState verify_manifest(const std::filesystem::path& path, const std::func
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 64)), '\0');
   file.read(0, head.data(), head.size());
   if (!head.starts_with(magic)) {
-    // Of a file with a user block, which a manifest of ours may have been, nothing is believed.
+    // A file with a user block, which a manifest of ours may have been, is believed nothing.
     constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
     std::string found(signature.size(), '\0');
     for (std::uint64_t at = least_block; at + found.size() <= file_bytes && at <= most_block; at *= 2) {

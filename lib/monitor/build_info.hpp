@@ -8,7 +8,7 @@ namespace lockstep {
 /// What this program is made of, for checkpoints: JSON text.
 std::string build_info_json();
 
-/// The same for people: `lockstep info`.
+/// What this program is made of, for people: `lockstep info`.
 std::string build_info_text();
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ void Progress::step_done(double seconds, const Trainer::ExposedSeconds& exposed,
 
 void Progress::log(const Step& step) {
   const std::int64_t steps = now_.steps - logged_.steps;
-  // Of this process: an earlier one may have done the step.
+  // Measured by this process; an earlier one may have done the step.
   std::optional<double> rate, step_ms, exposed_ms;
   if (steps > 0) {
     rate = static_cast<double>(now_.examples - logged_.examples) / (now_.seconds - logged_.seconds);

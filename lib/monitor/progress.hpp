@@ -32,7 +32,7 @@ class Progress {
     StepScales scales;
   };
   void log(const Step& step);
-  /// Of a split: "validation". `row`: in the file, too.
+  /// Logs the metrics of a split ("validation"). `row`: in the file, too.
   void log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
                       bool row);
 

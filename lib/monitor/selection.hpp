@@ -80,7 +80,7 @@ class Selection final : public Stateful {
   };
   Best best() const { return state_.best.empty() ? Best{} : Best{state_.best_metric, state_.best.front()}; }
 
-  /// Of the checkpoints to keep, those of which this says that they are not there are none of the best.
+  /// Forgets the best checkpoints that `is_gone` says are not there.
   void forget_best(const std::function<bool(std::int64_t step)>& is_gone);
 
   /// What was looked for when the checkpoint was written, and no longer is, is forgotten.

@@ -18,7 +18,7 @@ class StepTimes {
   }
   std::int64_t count() const { return count_; }
   double total() const { return total_; }
-  /// Of the newest steps; 0 before the first one.
+  /// The quantile `q` of the newest steps' seconds; 0 before the first step.
   double quantile(double q, std::int64_t newest = window) const {
     const auto n = std::min({count_, window, newest});
     if (n == 0) return 0;

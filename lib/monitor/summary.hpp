@@ -16,9 +16,9 @@
 
 namespace lockstep {
 
-/// Of a run that goes on with the same command.
+/// Status of a run that goes on with the same command.
 inline constexpr const char* stopped_status = "stopped";
-/// Of one that has ended with an error.
+/// Status of a run that has ended with an error.
 inline constexpr const char* failed_status = "failed";
 
 /// What a run leaves in summary.json; times are of rank 0, memory is the largest of any rank.
@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock&
                                                                std::int64_t steps);
 
 std::string summary_json(const Summary& summary);
-/// The same in two lines for the terminal.
+/// A summary in two lines for the terminal.
 std::string summary_text(const Summary& summary, const std::string& folder);
 
 }  // namespace lockstep

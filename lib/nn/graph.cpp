@@ -57,10 +57,11 @@ void Graph::add_node(const ListItem& item, Names& names) {
 
   node.layer = dynamic_cast<const LayerConfig&>(*item.config).make_layer();
   try {
-    validate(node.inputs.size() <= node.layer->max_inputs(), ExitStatus::bad_deck,
-             "{} reads at most {} inputs, but {} are named; name fewer", item.type, node.layer->max_inputs(),
+    validate(node.inputs.size() <= node.layer->traits().max_inputs, ExitStatus::bad_deck,
+             "{} reads at most {} inputs, but {} are named; name fewer", item.type, node.layer->traits().max_inputs,
              node.inputs.size());
-    validate(node.layer->vocabulary() == 0 || node.inputs == std::vector<int>{GraphNode::data}, ExitStatus::bad_deck,
+    validate(node.layer->traits().vocabulary == 0 || node.inputs == std::vector<int>{GraphNode::data},
+             ExitStatus::bad_deck,
              "{} reads tokens, but its input is another layer's output (numbers); let it read the data", item.type);
     node.shape = node.layer->output_shape(node.input_shapes);
     node.parameters = node.layer->parameters(node.input_shapes);
@@ -73,7 +74,7 @@ void Graph::add_node(const ListItem& item, Names& names) {
   } catch (const Error& error) {
     refuse(item, fmt::format("layer '{}': {}", node.name, error.what()));
   }
-  node.view = node.layer->is_view();
+  node.view = node.layer->traits().is_view;
   node.number = nodes_.size();
   for (const int input : node.inputs)
     if (input != GraphNode::data) ++nodes_[static_cast<std::size_t>(input)].readers;
@@ -93,7 +94,7 @@ void Graph::refuse_unused(std::span<const ListItem> layers) const {
 /// A sum of two becomes part of the layer that makes one of the two, when that layer can, and nobody else reads it.
 void Graph::fuse_additions() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (!nodes_[i].layer->is_sum() || nodes_[i].inputs.size() != 2 || nodes_[i].inputs[0] == nodes_[i].inputs[1])
+    if (!nodes_[i].layer->traits().is_sum || nodes_[i].inputs.size() != 2 || nodes_[i].inputs[0] == nodes_[i].inputs[1])
       continue;
     for (std::size_t k = 0; k < 2; ++k) {
       const int maker = nodes_[i].inputs[k], other = nodes_[i].inputs[1 - k];
@@ -126,12 +127,12 @@ void Graph::move(std::size_t from, std::size_t to) {
 
 void Graph::fuse_activations() {
   for (auto& node : nodes_) {
-    const Activation activation = node.layer->as_activation();
+    const Activation activation = node.layer->traits().activation;
     if (activation == Activation::none) continue;
     int maker = node.inputs[0];
     bool alone = read_once(maker);
     while (alone && nodes_[static_cast<std::size_t>(maker)].view &&
-           nodes_[static_cast<std::size_t>(maker)].layer->is_sum()) {
+           nodes_[static_cast<std::size_t>(maker)].layer->traits().is_sum) {
       maker = nodes_[static_cast<std::size_t>(maker)].inputs[0];  // which has taken over the addition
       alone = read_once(maker);
     }
@@ -177,13 +178,13 @@ void Graph::freeze(std::span<const std::string> patterns, const std::string& key
 std::vector<bool> Graph::needs_gradient() const {
   std::vector<bool> needs;
   for (const GraphNode& node : nodes_)
-    needs.push_back(
-        (!node.frozen && std::ranges::any_of(node.parameters, [](const ParameterSpec& spec) {
-          return spec.kind == ParameterSpec::Kind::trained;
-        })) ||
-        std::ranges::any_of(node.inputs, [&](int input) {
-          return input != GraphNode::data && needs[static_cast<std::size_t>(input)];
-        }));
+    needs.push_back((!node.frozen && std::ranges::any_of(node.parameters,
+                                                         [](const ParameterSpec& spec) {
+                                                           return spec.kind == ParameterSpec::Kind::trained;
+                                                         })) ||
+                    std::ranges::any_of(node.inputs, [&](int input) {
+                      return input != GraphNode::data && needs[static_cast<std::size_t>(input)];
+                    }));
   return needs;
 }
 

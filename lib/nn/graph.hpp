@@ -48,7 +48,7 @@ class Graph {
   std::vector<bool> needs_gradient() const;
 
  private:
-  /// Of the nodes so far: a search through thousands of layers for each of them would take its time.
+  /// Names and types of the nodes so far: a search through thousands of layers for each of them would take its time.
   struct Names {
     std::unordered_map<std::string, int> places, of_type;
   };

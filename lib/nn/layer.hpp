@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <bitset>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,7 +49,8 @@ struct StepContext {
 /// them of its master_dtype.
 struct LayerTensors {
   std::span<const Tensor> x;
-  Tensor sum;  ///< for a layer that takes_sum: where x[0] + x[1] goes, which is what the layer reads; mostly empty
+  Tensor sum;  ///< for a layer that takes_sum (LayerTraits): where x[0] + x[1] goes, which is what the layer reads;
+               ///< mostly empty
   Tensor y;
   std::span<const Tensor> dx;             ///< an empty one is not wanted
   Store input_gradient = Store::replace;  ///< how dx[0] is written, for a layer that adds_gradient
@@ -57,6 +59,29 @@ struct LayerTensors {
   std::span<const Tensor> gradients;  ///< empty ones of a frozen layer: not wanted
   Tensor saved;                       ///< u8 [saved_bytes]: kept from forward to backward
   Tensor workspace;                   ///< u8: anybody's during one call
+};
+
+/// What a layer is, for whoever plans it; what it does not say is as here.
+struct LayerTraits {
+  /// A bit for each input.
+  using Inputs = std::bitset<max_layer_inputs>;
+  static constexpr Inputs all_inputs{(1u << max_layer_inputs) - 1};
+
+  std::size_t max_inputs = 1;                ///< the most that the layer can read
+  std::int64_t vocabulary = 0;               ///< words that it knows, when its input are their numbers (i32); 0: values
+  bool is_view = false;                      ///< y is x under another shape: shares x's memory, and nothing runs
+  bool is_sum = false;                       ///< nothing but the sum of its inputs
+  Activation activation = Activation::none;  ///< this, and nothing else
+  bool takes_sum = false;                    ///< forward can add up two tensors that it reads in the same pass
+  Inputs backward_reads_inputs;              ///< x[k]
+  bool backward_reads_output = false;        ///< y
+  bool is_cheap = false;                     ///< forward is better run again than its output kept for backward
+  /// The gradient of input k is dy as backward (accumulate_gradient_statistics, where there is one) leaves it: then
+  /// dx[k] may be dy's memory, and that call has nothing to write.
+  Inputs passes_gradient;
+  bool overwrites_gradient = true;  ///< backward may leave something else in dy than it found
+  bool adds_gradient = false;       ///< backward can add to what stands in dx[0]
+  bool needs_statistics = false;    ///< forward and backward need all examples first: see Layer
 };
 
 /// What a layer is planned for.
@@ -74,7 +99,7 @@ struct LayerPlan {
 /// many times; it owns no activations and no parameters, only what its operations need.
 ///
 /// A layer computes each example by itself, so that the model may call it for a few examples at a
-/// time. One that must see all of them first (batch_norm) says so by `needs_statistics`: then a step calls
+/// time. One that must see all of them first (batch_norm) says so (LayerTraits::needs_statistics): then a step calls
 /// `accumulate_statistics` for all examples, `finalize_statistics`, `forward` for all, and backward likewise
 /// `accumulate_gradient_statistics` for all, `finalize_gradient_statistics`, `backward` for all.
 class Layer {
@@ -88,34 +113,12 @@ class Layer {
   /// not fit; the graph adds where.
   virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape>) const { return {}; }
-  /// Whether y is x under another shape: it then shares x's memory and nothing runs.
-  virtual bool is_view() const { return false; }
-  /// Most inputs that the layer can read.
-  virtual std::size_t max_inputs() const { return 1; }
-  /// How many words the layer knows, when its input are numbers of words (i32) and not values; else 0.
-  virtual std::int64_t vocabulary() const { return 0; }
-  /// What the layer is, when it is nothing but a function of each element.
-  virtual Activation as_activation() const { return Activation::none; }
+  /// Asked again after each call that lets the layer take over another one, and after `freeze`.
+  virtual LayerTraits traits() const { return {}; }
   /// Takes over an activation that follows; false when the layer cannot.
   virtual bool fuse(Activation) { return false; }
-  /// Whether the layer is nothing but the sum of its inputs.
-  virtual bool is_sum() const { return false; }
   /// Takes over the addition of a second input to its output, before any activation; false when it cannot.
   virtual bool fuse_addition() { return false; }
-  /// Whether forward can compute the sum of two that it reads in the same pass.
-  virtual bool takes_sum() const { return false; }
-  virtual bool backward_reads_input(std::size_t /*k*/) const { return false; }
-  virtual bool backward_reads_output() const { return false; }
-  /// Whether forward is cheap enough to be run again rather than to keep its output for backward.
-  virtual bool is_cheap() const { return false; }
-  /// Whether the gradient of input k is dy as backward (accumulate_gradient_statistics, where there is one) leaves it:
-  /// then dx[k] may be dy's memory, and that call has nothing to write.
-  virtual bool passes_gradient(std::size_t /*k*/) const { return false; }
-  /// Whether backward may leave something else in dy than it found.
-  virtual bool overwrites_gradient() const { return true; }
-  /// Whether backward can add to what stands in dx[0].
-  virtual bool adds_gradient() const { return false; }
-  virtual bool needs_statistics() const { return false; }
   /// From here on the parameters stay as they are, statistics among them. Called before `plan`.
   void freeze() { frozen_ = true; }
   /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked after `plan`.
@@ -135,7 +138,7 @@ class Layer {
   virtual void backward(const StepContext& context, const LayerTensors& tensors) = 0;
   /// x of some examples; of the first ones when `first`.
   virtual void accumulate_statistics(const StepContext&, const LayerTensors&, bool /*first*/) {}
-  /// Of a layer that needs statistics: what it has seen, to which other ranks may add between `accumulate_statistics`
+  /// What a layer that needs statistics has seen, to which other ranks may add between `accumulate_statistics`
   /// and `finalize_statistics`, and between `finalize_gradient_statistics` and `backward`.
   virtual BatchStatistics* batch_statistics() { return nullptr; }
   /// All `n` examples have been observed, and what other ranks have.

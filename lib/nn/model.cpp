@@ -49,9 +49,10 @@ std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {
 }
 
 void Model::prepare(std::int64_t n) {
-  if (!prepared_.insert(n).second) return;
+  if (prepared_.contains(n)) return;
   const std::size_t bytes = prepare_layers(graph_, plan_, n);
   if (bytes > workspace_.size()) workspace_ = Buffer("lockstep::workspace", bytes);
+  prepared_.insert(n);
 }
 
 Tensor Model::at(const Allocation& place, const Shape& example, const Chunk& chunk) const {

@@ -42,7 +42,7 @@ class ParameterLayout {
   std::int64_t trained_size() const { return trained_size_; }
   std::int64_t summed_size() const { return summed_size_; }  ///< trained, and statistics
   std::int64_t size() const { return size_; }
-  /// Of the gradients of all of them.
+  /// Bytes of the gradients of all parameters.
   std::size_t gradient_bytes() const;
 
   /// What is trained by this rank's optimizer, in rising order: at first all of it.

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "core/tensor.hpp"
 
@@ -16,19 +17,15 @@ class PlanCache {
   /// The product for n, made by make(n) the first time.
   template <class Make>
   Product& prepare(std::int64_t n, Make make) {
-    auto& product = by_size_[n];
-    if (!product) product = by_size_.size() == 1 ? make(n) : other_than(n).resized(n);
-    return *product;
+    const auto found = by_size_.find(n);
+    if (found != by_size_.end()) return *found->second;
+    auto made = by_size_.empty() ? make(n) : by_size_.begin()->second->resized(n);
+    return *by_size_.emplace(n, std::move(made)).first->second;
   }
   Product& at(std::int64_t n) const { return *by_size_.at(n); }
   void set_weight(const Tensor& weight) { by_size_.begin()->second->set_weight(weight); }
 
  private:
-  const Product& other_than(std::int64_t n) const {
-    const auto first = by_size_.begin();
-    return first->first == n ? *std::next(first)->second : *first->second;
-  }
-
   std::map<std::int64_t, std::unique_ptr<Product>> by_size_;
 };
 

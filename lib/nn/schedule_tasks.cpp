@@ -9,12 +9,12 @@
 namespace lockstep {
 namespace {
 
-// Of a chunk's inputs and outputs: so that they stay in a core's level-2 cache (512 KB and more on
+// Bytes of a chunk's inputs and outputs: so few that they stay in a core's level-2 cache (512 KB and more on
 // today's servers) beside weights. The same on every machine, so that sums depend on the number of threads alone.
 constexpr double cache_bytes = 384 * 1024;
 
-// Of a chunk's inputs and outputs. Several threads wait for the slowest at the end of every task, so theirs are
-// longer: four times as much a thread, which its share of the level-3 cache still holds.
+// The same bytes where several threads work on a chunk. They wait for the slowest at the end of every task, so theirs
+// are longer: four times as much a thread, which its share of the level-3 cache still holds.
 double chunk_bytes() {
   const int threads = planned_threads();
   return threads == 1 ? cache_bytes : 4 * cache_bytes * threads;
@@ -38,7 +38,7 @@ class Scheduler {
 
  private:
   using Index = std::size_t;
-  bool needs_statistics(Index i) const { return training_ && nodes_[i].layer->needs_statistics(); }
+  bool needs_statistics(Index i) const { return training_ && nodes_[i].layer->traits().needs_statistics; }
   int owner_of(int node) const { return node == GraphNode::data ? node : owner_[static_cast<Index>(node)]; }
   int level_of(int node) const {
     const int owner = owner_of(node);
@@ -60,7 +60,8 @@ class Scheduler {
     std::vector<int> first_reader(nodes_.size(), std::numeric_limits<int>::max());
     for (Index i = nodes_.size(); i-- > 0;) {
       if (nodes_[i].view) continue;
-      if (needs_statistics(i) && nodes_[i].layer->is_cheap() && first_reader[i] < std::numeric_limits<int>::max())
+      if (needs_statistics(i) && nodes_[i].layer->traits().is_cheap &&
+          first_reader[i] < std::numeric_limits<int>::max())
         level_[i] = std::max(level_[i], first_reader[i]);
       for (Index k = 0; k < nodes_[i].inputs.size(); ++k)
         if (const int owner = owner_of(nodes_[i].inputs[k]); owner != GraphNode::data) {
@@ -160,7 +161,8 @@ std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Seg
     backward.push_back({{}, segment->chunk});
     for (auto task = segment->tasks.rbegin(); task != segment->tasks.rend(); ++task) {
       if (!needs_gradient[static_cast<std::size_t>(task->node)]) continue;
-      const bool needs_statistics = graph.nodes()[static_cast<std::size_t>(task->node)].layer->needs_statistics();
+      const bool needs_statistics =
+          graph.nodes()[static_cast<std::size_t>(task->node)].layer->traits().needs_statistics;
       const bool applies = task->kind == Task::Kind::forward;
       backward.back().tasks.push_back(
           {needs_statistics && applies ? Task::Kind::accumulate_gradient_statistics : Task::Kind::backward,

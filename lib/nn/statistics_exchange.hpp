@@ -24,7 +24,7 @@ class StatisticsExchange {
   virtual ~StatisticsExchange() = default;
   /// Begins to make rows and moments those of all ranks; to be finished before the next one begins.
   virtual void start_moments(const ExecSpace& space, Layers layers) = 0;
-  /// Likewise the sums.
+  /// Begins to send the layers' sums, as start_moments does the moments.
   virtual void start_sums(const ExecSpace& space, Layers layers) = 0;
   virtual void finish(const ExecSpace& space) = 0;
 };

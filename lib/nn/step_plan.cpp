@@ -7,64 +7,11 @@
 #include <limits>
 #include <set>
 
-#include "core/memory_plan.hpp"
 #include "nn/schedule_tasks.hpp"
+#include "nn/tensor_uses.hpp"
 
 namespace lockstep {
 namespace {
-
-/// Where and when each tensor is used, and from that whether it must hold all examples, and from when
-/// to when. Time counts the tasks of the forward pass, the loss, and the tasks of the backward pass.
-class Uses {
- public:
-  struct Tensor {
-    std::size_t bytes = 0;  // of one example
-    std::vector<int> times;
-  };
-
-  /// Appends a segment; returns the time of its first task.
-  int add_segment(std::size_t tasks, std::int64_t chunk) {
-    const int begin = static_cast<int>(segment_at_.size());
-    segment_at_.insert(segment_at_.end(), tasks, segments_.size());
-    segments_.push_back({begin, begin + static_cast<int>(tasks) - 1, chunk});
-    return begin;
-  }
-  int add_tensor(std::size_t bytes) {
-    tensors_.push_back({bytes, {}});
-    return static_cast<int>(tensors_.size()) - 1;
-  }
-  void use(int tensor, int time) { tensors_[static_cast<std::size_t>(tensor)].times.push_back(time); }
-
-  bool whole(int tensor) const {
-    const auto& times = tensors_[static_cast<std::size_t>(tensor)].times;
-    return std::any_of(times.begin(), times.end(), [&](int time) { return segment_of(time) != segment_of(times[0]); });
-  }
-  Lifetime lifetime(int tensor, std::int64_t batch) const {
-    const Tensor& t = tensors_[static_cast<std::size_t>(tensor)];
-    const bool all = whole(tensor);
-    Lifetime life{0, std::numeric_limits<int>::max(), -1};
-    for (const int time : t.times) {
-      const Span& span = segments_[segment_of(time)];
-      const bool throughout = all && span.chunk < batch;  // the next chunk comes back to the first task
-      life.first = std::min(life.first, throughout ? span.begin : time);
-      life.last = std::max(life.last, throughout ? span.end : time);
-    }
-    const std::int64_t examples = all ? batch : std::min(batch, segments_[segment_of(t.times[0])].chunk);
-    life.bytes = t.bytes * static_cast<std::size_t>(examples);
-    return life;
-  }
-  std::size_t tensors() const { return tensors_.size(); }
-  std::size_t segment_of(int time) const { return segment_at_[static_cast<std::size_t>(time)]; }
-
- private:
-  struct Span {
-    int begin, end;
-    std::int64_t chunk;
-  };
-  std::vector<Span> segments_;
-  std::vector<std::size_t> segment_at_;  // of each time
-  std::vector<Tensor> tensors_;
-};
 
 class Planner {
  public:
@@ -123,9 +70,9 @@ class Planner {
       for_inputs(task, f);
       return;
     }
-    if (layer.backward_reads_output()) f(task.node);
+    if (layer.traits().backward_reads_output) f(task.node);
     for (Index k = 0; k < node(task.node).inputs.size(); ++k)
-      if (layer.backward_reads_input(k)) f(owner(node(task.node).inputs[k]));
+      if (layer.traits().backward_reads_inputs[k]) f(owner(node(task.node).inputs[k]));
   }
 
   /// A cheap layer whose output goes no further than its chunk in the forward pass is run again, chunk
@@ -140,7 +87,8 @@ class Planner {
     for (Index s = 0; s < plan_.forward.size(); ++s) {
       if (plan_.forward[s].chunk >= batch_) continue;
       for (const Task& task : plan_.forward[s].tasks) {
-        if (task.kind != Task::Kind::forward || !node(task.node).layer->is_cheap() || task.node == owner(count_ - 1))
+        if (task.kind != Task::Kind::forward || !node(task.node).layer->traits().is_cheap ||
+            task.node == owner(count_ - 1))
           continue;
         const auto& where = readers[at(task.node)];
         const auto& inputs = node(task.node).inputs;
@@ -215,8 +163,9 @@ class Planner {
     const auto joins = [&](const Task& sum, const Task& task) {
       const Layer& layer = *node(task.node).layer;
       const bool forward = task.kind == Task::Kind::forward || task.kind == Task::Kind::recompute;
-      return forward && sum.kind == task.kind && layer.takes_sum() && owner(node(task.node).inputs[0]) == sum.node &&
-             node(sum.node).layer->is_sum() && node(sum.node).inputs.size() == 2;
+      return forward && sum.kind == task.kind && layer.traits().takes_sum &&
+             owner(node(task.node).inputs[0]) == sum.node && node(sum.node).layer->traits().is_sum &&
+             node(sum.node).inputs.size() == 2;
     };
     std::vector<Segment> joined;
     for (const Segment& segment : segments) {
@@ -332,7 +281,7 @@ class Planner {
         if (c == 0 && !from_loss) {
           gradient_[at(i)] = may_share(part, contributions[at(i)], own, own[at(i)][0]) ? gradient_[at(part.node)]
                                                                                        : uses_.add_tensor(bytes_of(i));
-        } else if (part.input == 0 && node(part.node).layer->adds_gradient()) {
+        } else if (part.input == 0 && node(part.node).layer->traits().adds_gradient) {
           plan_.adds_gradient[at(part.node)] = true;
         } else {
           const int tensor = uses_.add_tensor(bytes_of(i));
@@ -352,10 +301,10 @@ class Planner {
     const Layer& layer = *node(first.node).layer;
     const int done = own[at(first.node)][1];
     const int target = owner(node(first.node).inputs[first.input]);
-    if (!layer.passes_gradient(first.input) || shared_.count(first.node) > 0) return false;
+    if (!layer.traits().passes_gradient[first.input] || shared_.count(first.node) > 0) return false;
     const bool added_later = std::all_of(all.begin() + 1, all.end(),
                                          [&](const Contribution& other) { return other.time > done; });
-    const bool left_alone = target_begins > done || !node(target).layer->overwrites_gradient();
+    const bool left_alone = target_begins > done || !node(target).layer->traits().overwrites_gradient;
     if (!added_later || !left_alone) return false;
     shared_.insert(first.node);
     return true;
@@ -388,7 +337,7 @@ class Planner {
   Purpose purpose_;
   std::size_t stride_;
   StepPlan plan_;
-  Uses uses_;
+  TensorUses uses_;
   int loss_time_ = -1;
   std::vector<bool> computed_again_;
   std::vector<int> output_, again_, gradient_, saved_, saved_again_;  // tensors of `uses_`
@@ -404,7 +353,7 @@ bool StepPlan::writes_gradient(const Graph& graph, const Task& task, std::size_t
   const int target = owner[static_cast<std::size_t>(node.inputs[k])];
   if (target == GraphNode::data || !needs_gradient[static_cast<std::size_t>(target)]) return false;
   // A layer that needs statistics writes that of its first input last, and the others while it accumulates them.
-  return !node.layer->needs_statistics() || (k == 0) == (task.kind == Task::Kind::backward);
+  return !node.layer->traits().needs_statistics || (k == 0) == (task.kind == Task::Kind::backward);
 }
 
 std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }

@@ -44,7 +44,7 @@ struct Allocation {
 struct StepPlan {
   std::vector<Segment> forward, backward;
   std::vector<int> owner;  ///< of each node: the node whose memory its output is, or GraphNode::data
-  // Of each node that owns its output; none where there is none.
+  // Memory of each node that owns its output; none where there is none.
   std::vector<Allocation> output, recomputed_output, gradient;
   std::vector<Allocation> saved, recomputed_saved;  ///< what its layer keeps from forward (or recompute) to backward
   /// Where input k of node i puts its gradient when another layer has put one there before: it goes

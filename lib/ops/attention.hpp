@@ -18,7 +18,7 @@ struct AttentionShape {
   DType dtype = DType::f32;
 
   std::int64_t width() const { return heads * head_size; }
-  /// Of the two products, multiply-adds counted as two; half of them where a position sees only the past.
+  /// Operations of the two products, multiply-adds counted as two; half of them where a position sees only the past.
   double flops() const {
     return (causal ? 2.0 : 4.0) * static_cast<double>(n) * static_cast<double>(length) * static_cast<double>(length) *
            static_cast<double>(width());

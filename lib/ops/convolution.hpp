@@ -34,7 +34,7 @@ class Convolution {
  public:
   virtual ~Convolution() = default;
 
-  /// The same convolution for other numbers of images; shares the weight that is set.
+  /// This convolution for another number of images; shares the weight that is set.
   virtual std::unique_ptr<Convolution> resized(std::int64_t n) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
 

@@ -12,7 +12,7 @@ namespace lockstep {
 /// moments [rows, 2], which receives mean and inv_std of each row, are of master_dtype. `moments` may be empty.
 void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight,
                         const Tensor& bias, const Tensor& y, const Tensor& moments);
-/// The same of x = a + b, which is written in the same pass.
+/// layer_norm_forward of x = a + b, which is written in the same pass.
 void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
                             const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments);
 

@@ -28,4 +28,16 @@ void use_kokkos_threads() {
   }
 }
 
+KokkosThreads::KokkosThreads() {
+  if constexpr (kernels_run_on_host) {
+    using Function = int (*)();
+    if (auto threads = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"))) before_ = threads();
+    if (before_ > 0) call_if_there<int>("omp_set_num_threads", ExecSpace().concurrency());
+  }
+}
+
+KokkosThreads::~KokkosThreads() {
+  if (before_ > 0) call_if_there<int>("omp_set_num_threads", before_);
+}
+
 }  // namespace lockstep

@@ -9,4 +9,16 @@ namespace lockstep {
 /// oneDNN nor Kokkos Kernels says what it was linked with. OpenMP's number belongs to the calling thread.
 void use_kokkos_threads();
 
+/// While it lives, OpenMP has as many threads as the execution space, for the calling thread; then as many as before.
+class KokkosThreads {
+ public:
+  KokkosThreads();
+  KokkosThreads(const KokkosThreads&) = delete;
+  KokkosThreads& operator=(const KokkosThreads&) = delete;
+  ~KokkosThreads();
+
+ private:
+  int before_ = 0;  ///< 0: there is no OpenMP
+};
+
 }  // namespace lockstep

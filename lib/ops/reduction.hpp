@@ -8,7 +8,7 @@ namespace lockstep {
 /// Σ x², accumulated in f64, in an order that does not depend on the number of threads; stays in the
 /// step's memory as `result` (f64 [1]). `scratch`: f64 [sum_of_squares_scratch(x.count())].
 void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result);
-/// The same for the host; waits.
+/// The sum of squares for the host; waits for the device.
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch);
 std::int64_t sum_of_squares_scratch(std::int64_t count);
 

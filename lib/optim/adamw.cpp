@@ -8,10 +8,10 @@
 namespace lockstep {
 namespace {
 
-/// Of StepCoefficients: 1 − lr·weight_decay, lr / (1 − β₁ᵗ), √(1 − β₂ᵗ).
+/// Places in StepCoefficients: 1 − lr·weight_decay, lr / (1 − β₁ᵗ), √(1 − β₂ᵗ).
 enum Coefficient : std::size_t { decay, rate, root };
 
-/// Of one step, for all parameters.
+/// What one step needs, for all parameters.
 template <class T>
 struct AdamWStep {
   T decay;

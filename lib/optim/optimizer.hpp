@@ -44,7 +44,7 @@ class Optimizer {
 
   /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
-  /// It has been seen to: parameters are others now.
+  /// Takes back what left_nonfinite has found: parameters are others now.
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
 
  protected:
@@ -81,7 +81,7 @@ struct OptimizerConfig : Config {
   void describe(Fields& fields) override;
   double learning_rate() const;
   double clip_norm() const;  ///< 0: off
-  /// Of the flat buffers that it keeps beside the parameters, as in Optimizer::states.
+  /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const;
 };

@@ -20,7 +20,7 @@ template <class T, class Copy>
 void momentum_step(const ExecSpace& space, std::int64_t count, T rate, const double* gradient_scale, T decay,
                    T momentum, bool nesterov, const T* gradient, T* velocity, T* p, Copy* copy,
                    const Tensor& nonfinite) {
-  // Of the gradient, Nesterov's step takes once more; without it none.
+  // Nesterov's step takes the gradient once more.
   const T gradient_part = nesterov ? T(1) : T(0);
   const T velocity_part = nesterov ? momentum : T(1);
   for_parameters(

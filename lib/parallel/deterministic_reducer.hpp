@@ -15,8 +15,8 @@ namespace lockstep {
 /// the sum has the same bits on any number of ranks.
 class DeterministicReducer final : public GradientReducer, Payload {
  public:
-  /// Of `shards` shards, a multiple of the ranks; `gradients` is where each shard's are computed, and where the sum
-  /// goes. Collective.
+  /// Sums over `shards` shards, a multiple of the ranks; `gradients` is where each shard's are computed, and where the
+  /// sum goes. Collective.
   DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients);
 
   void ready(const ExecSpace&, std::int64_t) override {}

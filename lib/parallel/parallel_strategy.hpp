@@ -24,7 +24,7 @@ class ParallelStrategy {
   /// Collective.
   virtual void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;
 
-  // Of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
+  // What is said of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
   /// f64 [1] in the step's memory: the sum of their squares.
   virtual Tensor gradient_square(const ExecSpace& space) = 0;
   /// Whether all are finite. Waits for the device.

@@ -18,7 +18,7 @@ class SharedCoefficients {
 
   SharedCoefficients(const Communicator& comm, Compute compute) : comm_(comm), compute_(std::move(compute)) {}
 
-  /// Of the step behind `step` others. Collective: all ranks ask for the same ones.
+  /// The coefficients of the step behind `step` others. Collective: all ranks ask for the same ones.
   StepCoefficients at(std::int64_t step);
 
  private:

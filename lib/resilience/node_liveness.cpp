@@ -55,7 +55,7 @@ bool start_apart(Work work) {
 }  // namespace
 
 /// Whether this node's file is to be there. Threads make it so one after the other, however late they come.
-struct NodeLiveness::Wish {
+struct NodeLiveness::WaitMark {
   std::mutex one_at_a_time;
   std::atomic<bool> waits{false};
 };
@@ -68,32 +68,32 @@ std::optional<NodeLiveness> NodeLiveness::make(const Communicator& ranks, int fi
   ranks.broadcast(hosts);
   if (seen[0] == 0 || std::ranges::count(seen, seen[0]) != std::ssize(seen)) return std::nullopt;
 
-  NodeLiveness call;
-  call.first_ = first_of_node;
-  call.folder_ = absolute;
-  call.wish_ = std::make_shared<Wish>();
+  NodeLiveness liveness;
+  liveness.first_ = first_of_node;
+  liveness.folder_ = absolute;
+  liveness.wait_mark_ = std::make_shared<WaitMark>();
   std::istringstream names(hosts);
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    Node& node = call.nodes_[static_cast<int>(firsts[static_cast<std::size_t>(rank)])];
+    Node& node = liveness.nodes_[static_cast<int>(firsts[static_cast<std::size_t>(rank)])];
     std::getline(names, node.host);
     node.ranks.push_back(rank);
   }
-  return call;
+  return liveness;
 }
 
 void NodeLiveness::waits(bool waits) {
-  if (waits == wish_->waits.exchange(waits)) return;
-  const bool started = start_apart([wish = wish_, folder = folder_, file = mark(folder_, first_)] {
-    const std::lock_guard lock(wish->one_at_a_time);
+  if (waits == wait_mark_->waits.exchange(waits)) return;
+  const bool started = start_apart([state = wait_mark_, folder = folder_, file = mark(folder_, first_)] {
+    const std::lock_guard lock(state->one_at_a_time);
     std::error_code ignored;  // `ask` looks what is there
-    if (!wish->waits) {
+    if (!state->waits) {
       fs::remove(file, ignored);
       return;
     }
     fs::create_directory(folder, ignored);
     std::ofstream{file};
   });
-  if (!started) wish_->waits = !waits;  // the next call tries again
+  if (!started) wait_mark_->waits = !waits;  // the next call tries again
 }
 
 std::optional<NodeLiveness::Answer> NodeLiveness::ask(bool in_any_case) const {

@@ -38,13 +38,13 @@ class NodeLiveness {
   std::optional<Answer> ask(bool in_any_case) const;
 
  private:
-  struct Wish;
+  struct WaitMark;
   NodeLiveness() = default;
 
   int first_ = 0;
   std::map<int, Node> nodes_;  ///< by their first ranks
   std::filesystem::path folder_;
-  std::shared_ptr<Wish> wish_;  // with threads that may outlive this object
+  std::shared_ptr<WaitMark> wait_mark_;  // with threads that may outlive this object
 };
 
 }  // namespace lockstep

@@ -37,9 +37,9 @@ void take(int signal) {
     first_at_ns = at;
     return;
   }
-  // Launcher and scheduler may both pass the same wish on.
-  constexpr std::int64_t same_wish_ns = 1000000000;
-  if (first_at_ns == 0 || at - first_at_ns < same_wish_ns) return;
+  // Launcher and scheduler may both pass the same request on.
+  constexpr std::int64_t same_request_ns = 1000000000;
+  if (first_at_ns == 0 || at - first_at_ns < same_request_ns) return;
   heartbeat().leaves_at_once = true;  // the others need not miss it
   ::_exit(static_cast<int>(ExitStatus::stopped_early));
 }

@@ -173,7 +173,7 @@ void Watchdog::end_all() {
   peers_[me_].status->reported = true;
   std::this_thread::sleep_for(2 * turn);  // the others leave first: this rank has not died
   if (!sees_all_) {
-    // Those of other nodes: by the launcher, whatever the library waits for.
+    // Ranks of other nodes are ended by the launcher, whatever the library waits for.
     std::thread([] {
       std::this_thread::sleep_for(std::chrono::duration<double>(courtesy));
       std::_Exit(static_cast<int>(ExitStatus::rank_lost));
@@ -210,7 +210,7 @@ bool Watchdog::all_wait() const {
 
 bool Watchdog::gives_up(Finding& finding) const {
   const PeerView& peer = peers_[finding.peer];
-  // Those of other nodes may be waiting for data: from here nobody sees that.
+  // Ranks of other nodes may be waiting for data, which cannot be seen from here.
   const double least = timeout_ ? 0 : least_data_timeout;
   const double most = std::max(least, limit(peer) * (node_liveness_ && !takes_long(peer) ? elsewhere : patience)) +
                       courtesy;
@@ -235,7 +235,7 @@ Watchdog::Finding Watchdog::judge() const {
     const double most = limit(peer);
     if (!peer.waits || peer.stopped >= stopped_after) {
       all_wait = false;
-      // Of several the one that is behind.
+      // Several are as still: the one that is behind is blamed.
       if (peer.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.peer)))
         blamed = {Fault::stands_still, i};
     } else if (peer.still > most + courtesy) {

@@ -36,7 +36,7 @@ class Watchdog {
 
   /// Where nodes may leave word for each other: a folder to be, in one that the run has made. Collective.
   void set_shared_folder(const std::filesystem::path& folder);
-  /// Of this rank's steps: what "still" means depends on it.
+  /// The median of this rank's steps, on which it depends how long "still" is.
   void median_step(double seconds);
   /// Nothing is expected of this rank for a while: its owner does something else.
   void set_idle(bool idle);

@@ -18,7 +18,7 @@ struct DataScan {
 /// Reads all examples of a dataset. `classes`: of the network; 0: its targets are values.
 DataScan scan(const Dataset& data, std::int64_t classes);
 
-/// The same for all datasets of a deck.
+/// Scans all datasets of a deck.
 DataScan scan_data(const RunConfig& config);
 
 }  // namespace lockstep

@@ -17,8 +17,9 @@ struct DeckChange {
   Effect effect = Effect::training;
 };
 
-/// Of two resolved decks, in the order of the second one; without what says where a run lies and how it begins
-/// (run.output_dir, run.resume, run.overwrite). A deck that cannot be read (another version's) differs in nothing.
+/// Changes between two resolved decks, in the order of the second one; without what says where a run lies and how it
+/// begins (run.output_dir, run.resume, run.overwrite). A deck that cannot be read (another version's) differs in
+/// nothing.
 std::vector<DeckChange> changes_between(const std::string& was, const std::string& is);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ void check_tokens(const Dataset& data, const Graph& graph) {
   const bool tokens = data.format().has_tokens();
   for (const GraphNode& node : graph.nodes()) {
     if (std::find(node.inputs.begin(), node.inputs.end(), GraphNode::data) == node.inputs.end()) continue;
-    const std::int64_t words = node.layer->vocabulary();
+    const std::int64_t words = node.layer->traits().vocabulary;
     validate_key(!tokens || words > 0, "model", "layer '{}' reads numbers ({} holds tokens); begin with an embedding",
                  node.name, data.description());
     validate(tokens || words == 0, ExitStatus::bad_data,
@@ -110,6 +110,15 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
 }
 
 }  // namespace
+
+std::int64_t vocabulary_of(const Graph& graph) {
+  std::int64_t words = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    const std::int64_t known = node.layer->traits().vocabulary;
+    if (known > 0) words = words > 0 ? std::min(words, known) : known;
+  }
+  return words;
+}
 
 void check_inputs(const Dataset& data, const Graph& graph) {
   check_shape(data, graph.input_shape());

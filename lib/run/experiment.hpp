@@ -27,6 +27,9 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
 /// The deck's network for such examples, whose shape it has unless the deck says another.
 Graph make_graph(const RunConfig& config, const ExampleFormat& format);
 
+/// Words that the network knows; 0: its inputs are no tokens.
+std::int64_t vocabulary_of(const Graph& graph);
+
 /// Throws unless the network can read these inputs.
 void check_inputs(const Dataset& data, const Graph& graph);
 /// Throws unless the network and the loss can read these examples.

@@ -79,8 +79,7 @@ class LanguageModel {
              "{}: is no language model (of {} tokens it makes {}); use --data to let it predict", name_, length,
              to_string(output));
     tokens_ = vocabulary.size() > 0 ? std::min(output[1], vocabulary.size()) : output[1];
-    for (const GraphNode& node : graph.nodes())
-      if (node.layer->vocabulary() > 0) tokens_ = std::min(tokens_, node.layer->vocabulary());
+    if (const std::int64_t known = vocabulary_of(graph); known > 0) tokens_ = std::min(tokens_, known);
     model_.emplace(make_model(config, std::move(graph), 1, Purpose::inference));
     trained.load(*model_);
     input_ = OwnedTensor("lockstep::tokens", DType::i32, {1, length});
@@ -90,7 +89,7 @@ class LanguageModel {
   std::int64_t length() const { return input_.get().shape[1]; }
   std::int64_t tokens() const { return tokens_; }
 
-  /// Of the token behind the last one of `text`; what comes before the last T of them is forgotten.
+  /// How likely each token is behind the last one of `text`; what comes before the last T of them is forgotten.
   std::vector<double> next(std::span<const std::int32_t> text) {
     const auto seen = text.last(std::min(text.size(), static_cast<std::size_t>(length())));
     const std::vector<double> outputs = outputs_of(seen, 0);

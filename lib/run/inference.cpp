@@ -11,8 +11,9 @@ Inference::Inference(const RunConfig& config, Graph graph, const ExampleFormat& 
 
 Tensor Inference::outputs(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count) {
   const StepContext context{.space = space, .training = false, .same_parameters = has_computed_};
+  const Tensor outputs = model_.forward(context, uploader_.upload(space, batch, first, count).inputs);
   has_computed_ = true;
-  return model_.forward(context, uploader_.upload(space, batch, first, count).inputs);
+  return outputs;
 }
 
 std::int64_t inference_batch(const RunConfig& config, const Graph& graph) {

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 struct PredictOptions {
-  /// Of the network's outputs: themselves, the largest one's number, or what softmax makes of them.
+  /// What is written: the network's outputs, the largest one's number, or what softmax makes of them.
   enum class Form { outputs, classes, probabilities };
 
   std::string checkpoint;      ///< file; the deck in it says what the network is

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Of what a dataset holds, as text.
+/// What a dataset holds, as text.
 std::string fingerprint(const Dataset& dataset) {
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
   constexpr std::int64_t most_computed = 1000;  // the deck and the program say all of them

@@ -30,7 +30,7 @@ struct ResumePoint {
   bool complete = false;      ///< nothing is left to do
 };
 
-/// Of a resolved deck that is not the checkpoint's: says what follows from that. Throws for what a run that has come to
+/// Says what follows where the resolved deck is not the checkpoint's. Throws for what a run that has come to
 /// its end cannot take up.
 void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
                           const ResumePoint& point);

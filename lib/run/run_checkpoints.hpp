@@ -31,7 +31,7 @@ class RunCheckpoints {
   RunCheckpoints(const Communicator& comm, const RunConfig& config, const RunFolder& folder, Trainer& trainer,
                  Contents contents);
 
-  /// Of rank 0: begins to write. `step`: that the run goes on from, whose checkpoint is there; -1: none.
+  /// Begins to write, on rank 0. `step`: that the run goes on from, whose checkpoint is there; -1: none.
   void open(std::int64_t step);
 
   /// By steps and epochs. `epoch`: the number of the one that has just ended; none: it goes on.
@@ -44,7 +44,7 @@ class RunCheckpoints {
   void write();
   /// Returns when the checkpoint of this step is on disk. Collective.
   void finish();
-  /// Those that are not among the newest or best any more go.
+  /// Removes checkpoints that are not among the newest or best any more.
   void tidy() const;
   /// Throws SharedError where replicas differ, every parallel.audit_every steps. Collective.
   void audit_if_due();
@@ -55,9 +55,9 @@ class RunCheckpoints {
   void outdate();
   void wait();
 
-  /// Of rank 0: whether the newest checkpoint is of this step.
+  /// Whether the newest checkpoint is of this step; on rank 0.
   bool is_saved() const { return writer_ && writer_->written_step() == trainer_.steps(); }
-  /// Of rank 0: that the next one may take, by what they have taken so far.
+  /// Seconds that the next checkpoint may take, by what others have taken so far; on rank 0.
   double seconds_for_next() const;
   /// None but on rank 0.
   const std::optional<CheckpointWriter>& writer() const { return writer_; }

@@ -39,7 +39,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Of a summary; empty: it is none.
+/// The status in a summary; empty: it is none.
 std::string status_of(const nlohmann::json& summary) {
   const auto status = summary.is_object() ? summary.find("status") : summary.end();
   return status != summary.end() && status->is_string() ? status->get<std::string>() : "";

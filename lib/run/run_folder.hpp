@@ -25,15 +25,15 @@ class RunFolder {
   /// Makes the folder, where there is none, and claims it: before anything in it is looked at that is to be changed.
   /// Throws cannot_create, also where another run writes there (RunLock).
   void claim();
-  /// That claim.
+  /// The claim to the folder.
   RunLock& lock() { return *lock_; }
 
   struct Found {
     std::string file;
     Checkpoint checkpoint;
   };
-  /// Of this folder; those that are damaged or cannot be read are named and passed over. Throws bad_data, or io_error,
-  /// when there are only such. `but`: the name of one that is taken only if there is no other.
+  /// The newest checkpoint of this folder; those that are damaged or cannot be read are named and passed over. Throws
+  /// bad_data, or io_error, when there are only such. `but`: the name of one that is taken only if there is no other.
   std::optional<Found> newest_checkpoint(const std::string& but = "") const;
   /// The checkpoint to go on from, by run.resume; none to start at step 0.
   std::optional<Checkpoint> find_checkpoint();
@@ -59,7 +59,7 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   /// Whoever makes it asks the run to stop.
   std::filesystem::path stop_file() const { return path_ / "stop"; }
-  /// Of a hang: see NodeLiveness. Any rank may touch it.
+  /// Where ranks of different nodes say that they wait: see NodeLiveness. Any rank may touch it.
   std::filesystem::path waiting() const { return path_ / "waiting"; }
 
  private:

@@ -16,8 +16,8 @@ namespace lockstep {
 /// for so long, and goes on, finds out, and ends.)
 class RunLock {
  public:
-  /// Of a folder that is there. Throws cannot_create, naming the holder, where another process holds it; waits for up
-  /// to a minute where it cannot know whether that one is still there.
+  /// Claims a folder that is there. Throws cannot_create, naming the holder, where another process holds it; waits for
+  /// up to a minute where it cannot know whether that one is still there.
   explicit RunLock(const std::filesystem::path& folder);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
@@ -27,7 +27,7 @@ class RunLock {
   /// Throws cannot_create where another process has taken it, as after this one was suspended for minutes. Looks at the
   /// file.
   void require();
-  /// The same by what the last look at the file has shown, at most 10 seconds ago.
+  /// As `require`, by what the last look at the file has shown, at most 10 seconds ago.
   void require_lately() const;
 
   static constexpr const char* file_name = "lock";

@@ -15,7 +15,7 @@ namespace lockstep {
 /// What a run has left in its output folder. Without a summary.json (it is running, or was killed) that is its deck,
 /// and how far metrics.csv has come.
 struct RunResults {
-  /// Of one split; what there is none of, or is not finite, is empty.
+  /// Metrics of one split; what there is none of, or is not finite, is empty.
   struct Split {
     std::optional<double> loss, accuracy;
   };

@@ -39,7 +39,7 @@ constexpr Quantity quantities[] = {
     {"step_ms", "step, ms", "{:.3f}", Better::neither, [](const RunResults& run) { return run.step_ms; }},
 };
 
-/// Of another run's speed a rank, how much a rank still has.
+/// How much of another run's speed a rank a rank still has.
 struct Efficiency {
   double percent;
   const char* scaling;  ///< strong: with the same batch; weak: with the same share of it

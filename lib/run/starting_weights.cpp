@@ -20,7 +20,7 @@ struct Flattened {
   explicit operator bool() const { return image || mixed; }
 };
 
-/// Of what each node reads.
+/// What of a flatten each node reads.
 std::vector<Flattened> flattened_inputs(const Graph& graph) {
   const auto& nodes = graph.nodes();
   std::vector<Flattened> read(nodes.size()), written(nodes.size());

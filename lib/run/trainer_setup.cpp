@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
+/// Rows of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
 std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
   const std::string& file = parallel.all_reduce_table;
   if (file.empty()) return {};

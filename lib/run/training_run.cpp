@@ -172,7 +172,7 @@ bool TrainingRun::evaluate_and_log() {
     if (!last_step_.done()) return true;
   }
   if (!finding.message.empty()) warn("{}", finding.message);
-  // Of a step whose checkpoint knows the result, the row is there already.
+  // Where the step's checkpoint knows the result, the row is there already.
   const bool again = state_.evaluated_step == step;
   state_.evaluated_step = step;
   progress_.log_evaluation("validation", step, epoch_of(state_.position), metrics, !again);

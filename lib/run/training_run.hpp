@@ -27,13 +27,14 @@ class TrainingRun {
   /// folder. Collective; whatever is wrong on any rank is thrown on all of them.
   TrainingRun(const RunConfig& config, const Communicator& comm);
 
-  /// Trains until the deck says stop (`done`), or somebody else does (`stopped_early`), and leaves a summary.
+  /// Trains until the deck says stop (`done`), or a signal, the job's end or a file does (`stopped_early`), and leaves
+  /// a summary.
   ExitStatus run();
 
   /// One step of all ranks, on the next batch; `run` is a loop over it.
   const StepResult& step();
 
-  /// Of the whole run.
+  /// Steps of the whole run.
   std::int64_t total_steps() const { return lockstep::total_steps(config_, data_.train->size()); }
   Trainer& trainer() { return *trainer_; }
 
@@ -82,7 +83,7 @@ class TrainingRun {
 
   RunState state_;
   StepResult last_step_;
-  /// Of this process alone.
+  /// What this process alone knows, and no checkpoint holds.
   struct {
     bool complete = false;        ///< nothing is left to do, as an earlier process has found
     std::string stop_reason;      ///< of this rank

@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// Of this rank. `saved`: the newest checkpoint is of this step.
+/// Whether this rank wants the run to stop. `saved`: the newest checkpoint is of this step.
 bool TrainingRun::wants_to_stop(bool saved) {
   constexpr double margin = 2;
-  // That this step and, unless it is saved already, a checkpoint may take, by what they have taken so far.
+  // How long this step and, unless it is saved already, a checkpoint may take, by what they have taken so far.
   const double seconds = comm_.is_root()
                              ? margin + 2 * (here_.longest_step + (saved ? 0 : checkpoints_->seconds_for_next()))
                              : 0;

@@ -17,8 +17,8 @@
 namespace lockstep {
 namespace {
 
-/// Of this rank, with the ragged last batch of an epoch and of an evaluation: what they need is made before the first
-/// step.
+/// Sizes of this rank's batches, with the ragged last batch of an epoch and of an evaluation: what they need is made
+/// before the first step.
 std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& data, const BatchPartition& partition,
                                       const Communicator& comm) {
   const std::int64_t size = data.train->size(), global = std::min(config.batch.global, size);
@@ -106,7 +106,7 @@ void TrainingRun::share_state() {
   trainer_->share_parameters();
 }
 
-/// Of rank 0: where to begin, and the files that the run will write.
+/// Finds where to begin, and makes the files that the run will write; on rank 0.
 void TrainingRun::open_folder() {
   folder_.claim();
   const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
@@ -131,7 +131,7 @@ void TrainingRun::open_folder() {
   checkpoints_->open(is_there ? step : -1);
 }
 
-/// Of rank 0.
+/// Goes on from the checkpoint; on rank 0.
 void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file) {
   const ExecSpace space;
   ParameterBuffer& parameters = trainer_->model().parameters();

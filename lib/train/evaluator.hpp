@@ -47,7 +47,7 @@ std::optional<Metrics> evaluate(
     BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch,
     const std::function<bool()>& gives_up = [] { return false; });
 
-/// The same over the examples of a batch, each rank's share, whatever its micro-batches.
+/// Loss and accuracy over the examples of a batch, each rank's share, whatever its micro-batches. Collective.
 Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
                  const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
 

@@ -31,20 +31,20 @@ class LossWatch final : public Stateful {
   /// What is wrong with the mean loss of a step; empty: nothing. Then it is one of the losses that later ones are
   /// compared with.
   std::string inspect(double loss) { return inspect("the loss", "steps", loss, losses_); }
-  /// The same of an evaluation's.
+  /// What is wrong with the loss of an evaluation; empty: nothing.
   std::string inspect_validation(double loss) {
     return inspect("the validation loss", "evaluations", loss, validation_losses_);
   }
-  /// It was, and the run goes on.
+  /// Counts an anomaly from which the run goes on.
   void count() { ++anomalies_; }
   bool may_go_on() const { return anomalies_ < config_.at_most; }
   LossWatchConfig::Action action() const { return config_.on_anomaly; }
   bool rolls_back() const { return action() == LossWatchConfig::Action::rollback && may_go_on(); }
 
-  /// That were found and gone on from; they stay counted when the run goes back.
+  /// Anomalies that the run has gone on from; they stay counted when it goes back.
   std::int64_t anomalies() const { return anomalies_; }
   void set_anomalies(std::int64_t anomalies) { anomalies_ = anomalies; }
-  /// Of the steps that a loss is compared with.
+  /// Losses of the steps that the next one is compared with.
   const std::vector<double>& losses() const { return losses_; }
 
   void describe_state(StateFields& fields) override;
@@ -54,7 +54,7 @@ class LossWatch final : public Stateful {
 
   LossWatchConfig config_;
   std::int64_t anomalies_ = 0;
-  // Of the newest ones without any, at most `window`, the oldest first:
+  // Losses without an anomaly, the newest `window` at most, the oldest first:
   std::vector<double> losses_;             ///< steps
   std::vector<double> validation_losses_;  ///< evaluations
 };

@@ -7,15 +7,17 @@
 namespace lockstep {
 
 void NoiseScale::describe_state(StateFields& fields) {
-  if (fields.restores()) {
-    square_ = small_ = 0;
-    batches_ = 0;
-  }
+  if (fields.restores()) discard_step();
   fields.array("noise", [this](StateFields& entries) {
     entries.real("trace", average_.trace);
     entries.real("square", average_.square);
     entries.real("weight", average_.weight);
   });
+}
+
+void NoiseScale::discard_step() {
+  square_ = small_ = 0;
+  batches_ = 0;
 }
 
 void NoiseScale::end_small_batch(std::int64_t examples) {

@@ -24,10 +24,13 @@ class NoiseScale final : public Stateful {
 
   /// Some of this rank's g_r, by its Σ g².
   void add_small_batch(double square) { square_ += square; }
-  /// That was all of it; of so many examples.
+  /// The small batch is complete; it had so many examples.
   void end_small_batch(std::int64_t examples);
   /// The step's sum over all: |Σ g_r|², of N examples; it and all g_r have been multiplied by `scale`. Collective.
   void end_step(const Communicator& comm, double square, std::int64_t examples, double scale);
+
+  /// Forgets the running step, which is not done.
+  void discard_step();
 
   /// The ratio of averages over the latest steps; none before there was one with two small batches, or where noise
   /// hides the gradient altogether.

@@ -26,10 +26,11 @@ class NonfiniteReport {
   /// "the gradient of layer 'conv1' (100 %) and of 3 others"; empty where all gradients are finite. They are those
   /// summed over ranks: the same on all.
   std::string gradients(const ExecSpace& space) const { return layers(space, Numbers::gradients); }
-  /// The same of parameters.
+  /// Likewise which layers' parameters are not finite.
   std::string parameters(const ExecSpace& space) const { return layers(space, Numbers::parameters); }
 
-  /// Of this rank: what the optimizer has found of those that it moves, and the layers' statistics.
+  /// Whether this rank's parameters are finite: by what the optimizer has found of those that it moves, and by a look
+  /// at the layers' statistics.
   bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
   enum class Batch { of_this_step, of_the_step_before };
@@ -47,7 +48,7 @@ class NonfiniteReport {
   std::vector<std::int64_t> examples_, examples_before_;
 };
 
-/// Of `count` numbers of a floating-point type, how many are not finite. In host memory.
+/// How many of `count` numbers of a floating-point type, in host memory, are not finite.
 std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t count);
 
 }  // namespace lockstep

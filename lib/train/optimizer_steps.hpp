@@ -16,7 +16,8 @@ class OptimizerSteps {
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  std::int64_t total_steps);
 
-  /// Of the step behind `applied` others. `factor` times the summed gradients is the mean gradient. Collective.
+  /// What the step behind `applied` others is done with. `factor` times the summed gradients is the mean gradient.
+  /// Collective.
   OptimizerStep at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied, double factor);
   double learning_rate(std::int64_t applied) const;
 

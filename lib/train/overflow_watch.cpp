@@ -40,7 +40,7 @@ std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& 
   for (std::size_t i = layers_.size(); i < counts.size(); ++i) counts[i % layers_.size()] += counts[i];
   counts.resize(layers_.size());
   const auto first = std::find_if(counts.begin(), counts.end(), [](double count) { return count > 0; });
-  // Of each rank: its first layer with overflows, from 1 on, and how many.
+  // For each rank: its first layer with overflows, from 1 on, and how many.
   std::vector<double> ranks(2 * static_cast<std::size_t>(comm.size()), 0.0);
   if (first != counts.end()) {
     ranks[2 * static_cast<std::size_t>(comm.rank())] = static_cast<double>(first - counts.begin()) + 1;

@@ -35,17 +35,17 @@ class StepGuard final : public Stateful {
   /// A stretch of this rank's gradients, or of a shard's, is final; then all of them are.
   void gradient_ready(const ExecSpace& space, ParameterRange range);
   void sum_done();
-  /// Of step number `step`, whose gradients are summed. Collective.
+  /// What becomes of step number `step`, whose gradients are summed. Collective.
   Finding classify(const ExecSpace& space, ParallelStrategy& strategy, const StepVote& votes, std::int64_t step);
 
   /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
   /// the next step's votes tell it.
   Finding inspect_parameters(const ExecSpace& space, std::int64_t step);
-  /// The same of this rank alone.
+  /// Whether the parameters that this rank owns are finite.
   bool own_parameters_are_finite(const ExecSpace& space) const {
     return nonfinite_.parameters_are_finite(space, optimizer_);
   }
-  /// Of an evaluation after step number `step`. `skipped`: say so, and go on.
+  /// What follows from the loss of an evaluation after step number `step`. `skipped`: say so, and go on.
   Finding inspect_validation(double loss, std::int64_t step);
 
   /// None where the loss is not scaled.

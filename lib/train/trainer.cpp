@@ -15,7 +15,7 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
                                                            const Topology& topology, const Model& model) {
   std::int64_t channels = 0;
   for (const GraphNode& node : model.graph().nodes())
-    if (node.layer->needs_statistics()) channels += node.shape[-1];
+    if (node.layer->traits().needs_statistics) channels += node.shape[-1];
   const std::int64_t group_size = config.group_size.value_or(comm.size());
   if (channels == 0 || !config.sync_batch_norm || std::min<std::int64_t>(group_size, comm.size()) == 1) return nullptr;
   const Communicator group = comm.split(static_cast<int>(comm.rank() / group_size));
@@ -73,7 +73,10 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   }
   const StepVote votes = finish_gradients(requests());
   const StepResult result = conclude(batch, votes);
-  if (!result.done()) return result;
+  if (!result.done()) {
+    noise_scale_.discard_step();
+    return result;
+  }
   if (measures_noise())
     noise_scale_.end_step(comm_, on_host(space_, strategy_->gradient_square(space_)), result.examples,
                           guard_->loss_factor());

@@ -64,7 +64,7 @@ class Trainer final : public Stateful {
   /// Steps done, those that were skipped included.
   std::int64_t steps() const { return count_.done; }
   std::int64_t applied_steps() const { return count_.done - count_.skipped; }
-  /// Of the last step, over all ranks. Collective.
+  /// Numbers of the last step, over all ranks. Collective.
   StepNumbers step_numbers();
   StepScales step_scales() const;
   /// Seconds that steps have waited for other ranks since the last call.
@@ -88,7 +88,7 @@ class Trainer final : public Stateful {
   void share_parameters();
 
  private:
-  // Of a step, in their order:
+  // Parts of a step, in their order:
   StepContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
   void forward(const StepContext& context, const DeviceBatch& examples);

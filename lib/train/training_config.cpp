@@ -35,7 +35,7 @@ double learning_rate(const OptimizerConfig& optimizer, const ScheduleConfig& sch
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
   const ParallelConfig& parallel = config.parallel;
   const bool norms = std::ranges::any_of(graph.nodes(),
-                                         [](const GraphNode& node) { return node.layer->needs_statistics(); });
+                                         [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   const std::int64_t shards = parallel.deterministic.shards;
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.

@@ -58,7 +58,7 @@ struct TrainingConfig {
   DType dtype() const { return precision.dtype(); }
 };
 
-/// That a step has behind `applied` others, of `total_steps`.
+/// The learning rate of a step behind `applied` others, of `total_steps`.
 double learning_rate(const OptimizerConfig& optimizer, const ScheduleConfig& schedule, std::int64_t applied,
                      std::int64_t total_steps);
 

@@ -9,6 +9,8 @@ checkpoint  how long a step waits for one that is written behind it, beside one 
 overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
 threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
+against  steps of this build beside those of another one (in turns): --other FOLDER, as scripts/compare_numbers leaves one
+         in build/compare/build/serial
 """
 import argparse
 import concurrent.futures
@@ -202,13 +204,32 @@ def startup(build, folder):
         print(f"| {deck.name} | {ranks} | {statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f}) |", flush=True)
 
 
+def against(build, folder, other):
+    print("| network, batch a rank, fp32 | ranks | other, ms a step | this, ms a step | this / other |\n|---|--:|--:|--:|--:|")
+    for network, batch, steps, ranks in (("fc", 128, 200, 1), ("simple_cnn", 128, 40, 1), ("resnet8", 128, 20, 1), ("transformer", 8, 12, 1),
+                                         ("lstm", 16, 12, 1), ("fc", 64, 200, 2), ("simple_cnn", 128, 40, 2), ("resnet8", 128, 20, 2)):
+        times = {build: [], other: []}
+        for _ in range(ROUNDS):
+            for which, found in times.items():
+                train(which / "app/lockstep", HERE / f"{network}.yaml", ranks, folder, [f"batch.global={ranks * batch}", f"run.steps={steps}", "run.log_every=1"])
+                found.append(statistics.median(step_times(pathlib.Path(folder))))
+        before, after = (statistics.median(times[which]) for which in (other, build))
+        ratios = [b / a for a, b in zip(times[other], times[build])]
+        print(f"| {network}, {batch} | {ranks} | {before:.2f} | {after:.2f} | {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "scaling", "audit", "checkpoint", "overlap", "threads", "startup"])
+    parser.add_argument("what", choices=["step", "scaling", "audit", "checkpoint", "overlap", "threads", "startup", "against"])
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--other", type=pathlib.Path, help="another build's folder, for `against`")
     options = parser.parse_args()
     print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
+        if options.what == "against":
+            if not options.other or not (options.other / "app/lockstep").exists():
+                parser.error("--other is to name a folder that has app/lockstep")
+            return against(options.build, folder, options.other)
         {"step": step, "scaling": scaling, "audit": audit, "checkpoint": checkpoint, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
 
 

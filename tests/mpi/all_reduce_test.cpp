@@ -19,6 +19,7 @@ struct Way {
   std::optional<std::int64_t> leaders = std::nullopt;
   const char* between = "auto";
 
+  friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
   ParallelConfig config() const {
     ParallelConfig config;
     config.all_reduce = find_algorithm(algorithm);

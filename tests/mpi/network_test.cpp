@@ -122,6 +122,9 @@ TEST_F(NetworkTest, SaysWhatDoesNotFit) {
   if (comm_.is_root()) {
     EXPECT_THROW(Network::load(folder_.path() / "none.h5"), Error);
     EXPECT_THROW(Network::load(checkpoint, Network::Inputs{{5}, DType::f32}), Error);
+    const Shape shape = data_->format().input_shape;
+    EXPECT_THROW(Network::load(checkpoint, Network::Inputs{shape, DType::f32}), Error);
+    EXPECT_EQ(Network::load(checkpoint, Network::Inputs{shape, DType::u8}).output_shape(), Shape({10}));
   }
   Network network = Network::load(checkpoint, MPI_COMM_WORLD);
   const std::vector<std::uint8_t> x = inputs();
@@ -131,6 +134,8 @@ TEST_F(NetworkTest, SaysWhatDoesNotFit) {
   const Kokkos::View<float* [9], Kokkos::LayoutRight, Kokkos::HostSpace> narrow("narrow", 2);
   EXPECT_THROW(network.predict(Array(x.data(), 2), narrow), Error);
   network.predict(Array(x.data(), 0), OutputArray(y.data(), 0));
+  static_assert(!std::is_constructible_v<OutputArray, const float*, std::int64_t>);
+  static_assert(!std::is_constructible_v<OutputArray, Kokkos::View<int* [10], Kokkos::LayoutRight, Kokkos::HostSpace>>);
 }
 
 // What a Session has learned, of doubles.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "api/session.hpp"
+#include "api/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,9 +61,9 @@ Examples share(std::int64_t step, const Communicator& comm) {
 StepResult step(Session& session, const Examples& examples) { return session.step(examples.x(), examples.y()); }
 
 /// All that a checkpoint holds as arrays. By one rank.
-std::map<std::string, std::vector<std::byte>> arrays_of(const std::string& file) {
+std::map<std::string, std::vector<std::byte>> arrays_of(const Checkpoint& checkpoint) {
   std::map<std::string, std::vector<std::byte>> arrays;
-  for (const NamedArray& array : read_checkpoint(file).arrays)
+  for (const NamedArray& array : checkpoint.arrays)
     arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
   return arrays;
 }
@@ -80,11 +81,15 @@ class SessionTest : public testing::Test {
     }
     return "";
   }
-  void expect_same(const std::string& one, const std::string& other) const {
+  /// `state`: the trainer's, too.
+  void expect_same(const std::string& one, const std::string& other, bool state = true) const {
     if (!comm_.is_root()) return;
-    const auto first = arrays_of(one), second = arrays_of(other);
-    EXPECT_FALSE(first.empty());
-    EXPECT_EQ(first, second);
+    const Checkpoint first = read_checkpoint(one), second = read_checkpoint(other);
+    EXPECT_FALSE(first.arrays.empty());
+    EXPECT_EQ(arrays_of(first), arrays_of(second));
+    if (state) {
+      EXPECT_EQ(first.texts.at("state"), second.texts.at("state"));
+    }
   }
 
   test::TemporaryFolder folder_;
@@ -122,7 +127,7 @@ TEST_F(SessionTest, TrainsAsARunDoes) {
     session.step(Array(inputs.data(), own.count), Array(targets.data(), own.count));
   }
   session.save(file("session.h5"));
-  expect_same(file("session.h5"), file("run") + "/checkpoints/step-00000006.h5");
+  expect_same(file("session.h5"), file("run") + "/checkpoints/step-00000006.h5", false);
 }
 
 TEST_F(SessionTest, LearnsWhateverRankGivesWhichExamples) {
@@ -158,7 +163,7 @@ TEST_F(SessionTest, GoesOnFromACheckpointBitForBit) {
 }
 
 TEST_F(SessionTest, RefusesCheckpointsThatDoNotFitAndStaysAsItWas) {
-  Session session(deck(), MPI_COMM_WORLD), other(deck("loss_watch: {}\n"), MPI_COMM_WORLD);
+  Session session(deck(), MPI_COMM_WORLD);
   step(session, share(0, comm_));
   session.save(file("before.h5"));
   Session larger(
@@ -168,9 +173,17 @@ TEST_F(SessionTest, RefusesCheckpointsThatDoNotFitAndStaysAsItWas) {
   EXPECT_THROW(session.restore(file("larger.h5")), SharedError);
   EXPECT_THROW(session.restore(file("none.h5")), SharedError);
   EXPECT_THROW(session.save(file("no/such/folder.h5")), SharedError);
+  // Parameters that fit, and a state that ends in the middle.
+  comm_.run_collectively([&] {
+    if (!comm_.is_root()) return;
+    Checkpoint broken = read_checkpoint(file("before.h5"));
+    broken.texts["state"] = R"({"step": 7})";
+    write_checkpoint(file("broken.h5"), broken);
+  });
+  EXPECT_THROW(session.restore(file("broken.h5")), SharedError);
+  EXPECT_EQ(session.steps(), 1);
   session.save(file("after.h5"));
   expect_same(file("before.h5"), file("after.h5"));
-  EXPECT_EQ(session.steps(), 1);
 }
 
 TEST_F(SessionTest, OneRanksFaultIsSaidByAllAndChangesNothing) {
@@ -221,6 +234,7 @@ TEST_F(SessionTest, ThrowsForALossThatIsNotFiniteAndGoesOn) {
   session.save(file("after.h5"));
   expect_same(file("before.h5"), file("after.h5"));
   EXPECT_EQ(session.steps(), 1);
+  EXPECT_THROW(session.numbers(), SharedError);
   step(session, share(1, comm_));
   EXPECT_TRUE(std::isfinite(session.numbers().metrics.loss));
 }
@@ -260,8 +274,10 @@ TEST_F(SessionTest, TakesViews) {
   expect_same(file("view.h5"), file("pointer.h5"));
   EXPECT_EQ(std::memcmp(x.data(), examples.inputs.data(), n * 5 * sizeof(float)), 0) << "the program's own numbers";
 
-  const Kokkos::View<float* [5], Kokkos::LayoutLeft, Kokkos::HostSpace> columns("columns", n + 1);
-  EXPECT_THROW(Array{columns}, Error);
+  // On one rank alone: all of them throw.
+  const Kokkos::View<float* [5], Kokkos::LayoutLeft, Kokkos::HostSpace> columns("columns", n);
+  const Array wrong = comm_.is_root() && n > 1 ? Array(columns) : Array(x);
+  EXPECT_THROW(session.step(wrong, y), SharedError);
 }
 
 // As the solver and its trainers do, but that both halves train.
@@ -313,7 +329,72 @@ TEST_F(SessionTest, SharesMustBeWhatShardsNeed) {
   const Examples all(0, 0, batch), none(0, 0, 0);
   const Examples& own = comm_.is_root() ? all : none;
   EXPECT_THROW(step(session, own), SharedError);
-  EXPECT_EQ(session.evaluate(own.x(), own.y()).loss, session.evaluate(own.x(), own.y()).loss);
+  Session without(deck(), MPI_COMM_WORLD);  // starts with the same parameters
+  Session with(deck(fmt::format("parallel: {{deterministic: {{shards: {}}}}}\n", 2 * comm_.size())), MPI_COMM_WORLD);
+  EXPECT_NEAR(with.evaluate(own.x(), own.y()).loss, without.evaluate(all.x(), all.y()).loss, 1e-6);
+}
+
+// More examples than batch.global: in several micro-batches, and as good as a session that was made for them.
+TEST_F(SessionTest, TakesLargerBatchesThanItWasMadeFor) {
+  for (const std::string& more :
+       {std::string(), fmt::format("parallel: {{deterministic: {{shards: {}}}}}\n", 2 * comm_.size())}) {
+    SCOPED_TRACE(more);
+    Session session(deck(more), MPI_COMM_WORLD);
+    constexpr std::int64_t larger = 7 * batch;
+    std::string text = deck(more);
+    text.replace(text.find("global: 36"), 10, fmt::format("global: {}", larger));
+    Session made_for_it(text, MPI_COMM_WORLD);
+    const RankShare own = share_of(larger, comm_.rank(), comm_.size());
+    for (std::int64_t i = 0; i < 5; ++i) {
+      const Examples examples(i, own.first, own.count);
+      step(session, examples);
+      step(made_for_it, examples);
+      EXPECT_NEAR(session.numbers().metrics.loss, made_for_it.numbers().metrics.loss, 1e-5);
+      EXPECT_NEAR(session.numbers().gradient_norm, made_for_it.numbers().gradient_norm, 1e-4);
+    }
+  }
+}
+
+TEST_F(SessionTest, NumbersAreThoseOfTheLastStepWhateverIsEvaluated) {
+  Session session(deck(), MPI_COMM_WORLD), other(deck(), MPI_COMM_WORLD);
+  EXPECT_THROW(session.numbers(), SharedError);
+  step(session, share(0, comm_));
+  step(other, share(0, comm_));
+  const Examples many(5, 0, 4 * batch);
+  session.evaluate(many.x(), many.y());
+  EXPECT_EQ(session.numbers().metrics.loss, other.numbers().metrics.loss);
+  EXPECT_EQ(session.numbers().gradient_norm, other.numbers().gradient_norm);
+}
+
+TEST_F(SessionTest, RefusesTokensThatTheNetworkDoesNotKnow) {
+  Session session(
+      "run: {steps: 5}\ndata: {memory: {inputs: [4], input_type: tokens}}\nmodel: {layers: [{embedding: {vocabulary: 7, "
+      "features: 3}}, {linear: {features: 7}}]}\nbatch: {global: 2}\n",
+      MPI_COMM_WORLD);
+  std::vector<std::int32_t> tokens{0, 6, 3, 2, 1, 1, 5, 4}, next{6, 3, 2, 1, 1, 5, 4, 0};
+  session.step(Array(tokens.data(), 2), Array(next.data(), 2));
+  session.save(file("tokens.h5"));
+  if (comm_.rank() == comm_.size() - 1) tokens[5] = 7;
+  EXPECT_THROW(session.step(Array(tokens.data(), 2), Array(next.data(), 2)), SharedError);
+  Network network = Network::load(file("tokens.h5"), MPI_COMM_WORLD);
+  tokens[5] = -1;
+  std::vector<float> y(2 * 4 * 7);
+  EXPECT_THROW(network.predict(Array(tokens.data(), 2), OutputArray(y.data(), 2)), Error);
+}
+
+TEST_F(SessionTest, WarnsOfAnotherNetworkThanTheCheckpoints) {
+  Session session(deck(), MPI_COMM_WORLD);
+  session.save(file("relu.h5"));
+  std::string text = deck();
+  text.replace(text.find("relu"), 4, "gelu");
+  Session gelu(text, MPI_COMM_WORLD);
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  session.restore(file("relu.h5"));
+  EXPECT_TRUE(lines.empty());
+  gelu.restore(file("relu.h5"));
+  set_log_sink({});
+  EXPECT_EQ(lines.empty(), !comm_.is_root());
 }
 
 TEST_F(SessionTest, SpeaksToTheSinkOfRankZeroAlone) {

@@ -112,14 +112,14 @@ class ShardedOptimizer final : public ParallelStrategy {
   std::unique_ptr<Collective> scatter_, gather_, gather_blocks_, sum_statistics_;
 };
 
-struct Case {
+struct ShardedCase {
   const char* name;
   const char* precision;
   const char* optimizer;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const ShardedCase& c, std::ostream* out) { *out << c.name; }
 
-class ShardedStrategy : public testing::TestWithParam<Case> {};
+class ShardedStrategy : public testing::TestWithParam<ShardedCase> {};
 
 TEST_P(ShardedStrategy, SameBitsAsDataParallel) {
   const Communicator comm = Communicator::world();
@@ -171,14 +171,14 @@ TEST_P(ShardedStrategy, SameBitsAsDataParallel) {
   EXPECT_EQ(skipped[0] > 0, std::string_view(GetParam().name) == "fp16_overflows");
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ShardedStrategy,
-                         testing::Values(Case{"sgd", "fp32", "{type: sgd, momentum: 0.9}"},
-                                         Case{"clipped", "fp32", "{type: adamw, learning_rate: 0.01, clip_norm: 0.5}"},
-                                         Case{"fp64", "fp64", "{type: adamw, learning_rate: 0.01}"},
-                                         Case{"bf16", "bf16", "{type: sgd, momentum: 0.9, clip_norm: 1}"},
-                                         Case{"fp16_overflows", "fp16, loss_scale: {initial: 1.0e+7}",
-                                              "{type: sgd, momentum: 0.9}"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ShardedStrategy,
+    testing::Values(ShardedCase{"sgd", "fp32", "{type: sgd, momentum: 0.9}"},
+                    ShardedCase{"clipped", "fp32", "{type: adamw, learning_rate: 0.01, clip_norm: 0.5}"},
+                    ShardedCase{"fp64", "fp64", "{type: adamw, learning_rate: 0.01}"},
+                    ShardedCase{"bf16", "bf16", "{type: sgd, momentum: 0.9, clip_norm: 1}"},
+                    ShardedCase{"fp16_overflows", "fp16, loss_scale: {initial: 1.0e+7}", "{type: sgd, momentum: 0.9}"}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace lockstep

@@ -43,7 +43,9 @@ std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, 
 namespace {
 
 /// How many examples are in the first piece of n.
-std::int64_t first_piece(const Layer& layer, std::int64_t n) { return layer.needs_statistics() ? (n + 1) / 2 : n; }
+std::int64_t first_piece(const Layer& layer, std::int64_t n) {
+  return layer.traits().needs_statistics ? (n + 1) / 2 : n;
+}
 
 /// Examples first … first + count − 1 of all n.
 Tensor rows(const Tensor& all, std::int64_t n, std::int64_t first, std::int64_t count) {
@@ -78,9 +80,10 @@ LayerHarness::LayerHarness(std::unique_ptr<Layer> layer, const std::vector<Shape
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape shape = inputs[i].with_batch(n);
     dx_views_.emplace_back();
-    if (layer_->vocabulary() > 0) {
+    if (layer_->traits().vocabulary > 0) {
       x_.emplace_back("tokens", DType::i32, shape);
-      copy_from_host(ExecSpace(), filling_tokens(100 + i, shape.count(), layer_->vocabulary()).data(), x_[i].get());
+      copy_from_host(ExecSpace(), filling_tokens(100 + i, shape.count(), layer_->traits().vocabulary).data(),
+                     x_[i].get());
     } else {
       x_.push_back(make_filled(dtype_, shape, 100 + i));
       dx_.emplace_back("dx", dtype_, shape);
@@ -139,7 +142,7 @@ std::vector<double> LayerHarness::forward(bool training) {
   for (std::size_t i = 0; i < parameter_.size(); ++i) convert(ExecSpace(), parameter_views_[i], weight_views_[i]);
   layer_->set_weights(weight_views_);
   const StepContext step = context(training, Store::replace);
-  if (layer_->needs_statistics()) {
+  if (layer_->traits().needs_statistics) {
     for_pieces(false, [&](const LayerTensors& given, bool first) {
       layer_->accumulate_statistics(step, {.x = given.x, .parameters = given.parameters, .workspace = given.workspace},
                                     first);
@@ -160,8 +163,9 @@ std::vector<double> LayerHarness::forward(bool training) {
 std::vector<std::pair<Tensor, std::string>> LayerHarness::undeclared() const {
   std::vector<std::pair<Tensor, std::string>> found;
   for (std::size_t i = 0; i < inputs(); ++i)
-    if (!layer_->backward_reads_input(i)) found.emplace_back(x_[i].get(), fmt::format("backward_reads_input({})", i));
-  if (!layer_->backward_reads_output()) found.emplace_back(y_.get(), "backward_reads_output()");
+    if (!layer_->traits().backward_reads_inputs[i])
+      found.emplace_back(x_[i].get(), fmt::format("backward_reads_inputs[{}]", i));
+  if (!layer_->traits().backward_reads_output) found.emplace_back(y_.get(), "backward_reads_output");
   return found;
 }
 
@@ -195,7 +199,7 @@ LayerHarness::Gradients LayerHarness::backward_without(std::span<const Tensor> h
     for (const auto& gradient : gradient_) poison(gradient.get());
 
   const StepContext step = context(true, store);
-  if (layer_->needs_statistics()) {
+  if (layer_->traits().needs_statistics) {
     for_pieces(wants_dx, [&](const LayerTensors& given, bool first) {
       layer_->accumulate_gradient_statistics(step, given, first);
     });

@@ -43,7 +43,7 @@ class LayerHarness {
   Gradients backward(const std::vector<double>& dy, Store store = Store::replace, bool wants_dx = true);
 
   /// Whatever the backward pass reads without having said so, by the functions that would say it, as
-  /// "backward_reads_input(0), backward_reads_output()". Of NaN a comparison or a maximum may make a number, and then a
+  /// "backward_reads_inputs[0], backward_reads_output". Of NaN a comparison or a maximum may make a number, and then a
   /// gradient is wrong without being NaN: so each tensor is hidden alone, and gradients must stay the same bit for bit.
   std::string undeclared_reads(const std::vector<double>& dy);
 

@@ -46,7 +46,7 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
                                .parameters = parameters_.values_of(i),
                                .saved = saved_[i].get(),
                                .workspace = workspaces_[i].get()};
-    if (node.layer->needs_statistics()) {
+    if (node.layer->traits().needs_statistics) {
       node.layer->accumulate_statistics(context, tensors, true);
       node.layer->finalize_statistics(context, n_);
     }
@@ -85,7 +85,7 @@ std::vector<double> PlainModel::backward(const StepContext& context, const Tenso
                                  .gradients = parameters_.gradients_of(i),
                                  .saved = saved_[i].get(),
                                  .workspace = workspaces_[i].get()};
-      if (node.layer->needs_statistics()) {
+      if (node.layer->traits().needs_statistics) {
         node.layer->accumulate_gradient_statistics(context, tensors, true);
         node.layer->finalize_gradient_statistics(context, tensors, n_);
       }

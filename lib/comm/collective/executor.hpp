@@ -19,7 +19,7 @@ class Payload {
   virtual std::span<const std::byte> outgoing(const Step::Part& part) = 0;
   /// Where the message of elements that are received goes.
   virtual std::span<std::byte> incoming(const Step::Part& part) = 0;
-  /// It is there.
+  /// A part has been received.
   virtual void arrived(const Step::Part& part) = 0;
 };
 

@@ -88,7 +88,7 @@ class NodeAllReduce final : public Collective {
     for (int leader = 0; leader < leaders_; ++leader)
       add_up(mine.within(share(leader, leaders_)), {&parts_[static_cast<std::size_t>(leader)], 1});
   }
-  /// Of as many ranks as the compiler knows, sums need no memory: a quarter less time.
+  /// Sums over a number of ranks that the compiler knows need no memory: a quarter less time.
   template <int ranks>
   void add_up_for_all(const Stretch& mine) {
     T* part[ranks];

@@ -75,7 +75,7 @@ Slices halved(const Stretch& all, int places) {
   return slices;
 }
 
-/// Of `distance` places that follow each other, those among which `place` is.
+/// The slices of the `distance` places that follow each other and among which `place` is.
 Stretch around(const Slices& slices, int place, int distance) {
   const int first = place / distance * distance;
   return {slices[static_cast<std::size_t>(first)].first, slices[static_cast<std::size_t>(first + distance - 1)].end};

@@ -57,7 +57,7 @@ Schedule ring_all_reduce(int rank, int size, std::int64_t count);
 /// Halves, quarters, … are exchanged with ever nearer ranks and added up: log₂ P messages, and as few bytes as the
 /// ring. Ranks beyond a power of two hand theirs over first, and get their slice last.
 Schedule halving_reduce_scatter(int rank, int size, std::int64_t count);
-/// The same the other way: slices, pairs of them, … are exchanged with ever farther ranks.
+/// An all-gather that mirrors halving: slices, pairs of them, … are exchanged with ever farther ranks.
 Schedule doubling_all_gather(int rank, int size, std::int64_t count);
 /// The one, and then the other.
 Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count);

@@ -41,7 +41,7 @@ class AcrossRanks {
 
  private:
   int owner(std::int64_t shard) const { return static_cast<int>(shard / (shards_ / size_)); }
-  /// Of this rank's, the one whose node begins with this shard.
+  /// This rank's slot whose node begins with this shard.
   std::int64_t slot_of(std::int64_t shard) const {
     return std::ranges::find(nodes_, shard, &ShardNode::lo) - nodes_.begin();
   }

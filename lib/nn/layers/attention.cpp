@@ -10,13 +10,13 @@ namespace lockstep {
 namespace {
 
 /// What the forward pass makes before its output.
-struct Saved {
+struct AttentionSaved {
   Tensor logsumexp;  // [n, heads, T]
   Tensor qkv;        // [n, T, 3·d]
   Tensor heads;      // [n, T, d]: their results, side by side
 
-  Saved(ScratchAllocator& memory, std::int64_t n, std::int64_t heads_count, std::int64_t length, std::int64_t d,
-        DType dtype)
+  AttentionSaved(ScratchAllocator& memory, std::int64_t n, std::int64_t heads_count, std::int64_t length,
+                 std::int64_t d, DType dtype)
       : logsumexp(memory.take(master_dtype(dtype), {n, heads_count, length})),
         qkv(memory.take(dtype, {n, length, 3 * d})),
         heads(memory.take(dtype, {n, length, d})) {}
@@ -78,7 +78,7 @@ double Attention::product_flops(std::int64_t n) const {
 
 std::size_t Attention::saved_bytes(std::int64_t n, const Shape& output) const {
   ScratchAllocator memory;
-  const Saved parts(memory, n, config_.heads, output[0], output[1], plan_.dtype);
+  const AttentionSaved parts(memory, n, config_.heads, output[0], output[1], plan_.dtype);
   return memory.used();
 }
 
@@ -91,7 +91,7 @@ std::size_t Attention::prepare(std::int64_t n) {
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
   ScratchAllocator
       memory;  // what is saved (evaluation has no saved memory) needs no less than the gradients of backward
-  const Saved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
+  const AttentionSaved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
   memory.align();
   return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(shape),
                                    bias_workspace_bytes(plan_.dtype, rows, 3 * d)});
@@ -106,9 +106,11 @@ void Attention::forward(const StepContext& context, const LayerTensors& t) {
   const AttentionShape shape = shape_for(t.y.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);
-  const Saved spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  const AttentionSaved spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
   workspace.align();
-  const Saved parts = t.saved ? Saved(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype) : spare;
+  const AttentionSaved parts = t.saved ? AttentionSaved(saved, shape.n, shape.heads, shape.length, shape.width(),
+                                                        plan_.dtype)
+                                       : spare;
   qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], parts.qkv, workspace.rest());
   attention_forward(context.space, shape, parts.qkv, parts.heads, parts.logsumexp, workspace.rest());
   out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, workspace.rest());
@@ -118,8 +120,8 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   const AttentionShape shape = shape_for(t.dy.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);
-  const Saved parts(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
-  const Saved gradient(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  const AttentionSaved parts(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
+  const AttentionSaved gradient(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
   workspace.align();
   const Tensor scratch = workspace.rest();
   InnerProduct& qkv = qkv_products_.at(rows);

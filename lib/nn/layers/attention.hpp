@@ -27,7 +27,7 @@ class Attention final : public Layer {
   std::string_view type() const override { return "attention"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
-  bool backward_reads_input(std::size_t) const override { return true; }
+  LayerTraits traits() const override { return {.backward_reads_inputs = LayerTraits::all_inputs}; }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override;

@@ -21,6 +21,17 @@ std::vector<ParameterSpec> BatchNorm::parameters(std::span<const Shape> inputs) 
           {"running_var", channels, Initializer::constant(1), ParameterSpec::Kind::statistic}};
 }
 
+LayerTraits BatchNorm::traits() const {
+  constexpr LayerTraits::Inputs normalized{0b01}, added{0b10};
+  return {.max_inputs = output_.addition ? std::size_t{2} : 1,
+          .backward_reads_inputs = normalized,
+          .backward_reads_output = output_.relu && output_.addition,
+          .is_cheap = !output_.addition,
+          .passes_gradient = added,
+          .overwrites_gradient = output_.relu,
+          .needs_statistics = !frozen_};
+}
+
 bool BatchNorm::fuse(Activation activation) {
   if (activation != Activation::relu || output_.relu) return false;
   return output_.relu = true;

@@ -26,15 +26,9 @@ class BatchNorm final : public Layer {
   std::string_view type() const override { return "batch_norm"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
-  std::size_t max_inputs() const override { return output_.addition ? 2 : 1; }
+  LayerTraits traits() const override;
   bool fuse(Activation activation) override;
   bool fuse_addition() override;
-  bool backward_reads_input(std::size_t k) const override { return k == 0; }
-  bool backward_reads_output() const override { return output_.relu && output_.addition; }
-  bool is_cheap() const override { return !output_.addition; }
-  bool passes_gradient(std::size_t k) const override { return k == 1; }
-  bool overwrites_gradient() const override { return output_.relu; }
-  bool needs_statistics() const override { return !frozen_; }
   void plan(const LayerPlan& plan) override;
   std::size_t prepare(std::int64_t n) override;
 

@@ -14,7 +14,7 @@ struct ConcatConfig : LayerConfig {
 class Concat final : public Layer {
  public:
   std::string_view type() const override { return "concat"; }
-  std::size_t max_inputs() const override { return max_layer_inputs; }
+  LayerTraits traits() const override { return {.max_inputs = max_layer_inputs}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;

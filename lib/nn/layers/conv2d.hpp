@@ -33,8 +33,9 @@ class Conv2d final : public Layer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   bool fuse(Activation activation) override;
-  bool backward_reads_input(std::size_t) const override { return true; }
-  bool backward_reads_output() const override { return activation_ != Activation::none; }
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = LayerTraits::all_inputs, .backward_reads_output = activation_ != Activation::none};
+  }
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return shape_for(n, plan_.inputs[0]).flops(); }
   void set_weights(std::span<const Tensor> weights) override { convolutions_.set_weight(weights[0]); }

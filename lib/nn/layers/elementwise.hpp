@@ -27,8 +27,9 @@ class ActivationLayer final : public Layer {
 
   std::string_view type() const override;
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  Activation as_activation() const override { return activation_; }
-  bool backward_reads_output() const override { return !keeps_derivative(activation_); }
+  LayerTraits traits() const override {
+    return {.activation = activation_, .backward_reads_output = !keeps_derivative(activation_)};
+  }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
@@ -47,7 +48,7 @@ class Flatten final : public Layer {
  public:
   std::string_view type() const override { return "flatten"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return {inputs[0].count()}; }
-  bool is_view() const override { return true; }
+  LayerTraits traits() const override { return {.is_view = true}; }
   void forward(const StepContext&, const LayerTensors&) override {}
   void backward(const StepContext&, const LayerTensors&) override {}
 };
@@ -85,10 +86,12 @@ struct AddConfig : LayerConfig {
 class Add final : public Layer {
  public:
   std::string_view type() const override { return "add"; }
-  std::size_t max_inputs() const override { return max_layer_inputs; }
-  bool is_sum() const override { return true; }
-  bool passes_gradient(std::size_t) const override { return true; }
-  bool overwrites_gradient() const override { return false; }
+  LayerTraits traits() const override {
+    return {.max_inputs = max_layer_inputs,
+            .is_sum = true,
+            .passes_gradient = LayerTraits::all_inputs,
+            .overwrites_gradient = false};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;

@@ -24,8 +24,9 @@ class Embedding final : public Layer {
   std::string_view type() const override { return "embedding"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
-  std::int64_t vocabulary() const override { return config_.vocabulary; }
-  bool backward_reads_input(std::size_t) const override { return true; }
+  LayerTraits traits() const override {
+    return {.vocabulary = config_.vocabulary, .backward_reads_inputs = LayerTraits::all_inputs};
+  }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
@@ -50,8 +51,9 @@ class PositionEmbedding final : public Layer {
   std::string_view type() const override { return "position_embedding"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
-  bool passes_gradient(std::size_t) const override { return true; }
-  bool overwrites_gradient() const override { return false; }
+  LayerTraits traits() const override {
+    return {.passes_gradient = LayerTraits::all_inputs, .overwrites_gradient = false};
+  }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 

@@ -21,9 +21,9 @@ class LayerNorm final : public Layer {
   std::string_view type() const override { return "layer_norm"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
-  bool takes_sum() const override { return true; }
-  bool backward_reads_input(std::size_t) const override { return true; }
-  bool adds_gradient() const override { return true; }
+  LayerTraits traits() const override {
+    return {.takes_sum = true, .backward_reads_inputs = LayerTraits::all_inputs, .adds_gradient = true};
+  }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;

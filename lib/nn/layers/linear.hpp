@@ -27,9 +27,9 @@ class Linear final : public Layer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   bool fuse(Activation activation) override;
-  bool backward_reads_input(std::size_t) const override { return true; }
-  bool backward_reads_output() const override {
-    return activation_ != Activation::none && !keeps_derivative(activation_);
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = LayerTraits::all_inputs,
+            .backward_reads_output = activation_ != Activation::none && !keeps_derivative(activation_)};
   }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;

@@ -10,16 +10,16 @@ namespace lockstep {
 namespace {
 
 /// What the forward pass makes beside its output.
-struct Saved {
+struct LstmSaved {
   Tensor cells;  // [n, T, u]
   Tensor gates;  // [n, T, 4u], after their activations
 
-  Saved(ScratchAllocator& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
+  LstmSaved(ScratchAllocator& memory, std::int64_t n, std::int64_t length, std::int64_t units, DType dtype)
       : cells(memory.take(master_dtype(dtype), {n, length, units})),
         gates(memory.take(dtype, {n, length, 4 * units})) {}
 };
 
-/// Of one step.
+/// Pointers of one step's kernel.
 struct ForwardStep {
   Tensor recurrent;  // [n, 4u]
   Tensor h;          // [n, u]
@@ -85,7 +85,7 @@ InnerProductShape Lstm::history_shape(std::int64_t n) const {
 
 std::size_t Lstm::saved_bytes(std::int64_t n, const Shape& output) const {
   ScratchAllocator memory;
-  const Saved parts(memory, n, output[0], output[1], plan_.dtype);
+  const LstmSaved parts(memory, n, output[0], output[1], plan_.dtype);
   return memory.used();
 }
 
@@ -101,7 +101,7 @@ std::size_t Lstm::prepare(std::int64_t n) {
   plan(step_products_, step_shape(n));
   plan(history_products_, history_shape(n));
   ScratchAllocator forward, backward;
-  const Saved parts(forward, n, length, units_, plan_.dtype);  // evaluation has no saved memory
+  const LstmSaved parts(forward, n, length, units_, plan_.dtype);  // evaluation has no saved memory
   const ForwardStep step(forward, n, units_, plan_.dtype);
   const Gradients gradients(backward, n, length, units_, plan_.dtype);
   return std::max(forward.used(), backward.used()) + products;
@@ -115,7 +115,7 @@ void Lstm::set_weights(std::span<const Tensor> weights) {
 void Lstm::forward(const StepContext& context, const LayerTensors& t) {
   const std::int64_t n = t.y.shape[0], length = t.y.shape[1];
   ScratchAllocator saved(t.saved), workspace(t.workspace);
-  const Saved parts(t.saved ? saved : workspace, n, length, units_, plan_.dtype);
+  const LstmSaved parts(t.saved ? saved : workspace, n, length, units_, plan_.dtype);
   const ForwardStep step(workspace, n, units_, plan_.dtype);
   const Tensor scratch = workspace.rest();
   input_products_.at(n * length).forward(context.space, t.x[0], t.parameters[2], parts.gates, scratch);
@@ -130,7 +130,7 @@ void Lstm::forward(const StepContext& context, const LayerTensors& t) {
 void Lstm::backward(const StepContext& context, const LayerTensors& t) {
   const std::int64_t n = t.dy.shape[0], length = t.dy.shape[1];
   ScratchAllocator saved(t.saved), workspace(t.workspace);
-  const Saved parts(saved, n, length, units_, plan_.dtype);
+  const LstmSaved parts(saved, n, length, units_, plan_.dtype);
   const Gradients gradients(workspace, n, length, units_, plan_.dtype);
   const Tensor scratch = workspace.rest();
   InnerProduct& recurrent = step_products_.at(n);

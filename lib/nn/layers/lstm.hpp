@@ -24,8 +24,9 @@ class Lstm final : public Layer {
   std::string_view type() const override { return "lstm"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
-  bool backward_reads_input(std::size_t) const override { return true; }
-  bool backward_reads_output() const override { return true; }
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = LayerTraits::all_inputs, .backward_reads_output = true};
+  }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return input_shape(n).flops() + history_shape(n).flops(); }

@@ -15,7 +15,7 @@ class Softmax final : public Layer {
  public:
   std::string_view type() const override { return "softmax"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  bool backward_reads_output() const override { return true; }
+  LayerTraits traits() const override { return {.backward_reads_output = true}; }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 };

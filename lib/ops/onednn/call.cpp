@@ -35,7 +35,7 @@ const dnnl::engine& onednn_engine() {
 OnednnCall::OnednnCall(const dnnl::primitive_desc_base& description, const dnnl::primitive& primitive,
                        std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
     : primitive_(primitive) {
-  // Its plain loops are a hundred times slower than fp32 between conversions.
+  // oneDNN's plain loops are a hundred times slower than fp32 between conversions.
   const std::string way = description.impl_info_str();
   for (const auto& [id, layout] : arguments)
     if (way.starts_with("ref") && layout.get_data_type() != dnnl::memory::data_type::f32)

@@ -29,7 +29,7 @@ class OnednnCall {
   static OnednnCall reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
-  /// Of an argument, as described.
+  /// How an argument's numbers lie in memory.
   dnnl::memory::desc layout(int argument) const { return arguments_.at(argument).get_desc(); }
   std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   void run(void* scratchpad, std::initializer_list<std::pair<int, const void*>> arguments);

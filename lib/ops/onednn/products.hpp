@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// They throw dnnl::error for what oneDNN refuses.
+// Products by oneDNN; the makers throw dnnl::error for what it refuses.
 std::unique_ptr<InnerProduct> onednn_inner_product(const InnerProductShape& shape);
 std::unique_ptr<Convolution> onednn_convolution(const ConvolutionShape& shape);
 

@@ -80,7 +80,7 @@ struct Windows {
 
   std::int64_t channels_of_panels() const { return columns / n * group_c; }
 
-  /// Of one channel for a panel's filters: what stands side by side in the parts.
+  /// Adds up the parts of one channel for a panel's filters, which stand side by side.
   void sum_parts(std::int64_t index, const T* sums, T* dweight, bool add) const {
     const std::int64_t taps = shape.kernel_h * shape.kernel_w;
     const std::int64_t column = index / group_c * n, channel = index % group_c;

@@ -110,6 +110,8 @@ class Network {
 struct Named {
   std::string name;
   Scheduler make;
+
+  friend void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
 };
 
 /// Those of the table that have the operation.

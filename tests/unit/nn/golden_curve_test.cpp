@@ -25,7 +25,7 @@ struct Batch {
 
 Batch make_batch(const Model& model, DType dtype, std::int64_t n, std::uint64_t version) {
   const Graph& graph = model.graph();
-  if (graph.nodes()[0].layer->vocabulary() == 0) {
+  if (graph.nodes()[0].layer->traits().vocabulary == 0) {
     std::vector<std::int32_t> classes;
     for (std::int64_t i = 0; i < n; ++i)
       classes.push_back(static_cast<std::int32_t>((3 * i + static_cast<std::int64_t>(version)) % 10));

@@ -136,7 +136,7 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
   const auto& [provider, c] = GetParam();
   LayerHarness harness(c.entry, c.inputs, c.n,
                        {.providers = test::using_provider(provider), .fused = c.fused, .addition = c.addition});
-  if (harness.layer().is_view()) {
+  if (harness.layer().traits().is_view) {
     EXPECT_EQ(harness.output_shape().count(), harness.x(0).count());
     return;
   }
@@ -175,8 +175,11 @@ class Secretive final : public Layer {
   Secretive(Reads reads, bool says_so) : reads_(reads), says_so_(says_so) {}
   std::string_view type() const override { return "secretive"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  bool backward_reads_input(std::size_t) const override { return says_so_ && reads_ == Reads::input; }
-  bool backward_reads_output() const override { return says_so_ && reads_ == Reads::output; }
+  LayerTraits traits() const override {
+    return {
+        .backward_reads_inputs = says_so_ && reads_ == Reads::input ? LayerTraits::all_inputs : LayerTraits::Inputs(),
+        .backward_reads_output = says_so_ && reads_ == Reads::output};
+  }
   void forward(const StepContext& context, const LayerTensors& t) override {
     activation_forward(context.space, Activation::relu, t.x[0], t.y);
   }
@@ -194,7 +197,7 @@ TEST(LayerHarness, NamesWhatABackwardPassReadsInSecret) {
   using Reads = Secretive::Reads;
   for (const bool says_so : {false, true})
     for (const auto& [reads, name] :
-         {std::pair(Reads::input, "backward_reads_input(0)"), std::pair(Reads::output, "backward_reads_output()")}) {
+         {std::pair(Reads::input, "backward_reads_inputs[0]"), std::pair(Reads::output, "backward_reads_output")}) {
       LayerHarness harness(std::make_unique<Secretive>(reads, says_so), {{7}}, 3, {});
       const auto weight = test::filling(7, harness.output_shape().count());
       EXPECT_EQ(harness.undeclared_reads(weight), says_so ? "" : name);
@@ -211,7 +214,7 @@ TEST_P(LayerGradient, F32AgreesWithF64) {
   LayerHarness narrow(c.entry, c.inputs, c.n,
                       {.dtype = DType::f32, .providers = providers, .fused = c.fused, .addition = c.addition});
   LayerHarness wide(c.entry, c.inputs, c.n, {.providers = providers, .fused = c.fused, .addition = c.addition});
-  if (wide.layer().is_view()) return;
+  if (wide.layer().traits().is_view) return;
   const auto weight = test::filling(7, wide.output_shape().count());
   EXPECT_LT(test::largest_difference(narrow.forward(), wide.forward()), 2e-5);
   const auto a = narrow.backward(weight), b = wide.backward(weight);
@@ -325,22 +328,22 @@ TEST(BatchNormLayer, TakesOneAdditionAndThenRelu) {
     return dynamic_cast<const LayerConfig&>(*test::parse_layer("batch_norm").config).make_layer();
   };
   const auto plain = make();
-  EXPECT_EQ(plain->max_inputs(), 1u);
+  EXPECT_EQ(plain->traits().max_inputs, 1u);
   EXPECT_FALSE(plain->fuse(Activation::tanh));
-  EXPECT_TRUE(plain->is_cheap());
+  EXPECT_TRUE(plain->traits().is_cheap);
   EXPECT_TRUE(plain->fuse(Activation::relu));
   EXPECT_FALSE(plain->fuse(Activation::relu));
   EXPECT_FALSE(plain->fuse_addition()) << "relu comes after the addition";
-  EXPECT_FALSE(plain->backward_reads_output());
+  EXPECT_FALSE(plain->traits().backward_reads_output);
   const auto residual = make();
   EXPECT_TRUE(residual->fuse_addition());
   EXPECT_FALSE(residual->fuse_addition());
   EXPECT_TRUE(residual->fuse(Activation::relu));
-  EXPECT_EQ(residual->max_inputs(), 2u);
-  EXPECT_TRUE(residual->backward_reads_output());
-  EXPECT_TRUE(residual->passes_gradient(1));
-  EXPECT_FALSE(residual->passes_gradient(0));
-  EXPECT_FALSE(residual->is_cheap());
+  EXPECT_EQ(residual->traits().max_inputs, 2u);
+  EXPECT_TRUE(residual->traits().backward_reads_output);
+  EXPECT_TRUE(residual->traits().passes_gradient[1]);
+  EXPECT_FALSE(residual->traits().passes_gradient[0]);
+  EXPECT_FALSE(residual->traits().is_cheap);
 }
 
 TEST(MaxPool, EvaluationGivesTheSame) {

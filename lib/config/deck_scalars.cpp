@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "config/deck_scalars.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "config/fields_text.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string_view kind_name(const DeckNode& node) {
+  switch (node.kind) {
+    case DeckNode::Kind::null: return "empty";
+    case DeckNode::Kind::scalar: return node.quoted ? "quoted text" : "text";
+    case DeckNode::Kind::sequence: return "a list";
+    case DeckNode::Kind::mapping: return "a mapping";
+  }
+  return "";
+}
+
+template <class T>
+bool parse_number(const std::string& text, T& value) {
+  const char* begin = text.data();
+  if (text.size() > 1 && *begin == '+') ++begin;
+  const auto [end, code] = std::from_chars(begin, text.data() + text.size(), value);
+  return code == std::errc{} && end == text.data() + text.size() && begin != end;
+}
+
+/// Whole numbers are compared as such: as floating-point ones, large neighbours would be equal.
+bool less(std::int64_t a, double b) {
+  constexpr double beyond = 9.2233720368547758e18;
+  return b >= beyond || (b >= -beyond && a < static_cast<std::int64_t>(std::ceil(b)));
+}
+bool less(double a, std::int64_t b) {
+  constexpr double beyond = 9.2233720368547758e18;
+  return a < -beyond || (a < beyond && static_cast<std::int64_t>(std::floor(a)) < b);
+}
+bool less(double a, double b) { return a < b; }
+
+template <class T>
+void require_range(const DeckNode& node, T value, Range range) {
+  const bool low = range.above_min ? !less(range.min, value) : less(value, range.min);
+  const bool high = range.below_max ? !less(value, range.max) : less(range.max, value);
+  if (low || high)
+    throw DeckError(
+        node.position, node.path,
+        fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
+}
+
+}  // namespace
+
+void wrong_type(const DeckNode& node, std::string_view wanted) {
+  const std::string given = node.kind == DeckNode::Kind::scalar ? fmt::format("'{}'", node.text)
+                                                                : std::string(kind_name(node));
+  throw DeckError(node.position, node.path,
+                  fmt::format("{} is given ({} is expected); write {}", given, wanted, wanted));
+}
+
+std::string to_text(const DeckNode& node) {
+  if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
+  return node.text;
+}
+
+std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted) {
+  std::int64_t value = 0;
+  if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value)) wrong_type(node, wanted);
+  require_range(node, value, range);
+  return value;
+}
+
+double to_number(const DeckNode& node, Range range) {
+  double value = 0;
+  if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value) || !std::isfinite(value))
+    wrong_type(node, "a finite number");
+  require_range(node, value, range);
+  return value;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "io/hdf5_calls.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace lockstep::hdf5 {
+
+LibraryLock::LibraryLock() : lock_(mutex()) {
+  H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+LibraryLock::~LibraryLock() { H5Eset_auto2(H5E_DEFAULT, print_, print_data_); }
+
+std::recursive_mutex& LibraryLock::mutex() {
+  static std::recursive_mutex instance;
+  return instance;
+}
+
+namespace {
+
+std::string strip_padding(std::string text) {
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
+}  // namespace
+
+std::string reason() {
+  std::string text;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* entry, void* to) -> herr_t {
+        auto& text = *static_cast<std::string*>(to);
+        if (text.empty() && entry->desc) text = entry->desc;
+        return 0;
+      },
+      &text);
+  constexpr std::string_view system_begins = "error message = '";
+  if (const std::size_t found = text.find(system_begins); found != std::string::npos) {
+    text.erase(0, found + system_begins.size());
+    text.resize(std::min(text.find('\''), text.size()));
+  }
+  return text.empty() ? "HDF5 gives no reason" : for_message(text, 500);
+}
+
+void damaged(const std::string& where) {
+  throw Error(ExitStatus::bad_data,
+              fmt::format("{}: cannot be read ({}); the file is damaged, make or copy it again", where, reason()));
+}
+
+void write_failed(const std::string& file) {
+  throw Error(ExitStatus::io_error, fmt::format("{}: cannot be written ({}); is the disk full?", file, reason()));
+}
+
+hid_t native_type(const StoredType& type) {
+  const bool real = type.kind == StoredType::Kind::real;
+  switch (type.bytes) {
+    case 1: return type.is_signed ? H5T_NATIVE_INT8 : H5T_NATIVE_UINT8;
+    case 2: return type.is_signed ? H5T_NATIVE_INT16 : H5T_NATIVE_UINT16;
+    case 4: return real ? H5T_NATIVE_FLOAT : type.is_signed ? H5T_NATIVE_INT32 : H5T_NATIVE_UINT32;
+    default: return real ? H5T_NATIVE_DOUBLE : type.is_signed ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64;
+  }
+}
+
+StoredType stored_type(hid_t type) {
+  const std::size_t bytes = H5Tget_size(type);
+  const bool usual = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return {usual ? StoredType::Kind::integer : StoredType::Kind::other, bytes, H5Tget_sign(type) != H5T_SGN_NONE};
+    case H5T_FLOAT: return {StoredType::Kind::real, bytes, true};
+    case H5T_STRING: return {StoredType::Kind::text, bytes, true};
+    default: return {StoredType::Kind::other, bytes, true};
+  }
+}
+
+std::vector<std::int64_t> extents_of(hid_t space) {
+  const int rank = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> extents(static_cast<std::size_t>(std::max(rank, 0)));
+  if (rank > 0) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  return {extents.begin(), extents.end()};
+}
+
+hid_t text_type(const std::string& text) {
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, std::max<std::size_t>(text.size(), 1));
+  H5Tset_strpad(type, H5T_STR_NULLPAD);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  return type;
+}
+
+H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where) {
+  H5G_stat_t object{};
+  if (H5Gget_objinfo(file, name.c_str(), true, &object) < 0) damaged(where);
+  return object;
+}
+
+void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
+  constexpr std::size_t harmless = std::size_t{1} << 20;
+  constexpr std::size_t most_compressed = 1032;
+  const std::size_t stored = H5Dget_storage_size(dataset);
+  hsize_t file_bytes = 0;
+  if (H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
+  validate(
+      array.bytes() <= harmless || (stored <= file_bytes && array.bytes() / most_compressed <= stored),
+      ExitStatus::bad_data,
+      "{}: needs {} bytes, but the file holds {} for it (most of it was never written, or the file is damaged); make "
+      "or copy it again",
+      where, array.bytes(), std::min<hsize_t>(stored, file_bytes));
+}
+
+std::string string_of(hid_t type, hid_t space, const std::string& where,
+                      const std::function<herr_t(hid_t, char*)>& read) {
+  if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
+    throw Error(ExitStatus::bad_data, fmt::format("{}: is not a text (one string is expected)", where));
+  const Handle memory(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_cset(memory, H5Tget_cset(type));
+  // A text's length stands somewhere in the file, and the library believes it, be it gigabytes.
+  if (H5Tis_variable_str(type) != 0)
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is a text of variable length (a fixed one is expected); store it so", where));
+  constexpr std::size_t longest = std::size_t{64} << 20;
+  validate(H5Tget_size(type) <= longest, ExitStatus::bad_data,
+           "{}: is a text of {} bytes (at most {} are read); the file is damaged, make or copy it again", where,
+           H5Tget_size(type), longest);
+  // Room for a terminator: a conversion to the same size would cut the last character off.
+  std::string text(H5Tget_size(type) + 1, '\0');
+  H5Tset_size(memory, text.size());
+  if (read(memory, text.data()) < 0) damaged(where);
+  return strip_padding(std::move(text));
+}
+
+}  // namespace lockstep::hdf5
