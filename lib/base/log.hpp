@@ -13,8 +13,8 @@ namespace lockstep {
 bool enable_log(bool enabled);
 
 enum class LogLevel { info, warning, error };
-/// Where lines go from now on, instead of the standard streams (which an empty sink means). Called by any thread, one
-/// at a time.
+/// Where lines go from now on, instead of the standard streams (which an empty sink means). Called by any
+/// thread, and by several at once; what it throws is passed over.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 void set_log_sink(LogSink sink);
 

@@ -13,8 +13,8 @@ namespace {
 // today's servers) beside weights. The same on every machine, so that sums depend on the number of threads alone.
 constexpr double cache_bytes = 384 * 1024;
 
-// The same bytes where several threads work on a chunk. They wait for the slowest at the end of every task, so theirs
-// are longer: four times as much a thread, which its share of the level-3 cache still holds.
+// Several threads wait for the slowest at the end of every task, so their chunks are longer: four times as many bytes a
+// thread, which its share of the level-3 cache still holds.
 double chunk_bytes() {
   const int threads = planned_threads();
   return threads == 1 ? cache_bytes : 4 * cache_bytes * threads;

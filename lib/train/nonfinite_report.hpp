@@ -26,7 +26,7 @@ class NonfiniteReport {
   /// "the gradient of layer 'conv1' (100 %) and of 3 others"; empty where all gradients are finite. They are those
   /// summed over ranks: the same on all.
   std::string gradients(const ExecSpace& space) const { return layers(space, Numbers::gradients); }
-  /// Likewise which layers' parameters are not finite.
+  /// "the parameters of layer 'conv1' (100 %) and of 3 others"; empty where all parameters are finite.
   std::string parameters(const ExecSpace& space) const { return layers(space, Numbers::parameters); }
 
   /// Whether this rank's parameters are finite: by what the optimizer has found of those that it moves, and by a look

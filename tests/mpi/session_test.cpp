@@ -96,7 +96,7 @@ class SessionTest : public testing::Test {
   Communicator comm_ = Communicator::world();
 };
 
-// The same examples in the same batches: the same bits.
+// A Session that gets the examples of a run, in its batches, ends with the run's parameters, bit for bit.
 TEST_F(SessionTest, TrainsAsARunDoes) {
   const std::string rest =
       "model: {layers: [{conv2d: {filters: 6, kernel: 3}}, batch_norm, relu, {max_pool: {kernel: 4}}, flatten, {dropout: "
