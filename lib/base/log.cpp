@@ -4,21 +4,35 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace lockstep {
 namespace {
+
+/// Waits, a second at most, until what was written to standard error has left its pipe: launchers may drop what they have
+/// not read of a rank that has ended.
+void wait_for_reader() {
+  struct stat file = {};
+  if (fstat(STDERR_FILENO, &file) != 0 || !S_ISFIFO(file.st_mode)) return;
+  int unread = 0;  // bytes
+  for (int i = 0; i < 1000 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 void last_words_as(std::string_view kind, std::string_view line) {
   const std::string text = fmt::format("{}: {}\n", kind, line);
@@ -99,8 +113,12 @@ void error_line(std::string_view text) {
     const std::string_view line = text.substr(begin, end - begin);
     if (!given_to_sink(LogLevel::error, line)) to_stderr().error("{}", line);
   }
+  wait_for_reader();
 }
 
-void write_unbuffered(std::string_view line) { last_words_as("error", line); }
+void write_unbuffered(std::string_view line) {
+  last_words_as("error", line);
+  wait_for_reader();
+}
 
 }  // namespace lockstep
