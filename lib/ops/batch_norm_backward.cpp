@@ -130,7 +130,7 @@ struct BackwardState {
 template <class T, class C>
 void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
               std::int64_t rows, std::int64_t c) {
-  const std::int64_t groups = kernels_run_on_host ? (rows + 15) / 16 : rows;
+  const std::int64_t groups = thread_per_element ? rows : (rows + 15) / 16;
   Kokkos::parallel_for(
       "lockstep::batch_norm::backward", RangePolicy(space, 0, groups * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -151,18 +151,23 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
       });
 }
 
+/// What of a gradient passes the relu behind the norm.
+template <Mask mask, class T, class C>
+KOKKOS_INLINE_FUNCTION C masked(C gradient, const T* x, const T* y, const C* scale, const C* shift, std::int64_t i,
+                                std::int64_t j) {
+  if constexpr (mask == Mask::none) return gradient;
+  const C passed = mask == Mask::by_input ? C(x[i]) * scale[j] + shift[j] : C(y[i]);
+  return passed > C(0) ? gradient : C(0);
+}
+
 template <Mask mask, class T, class C>
 void backward_fixed(const ExecSpace& space, const T* x, const T* y, T* dy, const C* scale, const C* shift, T* dx,
                     std::int64_t count, std::int64_t c) {
   Kokkos::parallel_for(
       "lockstep::batch_norm::backward_fixed", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
         const std::int64_t j = i % c;
-        C gradient = dy[i];
-        if constexpr (mask != Mask::none) {
-          const C passed = mask == Mask::by_input ? C(x[i]) * scale[j] + shift[j] : C(y[i]);
-          gradient = passed > C(0) ? gradient : C(0);
-          dy[i] = T(gradient);
-        }
+        const C gradient = masked<mask>(C(dy[i]), x, y, scale, shift, i, j);
+        if (mask != Mask::none) dy[i] = T(gradient);
         if (dx != nullptr) dx[i] = T(gradient * scale[j]);
       });
 }

@@ -2,6 +2,7 @@
 #include "ops/loss.hpp"
 
 #include "ops/fast_math.hpp"
+#include "ops/row_sums.hpp"
 
 namespace lockstep {
 namespace {
@@ -118,6 +119,46 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scal
       });
 }
 
+/// The same by a few threads a row, for devices.
+template <class T>
+void softmax_cross_entropy_by_teams(const ExecSpace& space, double smoothing, double scale, std::int64_t rows,
+                                    std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
+                                    double* per_row) {
+  using C = Compute<T>;
+  const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
+  const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
+  const C gradient_scale = static_cast<C>(scale);
+  Kokkos::parallel_for(
+      "lockstep::softmax_cross_entropy::row", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
+        for_rows(team, rows, [&](const std::int64_t i) {
+          const T* const z = logits + i * classes;
+          const std::int64_t target = targets[i];
+          C largest = C(z[0]);
+          Kokkos::parallel_reduce(
+              Kokkos::ThreadVectorRange(team, classes),
+              [&](const std::int64_t k, C& best) { best = C(z[k]) > best ? C(z[k]) : best; }, Kokkos::Max<C>(largest));
+          const C sum = row_sum<C>(team, classes, [&](const std::int64_t k) { return fast_exp(C(z[k]) - largest); });
+          const C differences = row_sum<C>(team, off_target > C(0) ? classes : 0,
+                                           [&](const std::int64_t k) { return C(z[k]) - largest; });
+          const std::int64_t as_large_before = row_sum<std::int64_t>(
+              team, target, [&](const std::int64_t k) { return C(z[k]) == largest ? 1 : 0; });
+          const C target_logit = C(z[target]) - largest;
+          const C linear = (on_target - off_target) * target_logit + off_target * differences;
+          Kokkos::single(Kokkos::PerThread(team), [&] {
+            per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
+            per_row[2 * i + 1] = target_logit == C(0) && as_large_before == 0 ? 1.0 : 0.0;
+          });
+          if (dlogits == nullptr) return;
+          T* const dz = dlogits + i * classes;
+          const C factor = gradient_scale / sum;
+          for_columns(team, classes, [&](const std::int64_t k) {
+            const C wanted = k == target ? on_target : off_target;
+            dz[k] = T(factor * fast_exp(C(z[k]) - largest) - gradient_scale * wanted);
+          });
+        });
+      });
+}
+
 template <class T>
 void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int64_t n, std::int64_t outputs, const T* y,
                         const Compute<T>* t, T* dy, double* per_example) {
@@ -172,8 +213,12 @@ void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const
   assert(targets.count() == n * positions && per_example.count() >= 2 * n * positions);
   const double scale = gradient_scale / static_cast<double>(positions);
   dispatch_float(logits.dtype, [&]<class T>(T) {
-    softmax_cross_entropy<T>(space, label_smoothing, scale, n * positions, classes, logits.as<T>(),
-                             targets.as<std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr, per_example.as<double>());
+    const auto run = [&](auto kernel) {
+      kernel(space, label_smoothing, scale, n * positions, classes, logits.as<const T>(),
+             targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr, per_example.as<double>());
+    };
+    if constexpr (thread_per_element) run(softmax_cross_entropy_by_teams<T>);
+    else run(softmax_cross_entropy<T>);
   });
   if (positions > 1) average_positions(space, n, positions, per_example.as<double>());
   add_up(space, n, positions, per_example.as<double>(), sums.as<double>());

@@ -18,7 +18,8 @@ struct Place {
 KOKKOS_INLINE_FUNCTION Place place_of(std::int64_t index, std::int64_t units) {
   const std::int64_t tiles = tiles_of(units);
   const std::int64_t unit = index % tiles * column_tile;
-  return {index / tiles, unit, static_cast<int>(units - unit < column_tile ? units - unit : column_tile)};
+  const bool whole = column_tile == 1 || units - unit >= column_tile;  // known where a tile is one unit
+  return {index / tiles, unit, whole ? column_tile : static_cast<int>(units - unit)};
 }
 
 template <class T, class C>

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 /// Attention with a thread for each query (forward, dq) or key (dk, dv), which has its scores one at a
-/// time; columns of results are made a few at a time, so that they stay in registers.
+/// time; columns of results are made a few at a time, in loops of known length, so that they stay in registers.
 struct GpuAttention {
   static constexpr int chunk = 32;
 
@@ -72,9 +72,11 @@ void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shap
           for (std::int64_t t = 0; t < keys; ++t) {
             const C probability = Kokkos::exp(scale * a.dot(query, key + t * row) - known);
             const T* value = key + t * row + a.width + first;
-            for (int j = 0; j < count; ++j) sum[j] += probability * C(value[j]);
+            for (int j = 0; j < GpuAttention::chunk; ++j)
+              if (j < count) sum[j] += probability * C(value[j]);
           }
-          for (int j = 0; j < count; ++j) y[at.y + at.position * a.width + first + j] = T(sum[j]);
+          for (int j = 0; j < GpuAttention::chunk; ++j)
+            if (j < count) y[at.y + at.position * a.width + first + j] = T(sum[j]);
         }
       });
 }
@@ -103,9 +105,11 @@ void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape
             const T* other = key + t * row;
             const C probability = Kokkos::exp(scale * a.dot(query, other) - logsumexp[index]);
             const C dscore = probability * (a.dot(gradient, other + a.width) - own);
-            for (int j = 0; j < count; ++j) sum[j] += dscore * C(other[first + j]);
+            for (int j = 0; j < GpuAttention::chunk; ++j)
+              if (j < count) sum[j] += dscore * C(other[first + j]);
           }
-          for (int j = 0; j < count; ++j) dqkv[at.qkv + at.position * row + first + j] = T(scale * sum[j]);
+          for (int j = 0; j < GpuAttention::chunk; ++j)
+            if (j < count) dqkv[at.qkv + at.position * row + first + j] = T(scale * sum[j]);
         }
       });
 }
@@ -131,13 +135,15 @@ void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, 
             const T* gradient = dy + at.y + t * a.width;
             const C probability = Kokkos::exp(scale * a.dot(query, key) - logsumexp[at.row + t]);
             const C dscore = scale * probability * (a.dot(gradient, key + a.width) - inner[at.row + t]);
-            for (int j = 0; j < count; ++j) {
+            for (int j = 0; j < GpuAttention::chunk; ++j) {
+              if (j >= count) continue;
               dkey[j] += dscore * C(query[first + j]);
               dvalue[j] += probability * C(gradient[first + j]);
             }
           }
           T* to = dqkv + at.qkv + at.position * row + a.width + first;
-          for (int j = 0; j < count; ++j) to[j] = T(dkey[j]), to[a.width + j] = T(dvalue[j]);
+          for (int j = 0; j < GpuAttention::chunk; ++j)
+            if (j < count) to[j] = T(dkey[j]), to[a.width + j] = T(dvalue[j]);
         }
       });
 }
