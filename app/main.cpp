@@ -12,8 +12,10 @@
 #include "base/scheduling.hpp"
 #include "base/version.hpp"
 #include "commands.hpp"
+#include "core/device.hpp"
 #include "core/execution.hpp"
 #include "io/hdf5.hpp"
+#include "resilience/abort_report.hpp"
 
 namespace {
 
@@ -23,12 +25,13 @@ int exit_code(ExitStatus status) { return static_cast<int>(status); }
 
 /// Starts Kokkos, for commands that compute or plan to.
 void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const Communicator& comm) {
-  if (start == Start::nothing || (start == Start::plan && !kernels_run_on_host)) return;
+  if (start == Start::nothing || (start == Start::plan && runs_on_device)) return;
   comm.run_collectively([] {
-    validate(Kokkos::num_devices() != 0, ExitStatus::internal,
+    validate(device_count() > 0, ExitStatus::internal,
              "this program computes on {}, and there is none here (a login node?); run it in a job that has one",
              ExecSpace::name());
   });
+  record_kernels();
   kokkos.emplace();
 }
 
@@ -86,5 +89,6 @@ int main(int argc, char** argv) {
   MpiSession mpi(argc, argv);
   const Communicator comm = Communicator::world();
   enable_log(comm.is_root());
+  report_aborts(comm.rank());
   return run_command(command, comm);
 }

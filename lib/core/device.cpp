@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "core/device.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "core/execution.hpp"
+
+#if defined(KOKKOS_ENABLE_CUDA)
+#include <cuda_runtime_api.h>
+#elif defined(KOKKOS_ENABLE_HIP)
+#include <hip/hip_runtime_api.h>
+#endif
+
+namespace lockstep {
+namespace {
+
+char kernel[128];  // zero-terminated
+
+void record(const char* name, std::uint32_t, std::uint64_t*) {
+  const std::size_t length = std::min(std::strlen(name), sizeof(kernel) - 1);
+  std::memcpy(kernel, name, length);
+  kernel[length] = 0;
+}
+
+}  // namespace
+
+int device_count() {
+  int count = 1;
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+#elif defined(KOKKOS_ENABLE_HIP)
+  if (hipGetDeviceCount(&count) != hipSuccess) count = 0;
+#else
+  if constexpr (is_a_device) count = Kokkos::num_devices();
+#endif
+  return count;
+}
+
+void record_kernels() {
+  if constexpr (runs_on_device) {
+    namespace tools = Kokkos::Tools::Experimental;
+    // Else Kokkos would wait for the device before each kernel.
+    tools::set_request_tool_settings_callback(
+        [](const std::uint32_t, tools::ToolSettings* settings) { settings->requires_global_fencing = false; });
+    tools::set_begin_parallel_for_callback(record);
+    tools::set_begin_parallel_reduce_callback(record);
+    tools::set_begin_parallel_scan_callback(record);
+  }
+}
+
+const char* last_kernel() { return kernel; }
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "resilience/abort_report.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "comm/communicator.hpp"
+#include "core/device.hpp"
+#include "train/phase_clock.hpp"
+
+namespace lockstep {
+namespace {
+
+int own_rank = 0;
+
+/// The process ends, so that what a handler may not call may do no more harm than hang, which the watchdog sees.
+void report(int) {
+  std::signal(SIGABRT, SIG_DFL);
+  const Heartbeat& heart = heartbeat();
+  const std::string kernel = last_kernel();
+  const std::int64_t step = heart.step;
+  write_unbuffered(fmt::format(
+      "rank {} on {} aborts in '{}'{}{}; what its library said is above{}", own_rank, host_name(),
+      phase_names[static_cast<std::size_t>(heart.phase.load())], step > 0 ? fmt::format(" of step {}", step) : "",
+      kernel.empty() ? "" : fmt::format(", after kernel {} was started", kernel),
+      kernel.empty() ? "" : " (with CUDA_LAUNCH_BLOCKING=1 in its environment, that kernel is the one that failed)"));
+  std::_Exit(static_cast<int>(ExitStatus::internal));
+}
+
+}  // namespace
+
+void report_aborts(int rank) {
+  own_rank = rank;
+  std::signal(SIGABRT, report);
+}
+
+}  // namespace lockstep
