@@ -58,6 +58,7 @@ function(lockstep_require_listed_sources)
   foreach(target IN LISTS targets)
     get_target_property(folder ${target} SOURCE_DIR)
     get_target_property(listed ${target} SOURCES)
+    list(TRANSFORM listed REPLACE "^\\$<.*:(.+)>$" "\\1") # of a file that some builds have
     list(TRANSFORM listed REPLACE "^([^/].*)$" "${folder}/\\1")
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${folder}/*.cpp)
     foreach(source IN LISTS found)

@@ -110,7 +110,7 @@ void Network::State::write(const Tensor& outputs, std::int64_t first, const Outp
   const std::int64_t each = inference.model().graph().output_shape().count();
   std::byte* to = static_cast<std::byte*>(const_cast<void*>(y.data)) +
                   static_cast<std::size_t>(first * each) * size_of(y.dtype);
-  if (kernels_run_on_host || y.on_device) {
+  if (!memory_is_separate || y.on_device) {
     convert(space, outputs, {to, y.dtype, outputs.shape});
     return;
   }

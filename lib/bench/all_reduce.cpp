@@ -73,7 +73,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     if (algorithm.by_library) {
       if (!comm.network())
         contestants.push_back({&algorithm, [&](std::int64_t count) {
-                                 comm.all_reduce_sum(ExecSpace(), {own.data(), DType::f32, {count}});
+                                 comm.all_reduce_sum(std::span(own).first(static_cast<std::size_t>(count)));
                                }});
       continue;
     }

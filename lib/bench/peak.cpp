@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/timer.hpp"
+#include "core/tensor.hpp"
 #include "ops/portable/micro_product.hpp"
 
 namespace lockstep {
@@ -49,10 +50,43 @@ double measure() {
   return std::isfinite(keep) ? best : 0;
 }
 
+template <class T>
+double measure_on_device() {
+  constexpr int steps = 10'000;
+  constexpr std::int64_t threads = 1 << 19;
+  constexpr double flops = 2.0 * steps * chains * threads;
+  const ExecSpace space;
+  const OwnedTensor results("lockstep::bench::peak", dtype_of<T>(), {threads});
+  T* const result = results.get().as<T>();
+  double best = 0;
+  for (int run = 0; run < 10; ++run) {
+    const Timer timer;
+    Kokkos::parallel_for(
+        "lockstep::bench::peak", RangePolicy(space, 0, threads), KOKKOS_LAMBDA(const std::int64_t thread) {
+          T sum[chains];
+          for (int i = 0; i < chains; ++i) sum[i] = static_cast<T>(thread + i);
+          for (int step = 0; step < steps; ++step)
+            for (int i = 0; i < chains; ++i) sum[i] = T(0.999) * sum[i] + T(0.001);
+          T total = 0;
+          for (int i = 0; i < chains; ++i) total += sum[i];
+          result[thread] = total;
+        });
+    space.fence("lockstep::bench");
+    best = std::max(best, flops / timer.seconds());
+  }
+  return best;
+}
+
 }  // namespace
 
 double multiply_add_peak(DType dtype) {
-  return dispatch_master(dtype, [](auto real) { return measure<decltype(real)>(); });
+  double peak = 0;
+  dispatch_master(dtype, [&](auto real) {
+    using T = decltype(real);
+    if constexpr (is_a_device) peak = measure_on_device<T>();
+    else peak = measure<T>();
+  });
+  return peak;
 }
 
 }  // namespace lockstep

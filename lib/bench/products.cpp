@@ -39,12 +39,11 @@ double best_of(const std::function<void()>& call) {
   return best;
 }
 
-/// The peak of all cores that kernels use; measured once. 16-bit products are compared with fp32's.
+/// The peak of all cores that kernels use, or of the device; measured once. 16-bit products are compared with fp32's.
 double peak_of(DType dtype) {
   static std::map<DType, double> peaks;
   const DType master = master_dtype(dtype);
-  if (!peaks.count(master))
-    peaks[master] = multiply_add_peak(master) * (kernels_run_on_host ? ExecSpace().concurrency() : 1);
+  if (!peaks.count(master)) peaks[master] = multiply_add_peak(master) * (is_a_device ? 1 : ExecSpace().concurrency());
   return peaks[master];
 }
 
@@ -89,8 +88,9 @@ ConvolutionShape convolution(std::int64_t n, std::int64_t edge, std::int64_t c, 
 }  // namespace
 
 void bench_peak(const Print& print) {
-  print(fmt::format("f32 {:.1f} GFLOP/s a core, multiply-adds on registers", multiply_add_peak(DType::f32) * 1e-9));
-  print(fmt::format("f64 {:.1f} GFLOP/s a core", multiply_add_peak(DType::f64) * 1e-9));
+  const char* const unit = is_a_device ? "device" : "core";
+  print(fmt::format("f32 {:.1f} GFLOP/s a {}, multiply-adds on registers", multiply_add_peak(DType::f32) * 1e-9, unit));
+  print(fmt::format("f64 {:.1f} GFLOP/s a {}", multiply_add_peak(DType::f64) * 1e-9, unit));
   const OwnedTensor a("lockstep::bench::copy", DType::u8, {256 << 20}),
       b("lockstep::bench::copy", DType::u8, {256 << 20});
   const double seconds = best_of([&] { copy(ExecSpace(), a.get(), b.get()); });

@@ -18,7 +18,7 @@ void append_arrays(const ExecSpace& space, const std::string& prefix, const std:
   if (memory) {
     copy_to_host(space, flat, memory);
     all = {std::shared_ptr<void>(), memory};
-  } else if (kernels_run_on_host) {
+  } else if (!memory_is_separate) {
     space.fence("lockstep::checkpoint");
     all = {std::shared_ptr<void>(), static_cast<const std::byte*>(flat.data)};
   } else {

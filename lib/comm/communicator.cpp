@@ -50,29 +50,6 @@ MPI_Datatype mpi_type(DType dtype) {
 
 namespace {
 
-/// Gives MPI a host address of the tensor's numbers: the tensor itself, or a copy around the call.
-/// (An MPI that takes device addresses would not need it; it must not be assumed.)
-template <class Call>
-void on_host(const ExecSpace& space, const Tensor& tensor, Call call) {
-  if constexpr (host_shares_memory) {
-    space.fence("lockstep::communicator");
-    call(static_cast<std::byte*>(tensor.data));
-  } else {
-    Kokkos::View<std::byte*, StagingSpace> staged(Kokkos::view_alloc("lockstep::staged", Kokkos::WithoutInitializing),
-                                                  tensor.bytes());
-    copy_to_host(space, tensor, staged.data());
-    call(staged.data());
-    copy_from_host(space, staged.data(), tensor);
-  }
-}
-
-template <class Call>
-void in_pieces(const Tensor& tensor, std::byte* data, std::int64_t piece, Call call) {
-  for (std::int64_t done = 0; done < tensor.count(); done += piece)
-    call(data + static_cast<std::size_t>(done) * size_of(tensor.dtype),
-         static_cast<int>(std::min(piece, tensor.count() - done)));
-}
-
 /// Waits for what `start` has begun. Waits of the MPI library would keep the core, which other ranks may share, busy.
 template <class Start>
 void complete(Start start) {
@@ -178,11 +155,15 @@ void Communicator::broadcast(std::string& text, int from) const {
 
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
   if (size_ == 1) return;
-  on_host(space, tensor, [&](std::byte* data) {
-    in_pieces(tensor, data, max_mpi_count, [&](std::byte* piece, int count) {
-      complete([&](MPI_Request* request) { MPI_Ibcast(piece, count, mpi_type(tensor.dtype), 0, mpi_->comm, request); });
-    });
-  });
+  if constexpr (memory_is_separate) {  // an MPI that takes device addresses must not be assumed
+    std::vector<std::byte> staged(tensor.bytes());
+    copy_to_host(space, tensor, staged.data());
+    broadcast(std::span(staged));
+    copy_from_host(space, staged.data(), tensor);
+  } else {
+    space.fence("lockstep::broadcast");
+    broadcast(std::span(static_cast<std::byte*>(tensor.data), tensor.bytes()));
+  }
 }
 
 void Communicator::broadcast(std::span<double> values) const {
@@ -212,14 +193,13 @@ void Communicator::all_reduce_sum(std::span<double> values) const {
   broadcast(values);
 }
 
-void Communicator::all_reduce_sum(const ExecSpace& space, const Tensor& tensor) const {
+void Communicator::all_reduce_sum(std::span<float> values) const {
   if (size_ == 1) return;
-  on_host(space, tensor, [&](std::byte* data) {
-    const WaitsForRanks waits;
-    in_pieces(tensor, data, max_mpi_count, [&](std::byte* piece, int count) {
-      MPI_Allreduce(MPI_IN_PLACE, piece, count, mpi_type(tensor.dtype), MPI_SUM, mpi_->comm);
-    });
-  });
+  const WaitsForRanks waits;
+  for (std::size_t done = 0, count = 0; done < values.size(); done += count) {
+    count = std::min<std::size_t>(values.size() - done, max_mpi_count);
+    MPI_Allreduce(MPI_IN_PLACE, values.data() + done, static_cast<int>(count), MPI_FLOAT, MPI_SUM, mpi_->comm);
+  }
 }
 
 std::int64_t Communicator::all_reduce_max(std::int64_t value) const {

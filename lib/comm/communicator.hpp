@@ -71,7 +71,7 @@ class Communicator {
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void all_reduce_sum(std::span<double> values) const;
   /// Sums by MPI_Allreduce, which need not leave the same bits everywhere.
-  void all_reduce_sum(const ExecSpace& space, const Tensor& tensor) const;
+  void all_reduce_sum(std::span<float> values) const;
   std::int64_t all_reduce_max(std::int64_t value) const;
   /// What each rank has given, in the order of ranks.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;

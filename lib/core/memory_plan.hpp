@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "core/execution.hpp"
+
 namespace lockstep {
 
 /// A piece of memory that is needed from time `first` to time `last`, both included.
@@ -19,7 +21,8 @@ struct MemoryPlan {
   std::size_t bytes = 0;             ///< of the whole arena
 };
 
-inline constexpr std::size_t memory_alignment = 64;
+/// Bytes: a line of a CPU's caches; on devices what their allocators give, and libraries expect.
+inline constexpr std::size_t memory_alignment = runs_on_device ? 256 : 64;
 
 constexpr std::size_t align_up(std::size_t bytes) {
   return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;

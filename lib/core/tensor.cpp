@@ -8,18 +8,26 @@
 namespace lockstep {
 namespace {
 
-template <class Space>
-using Bytes = Kokkos::View<std::byte*, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+template <class Byte, class Space>
+using Bytes = Kokkos::View<Byte*, Space, Kokkos::MemoryUnmanaged>;
 
-Bytes<MemorySpace> bytes_of(const Tensor& tensor) {
-  return Bytes<MemorySpace>(static_cast<std::byte*>(tensor.data), tensor.bytes());
+Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
+  assert(tensor.bytes() == 0 || is_step_memory(tensor.data));
+  return Bytes<std::byte, MemorySpace>(static_cast<std::byte*>(tensor.data), tensor.bytes());
 }
+
+bool is_host_memory(const void* address) { return !LOCKSTEP_FAKE_DEVICE || !fake_device::owns(address); }
 
 }  // namespace
 
-Buffer::Buffer(const std::string& label, std::size_t bytes) {
+Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
   try {
-    storage_ = Kokkos::View<std::byte*, MemorySpace>(label, bytes);
+    if constexpr (LOCKSTEP_FAKE_DEVICE) {
+      data_ = fake_device::allocate(label, bytes);
+    } else {
+      const Kokkos::View<std::byte*, MemorySpace> view(label, bytes);
+      data_ = {view.data(), [view](std::byte*) {}};
+    }
   } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
     throw Error(ExitStatus::internal, fmt::format("{} ({} bytes for {})", out_of_memory, bytes, label));
   }
@@ -27,19 +35,33 @@ Buffer::Buffer(const std::string& label, std::size_t bytes) {
 
 Buffer Buffer::borrow(std::byte* data, std::size_t bytes) {
   Buffer buffer;
-  buffer.storage_ = Kokkos::View<std::byte*, MemorySpace>(data, bytes);
+  buffer.data_ = {std::shared_ptr<void>(), data};
+  buffer.size_ = bytes;
   return buffer;
 }
 
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to) {
-  Kokkos::deep_copy(space, Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(to), from.bytes()), bytes_of(from));
+  assert(is_host_memory(to));
+  Kokkos::deep_copy(space, Bytes<std::byte, Kokkos::HostSpace>(static_cast<std::byte*>(to), from.bytes()),
+                    bytes_of(from));
   space.fence("lockstep::copy_to_host");
 }
 
 void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to) {
-  using ConstBytes = Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-  Kokkos::deep_copy(space, bytes_of(to), ConstBytes(static_cast<const std::byte*>(from), to.bytes()));
+  assert(is_host_memory(from));
+  Kokkos::deep_copy(space, bytes_of(to),
+                    Bytes<const std::byte, Kokkos::HostSpace>(static_cast<const std::byte*>(from), to.bytes()));
   space.fence("lockstep::copy_from_host");
+}
+
+void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor& to) {
+  assert(is_host_memory(from));
+  if constexpr (LOCKSTEP_FAKE_DEVICE) {
+    fake_device::copy_later(to.data, from, to.bytes());
+  } else {
+    Kokkos::deep_copy(space, bytes_of(to),
+                      Bytes<const std::byte, StagingSpace>(static_cast<const std::byte*>(from), to.bytes()));
+  }
 }
 
 void copy(const ExecSpace& space, const Tensor& from, const Tensor& to) {

@@ -3,14 +3,22 @@
 
 #include <cassert>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
 
 #include "core/dtype.hpp"
 #include "core/execution.hpp"
+#include "core/fake_device.hpp"
 #include "core/shape.hpp"
 
 namespace lockstep {
+
+/// Whether kernels can use the address. Only preset fake_device can tell; others say so of any.
+inline bool is_step_memory(const void* address) {
+  if constexpr (LOCKSTEP_FAKE_DEVICE) return fake_device::owns(address);
+  else return address != nullptr;
+}
 
 /// A view of row-major numbers in the step's memory. It owns nothing and is cheap to copy: storage
 /// belongs to a Buffer (the activation arena, the parameter buffer, …). An empty Tensor (no data)
@@ -23,6 +31,7 @@ struct Tensor {
   template <class T>
   T* as() const {
     assert(dtype == dtype_of<std::remove_const_t<T>>());
+    assert(!data || is_step_memory(data));
     return static_cast<T*>(data);
   }
   explicit operator bool() const { return data != nullptr; }
@@ -43,15 +52,16 @@ class Buffer {
   /// Somebody else's memory, which outlives this.
   static Buffer borrow(std::byte* data, std::size_t bytes);
 
-  std::byte* data() const { return storage_.data(); }
-  std::size_t size() const { return storage_.size(); }
+  std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
   Tensor tensor(std::size_t offset, DType dtype, const Shape& shape) const {
     assert(offset + static_cast<std::size_t>(shape.count()) * size_of(dtype) <= size());
     return {data() + offset, dtype, shape};
   }
 
  private:
-  Kokkos::View<std::byte*, MemorySpace> storage_;
+  std::shared_ptr<std::byte> data_;
+  std::size_t size_ = 0;
 };
 
 /// A Buffer that holds one tensor.
@@ -72,6 +82,9 @@ class OwnedTensor {
 /// Copies between the host and the step's memory; they return when the copy is done.
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
 void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
+/// Ordered after the work already given to `space`; returns at once. The numbers at `from`, in memory of StagingSpace,
+/// must stay as they are until the next fence of `space`.
+void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
 /// Ordered after the work already given to `space`; returns at once.
 void copy(const ExecSpace& space, const Tensor& from, const Tensor& to);
 void fill_zero(const ExecSpace& space, const Tensor& tensor);

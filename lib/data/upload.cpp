@@ -51,7 +51,7 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
   identity_ = format.has_tokens() || (entries == 0 && format.input_dtype == compute);
 
   const Shape inputs = format.input_shape.with_batch(max_batch), targets = format.target_shape.with_batch(max_batch);
-  if (!kernels_run_on_host) {
+  if (memory_is_separate) {
     raw_inputs_ = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
     raw_targets_ = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
   }
@@ -67,12 +67,9 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
 /// The raw numbers where kernels can read them. `is_there`: they are.
 Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room,
                                     DType dtype, const Shape& shape) const {
-  if (kernels_run_on_host || is_there) return {raw, dtype, shape};
+  if (!memory_is_separate || is_there) return {raw, dtype, shape};
   const Tensor tensor{room.get().data, dtype, shape};
-  const Kokkos::View<const std::byte*, StagingSpace, Kokkos::MemoryUnmanaged> from(raw, tensor.bytes());
-  const Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged> to(static_cast<std::byte*>(tensor.data),
-                                                                          tensor.bytes());
-  Kokkos::deep_copy(space, to, from);
+  start_copy_from_host(space, raw, tensor);
   return tensor;
 }
 
@@ -89,7 +86,7 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
   result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), batch.targets_on_device,
                                  raw_targets_, format_.target_dtype, target_shape);
   // The loader may write its memory again as soon as the next batch is asked for.
-  if (!kernels_run_on_host) space.fence("lockstep::upload");
+  if (memory_is_separate) space.fence("lockstep::upload");
   if (inputs_.get()) {
     const Tensor inputs{inputs_.get().data, compute_, input_shape};
     if (count > 0) normalize(space, result.inputs, scale_.get(), shift_.get(), inputs);

@@ -132,7 +132,7 @@ class Scheduler {
 
   void add_segments(const std::vector<Task>& tasks, double chunks) {
     const auto count = static_cast<std::int64_t>(std::min(chunks, static_cast<double>(batch_)));
-    const std::int64_t chunk = kernels_run_on_host ? (batch_ + count - 1) / count : batch_;
+    const std::int64_t chunk = runs_on_device ? batch_ : (batch_ + count - 1) / count;
     if (chunk < batch_) segments_.push_back({tasks, chunk});
     else  // nothing is gained by running them together, and their memory would live longer
       for (const Task& task : tasks) segments_.push_back({{task}, batch_});

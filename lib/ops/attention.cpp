@@ -12,21 +12,21 @@ namespace {
 template <class T>
 void run_forward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y, Compute<T>* logsumexp,
                  Compute<T>* workspace) {
-  if constexpr (kernels_run_on_host) attention_forward_on_cpu<T>(space, shape, qkv, y, logsumexp, workspace);
-  else attention_forward_on_gpu<T>(space, shape, qkv, y, logsumexp);
+  if constexpr (thread_per_element) attention_forward_on_gpu<T>(space, shape, qkv, y, logsumexp);
+  else attention_forward_on_cpu<T>(space, shape, qkv, y, logsumexp, workspace);
 }
 
 template <class T>
 void run_backward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
                   const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
-  if constexpr (kernels_run_on_host) attention_backward_on_cpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
-  else attention_backward_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+  if constexpr (thread_per_element) attention_backward_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+  else attention_backward_on_cpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
 }
 
 template <class C>
 std::int64_t workspace_elements(const AttentionShape& shape) {
-  if constexpr (kernels_run_on_host) return attention_parts(shape) * CpuAttention<C>(shape).scratch_elements();
-  else return shape.n * shape.heads * shape.length;
+  if constexpr (thread_per_element) return shape.n * shape.heads * shape.length;
+  else return attention_parts(shape) * CpuAttention<C>(shape).scratch_elements();
 }
 
 }  // namespace

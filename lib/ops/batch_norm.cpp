@@ -114,7 +114,7 @@ KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* s
 template <bool relu, bool addition, class T, class C>
 void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
              std::int64_t rows, std::int64_t c) {
-  const std::int64_t groups = kernels_run_on_host ? (rows + 15) / 16 : rows;
+  const std::int64_t groups = thread_per_element ? rows : (rows + 15) / 16;
   Kokkos::parallel_for(
       "lockstep::batch_norm::forward", RangePolicy(space, 0, groups * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {

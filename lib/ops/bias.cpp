@@ -12,7 +12,7 @@ namespace {
 template <Activation activation, bool keeps, class T, class C>
 void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t rows, std::int64_t c) {
   // A thread of a CPU takes whole rows, one of a GPU an element.
-  const std::int64_t rows_each = kernels_run_on_host ? 16 : 1, width = kernels_run_on_host ? c : 1;
+  const std::int64_t rows_each = thread_per_element ? 1 : 16, width = thread_per_element ? 1 : c;
   const std::int64_t pieces = c / width, groups = (rows + rows_each - 1) / rows_each;
   Kokkos::parallel_for(
       "lockstep::bias::forward", RangePolicy(space, 0, groups * pieces), KOKKOS_LAMBDA(const std::int64_t index) {

@@ -7,7 +7,7 @@ namespace lockstep {
 namespace {
 
 // Columns that one index of the kernel copies.
-constexpr std::int64_t stretch = kernels_run_on_host ? 1024 : 1;
+constexpr std::int64_t stretch = thread_per_element ? 1 : 1024;
 
 /// Rows of c numbers, one every from_step numbers, to one every to_step.
 template <class T>

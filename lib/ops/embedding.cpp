@@ -10,9 +10,9 @@ template <class T>
 void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
              const Compute<T>* weight, T* y) {
   Kokkos::parallel_for(
-      "lockstep::embedding::forward", RangePolicy(space, 0, kernels_run_on_host ? count : count * features),
+      "lockstep::embedding::forward", RangePolicy(space, 0, thread_per_element ? count * features : count),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t width = kernels_run_on_host ? features : 1;  // columns of this index
+        const std::int64_t width = thread_per_element ? 1 : features;  // columns of this index
         const std::int64_t place = index * width / features, first = index * width - place * features;
         const Compute<T>* from = weight + tokens[place] * features + first;
         T* to = y + place * features + first;
@@ -44,9 +44,9 @@ template <class T>
 void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t length, std::int64_t features, const T* x,
                    const Compute<T>* weight, T* y) {
   Kokkos::parallel_for(
-      "lockstep::position_embedding::forward", RangePolicy(space, 0, kernels_run_on_host ? rows : rows * features),
+      "lockstep::position_embedding::forward", RangePolicy(space, 0, thread_per_element ? rows * features : rows),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t width = kernels_run_on_host ? features : 1;
+        const std::int64_t width = thread_per_element ? 1 : features;
         const std::int64_t row = index * width / features, first = index * width - row * features;
         const Compute<T>* position = weight + row % length * features + first;
         const T* from = x + row * features + first;

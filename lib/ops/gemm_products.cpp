@@ -145,7 +145,7 @@ class GemmConvolution final : public Convolution {
 
  private:
   // Columns that are made at a time. On CPUs they should stay in a core's caches until the product reads them.
-  static constexpr std::int64_t column_budget = kernels_run_on_host ? 1 << 20 : 256 << 20;
+  static constexpr std::int64_t column_budget = thread_per_element ? 256 << 20 : 1 << 20;
 
   /// A 1×1 convolution is a product as it stands.
   static bool is_plain(const ConvolutionShape& s) {

@@ -19,7 +19,7 @@ void call_if_there(const char* name, Integer threads) {
 }  // namespace
 
 void use_kokkos_threads() {
-  if constexpr (kernels_run_on_host) {  // else the products run on the device
+  if constexpr (!runs_on_device) {
     const int threads = ExecSpace().concurrency();
     call_if_there<int>("omp_set_num_threads", threads);
     call_if_there<int>("openblas_set_num_threads", threads);
@@ -29,7 +29,7 @@ void use_kokkos_threads() {
 }
 
 KokkosThreads::KokkosThreads() {
-  if constexpr (kernels_run_on_host) {
+  if constexpr (!runs_on_device) {
     using Function = int (*)();
     if (auto threads = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"))) before_ = threads();
     if (before_ > 0) call_if_there<int>("omp_set_num_threads", ExecSpace().concurrency());

@@ -51,7 +51,7 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
 }
 
 // Sums are kept in registers, in fp32 for 16 bits: of this many channels at a time on CPUs, of one a thread on GPUs.
-constexpr int channel_tile = kernels_run_on_host ? 16 : 1;
+constexpr int channel_tile = thread_per_element ? 1 : 16;
 
 /// Calls add(sum, c, width) to sum up channels c … c+width−1, with a constant width where all of a tile are there,
 /// and stores the sums in `to`.

@@ -40,7 +40,7 @@ void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, dou
 
 /// Elements that one index of a counting kernel looks at: many on hosts, where a loop over them is
 /// vectors; one on devices, where neighbouring threads then read neighbours.
-constexpr std::int64_t counted_at_once = kernels_run_on_host ? block : 1;
+constexpr std::int64_t counted_at_once = thread_per_element ? 1 : block;
 
 template <class T>
 void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, double* result) {

@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// Columns that one index of a kernel works on: on CPUs a few vectors, whose sums stay in registers;
 /// on GPUs one, so that neighbouring threads read neighbouring numbers.
-inline constexpr int column_tile = kernels_run_on_host ? 32 : 1;
+inline constexpr int column_tile = thread_per_element ? 1 : 32;
 /// Rows that are summed before the sum joins the total: keeps rounding errors small (two levels).
 inline constexpr std::int64_t block_rows = 64;
 
@@ -27,7 +27,7 @@ inline Rows rows_of(const Tensor& y) {
 
 /// How many parts the rows are summed in.
 inline std::int64_t parts_of(std::int64_t rows) {
-  const std::int64_t wanted = kernels_run_on_host ? planned_threads() : 512;
+  const std::int64_t wanted = thread_per_element ? 512 : planned_threads();
   if (wanted == 1) return 1;
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }

@@ -12,7 +12,7 @@ inline constexpr int rows_per_team = 4;
 
 inline RowTeam row_team(const ExecSpace& space, std::int64_t rows) {
   const auto teams = static_cast<int>((rows + rows_per_team - 1) / rows_per_team);
-  return kernels_run_on_host ? RowTeam(space, teams, 1, 1) : RowTeam(space, teams, rows_per_team, 32);
+  return thread_per_element ? RowTeam(space, teams, team_threads(rows_per_team), 32) : RowTeam(space, teams, 1, 1);
 }
 
 /// Calls f(row) for the team's rows.
@@ -28,7 +28,10 @@ KOKKOS_INLINE_FUNCTION void for_rows(const RowMember& team, std::int64_t rows, c
 template <class C, class F>
 KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F& f) {
   C total = C(0);
-  if constexpr (kernels_run_on_host) {
+  if constexpr (thread_per_element) {
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j, C& sum) { sum += f(j); }, total);
+  } else {
     constexpr int lanes = 32;
     C sum[lanes] = {};
     std::int64_t first = 0;
@@ -38,9 +41,6 @@ KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F&
     for (int half = lanes / 2; half > 0; half /= 2)
       for (int lane = 0; lane < half; ++lane) sum[lane] += sum[lane + half];
     total += sum[0];
-  } else {
-    Kokkos::parallel_reduce(
-        Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j, C& sum) { sum += f(j); }, total);
   }
   return total;
 }

@@ -121,7 +121,7 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
     : ranks_(topology.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
-  if constexpr (!host_shares_memory) {
+  if constexpr (memory_is_separate) {
     if (!memory) staging_.resize(gradients.bytes());
     host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
   }
@@ -142,7 +142,7 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   cut_into_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
   const bool automatic = config.overlap == Overlap::automatic;
   // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
-  if (automatic && !(host_shares_memory && topology.one_node())) trial_ = std::make_unique<Trial>();
+  if (automatic && (memory_is_separate || !topology.one_node())) trial_ = std::make_unique<Trial>();
   use(automatic ? Trial::ways[0] : config.overlap);
 }
 
@@ -192,7 +192,7 @@ void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>
   to_host(space, gradients_.count());
   if (helper_) helper_->finish();
   else complete(buckets_.size(), meanwhile);
-  if constexpr (!host_shares_memory) copy_from_host(space, host_, gradients_);
+  if constexpr (memory_is_separate) copy_from_host(space, host_, gradients_);
   exposed_seconds_ += timer.seconds();
   ready_ = on_host_ = 0;
   available_ = next_ = 0;
@@ -205,14 +205,14 @@ void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>
 
 /// Kernels have written elements up to `end`: the host can read them from here on.
 void BucketedReducer::to_host(const ExecSpace& space, std::int64_t end) {
-  if constexpr (host_shares_memory) {
-    space.fence("lockstep::gradient_reducer");
-  } else {
+  if constexpr (memory_is_separate) {
     const std::size_t before = static_cast<std::size_t>(on_host_) * size_of(gradients_.dtype);
     if (end > on_host_)
       copy_to_host(space, {static_cast<std::byte*>(gradients_.data) + before, gradients_.dtype, {end - on_host_}},
                    host_ + before);
     on_host_ = end;
+  } else {
+    space.fence("lockstep::gradient_reducer");
   }
 }
 

@@ -53,7 +53,7 @@ DeterministicReducer::DeterministicReducer(const Communicator& ranks, std::int64
     std::int64_t longest = 0;  // message
     for (const Step& step : schedule_) longest = std::max({longest, step.send.count, step.receive.count});
     const auto bytes = static_cast<std::size_t>(longest) * size_of(gradients.dtype);
-    if (!host_shares_memory) outgoing_.resize(bytes);
+    if (memory_is_separate) outgoing_.resize(bytes);
     incoming_.resize(bytes);
   });
 }
@@ -114,24 +114,24 @@ Tensor DeterministicReducer::sums_at(const Step::Part& part) const {
 
 std::span<const std::byte> DeterministicReducer::outgoing(const Step::Part& part) {
   const Tensor sums = sums_at(part);
-  if constexpr (host_shares_memory) {
-    space_->fence("lockstep::deterministic_reducer");
-    return {static_cast<const std::byte*>(sums.data), sums.bytes()};
-  } else {
+  if constexpr (memory_is_separate) {
     copy_to_host(*space_, sums, outgoing_.data());
     return {outgoing_.data(), sums.bytes()};
+  } else {
+    space_->fence("lockstep::deterministic_reducer");
+    return {static_cast<const std::byte*>(sums.data), sums.bytes()};
   }
 }
 
 std::span<std::byte> DeterministicReducer::incoming(const Step::Part& part) {
   const Tensor sums = sums_at(part);
-  const bool in_place = host_shares_memory && part.final;
+  const bool in_place = !memory_is_separate && part.final;
   return {in_place ? static_cast<std::byte*>(sums.data) : incoming_.data(), sums.bytes()};
 }
 
 void DeterministicReducer::arrived(const Step::Part& part) {
   const Tensor sums = sums_at(part);
-  if constexpr (host_shares_memory) {
+  if constexpr (!memory_is_separate) {
     if (!part.final) accumulate(*space_, {incoming_.data(), sums.dtype, sums.shape}, sums);
   } else if (part.final) {
     copy_from_host(*space_, incoming_.data(), sums);

@@ -24,12 +24,12 @@ ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& para
       parts_.push_back({parameter.name + " (" + state.name + ")", {first, state.values.dtype, parameter.shape}});
     }
   hashes_.resize(parts_.size());
-  if constexpr (!host_shares_memory)
+  if constexpr (memory_is_separate)
     for (const Part& part : parts_) staging_.resize(std::max(staging_.size(), part.values.bytes()));
 }
 
 std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Tensor& values) {
-  if constexpr (host_shares_memory) return hash_of(values.data, values.bytes());
+  if constexpr (!memory_is_separate) return hash_of(values.data, values.bytes());
   copy_to_host(space, values, staging_.data());
   return hash_of(staging_.data(), values.bytes());
 }

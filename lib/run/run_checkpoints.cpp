@@ -53,7 +53,7 @@ void RunCheckpoints::write() {
   const std::span<std::byte> memory = writer_->memory(
       training_array_bytes(trainer_.model().parameters(), trainer_.optimizer()));
   best_in_newest_ = contents_.best();
-  writer_->write_async(trainer_.steps(), snapshot(kernels_run_on_host ? std::span<std::byte>() : memory),
+  writer_->write_async(trainer_.steps(), snapshot(memory_is_separate ? memory : std::span<std::byte>()),
                        contents_.before_commit, best_in_newest_);
 }
 

@@ -41,8 +41,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   std::optional<NodeMemory> memory;
   if (!partition_.separate) memory = gradient_memory(config.parallel, topology, bytes);
   comm_.run_collectively([&] {
-    const Buffer shared = host_shares_memory && memory ? Buffer::borrow(memory->part(topology.node.rank()), bytes)
-                                                       : Buffer();
+    const Buffer shared = !memory_is_separate && memory ? Buffer::borrow(memory->part(topology.node.rank()), bytes)
+                                                        : Buffer();
     model_ = std::make_unique<Model>(make_model(config, std::move(graph), max_micro_batch_, Purpose::training, shared));
     heartbeat().beat();
   });

@@ -65,7 +65,7 @@ struct Setting {
     sum = make_all_reduce(config, {}, topology, memory, buffer);
   }
 
-  Tensor tensor(std::int64_t count) const { return {buffer.data, buffer.dtype, {count}}; }
+  test::HostNumbers numbers(std::int64_t count) const { return {buffer.data, buffer.dtype, count}; }
   void run(std::int64_t first, std::int64_t count) {
     sum->start(first, count);
     wait_until([&] { return sum->advance(); });
@@ -83,8 +83,8 @@ std::vector<double> sum_of_all(int ranks, int round, std::int64_t count) {
   return sum;
 }
 
-void expect_the_same_everywhere(const Communicator& comm, const Tensor& tensor) {
-  const auto mine = test::bytes_of(tensor);
+void expect_the_same_everywhere(const Communicator& comm, const test::HostNumbers& numbers) {
+  const auto mine = test::bytes_of(numbers);
   std::string first(mine.begin(), mine.end());
   comm.broadcast(first);
   EXPECT_TRUE(std::equal(mine.begin(), mine.end(), first.begin(), first.end(), [](std::uint8_t a, char b) {
@@ -100,13 +100,13 @@ TEST_P(Sums, OfWhateverSize) {
       Setting setting(GetParam(), dtype, count, ParallelConfig::Wire::fp32);
       const Communicator& comm = setting.topology.all;
       for (int round = 0; round < 3; ++round) {
-        test::set_values(setting.tensor(count), test::filling(tag_of(comm.rank(), round), count));
+        test::set_values(setting.numbers(count), test::filling(tag_of(comm.rank(), round), count));
         setting.run(0, count);
-        const double error = test::largest_difference(test::values_of(setting.tensor(count)),
+        const double error = test::largest_difference(test::values_of(setting.numbers(count)),
                                                       sum_of_all(comm.size(), round, count));
         ASSERT_LT(error, dtype == DType::f64 ? 1e-15 * comm.size() : 3e-7 * comm.size())
             << count << " elements, round " << round;
-        expect_the_same_everywhere(comm, setting.tensor(count));
+        expect_the_same_everywhere(comm, setting.numbers(count));
       }
     }
 }
@@ -116,14 +116,14 @@ TEST_P(Sums, OfStretches) {
   Setting setting(GetParam(), DType::f64, count, ParallelConfig::Wire::fp32);
   const Communicator& comm = setting.topology.all;
   const auto before = test::filling(tag_of(comm.rank(), 0), count);
-  test::set_values(setting.tensor(count), before);
+  test::set_values(setting.numbers(count), before);
   setting.run(17, 3);
   setting.run(1000, 3001);
   auto expected = before;
   const auto sum = sum_of_all(comm.size(), 0, count);
   std::copy_n(sum.begin() + 17, 3, expected.begin() + 17);
   std::copy_n(sum.begin() + 1000, 3001, expected.begin() + 1000);
-  EXPECT_LT(test::largest_difference(test::values_of(setting.tensor(count)), expected), 1e-14);
+  EXPECT_LT(test::largest_difference(test::values_of(setting.numbers(count)), expected), 1e-14);
 }
 
 TEST_P(Sums, WithSixteenBitsOnTheWire) {
@@ -133,13 +133,13 @@ TEST_P(Sums, WithSixteenBitsOnTheWire) {
        {std::pair(ParallelConfig::Wire::bf16, DType::bf16), std::pair(ParallelConfig::Wire::fp16, DType::f16)}) {
     Setting setting(GetParam(), DType::f32, count, wire);
     const Communicator& comm = setting.topology.all;
-    test::set_values(setting.tensor(count), test::filling(tag_of(comm.rank(), 0), count));
+    test::set_values(setting.numbers(count), test::filling(tag_of(comm.rank(), 0), count));
     setting.run(0, count);
     // Each of up to `size` messages rounds a partial sum, which is at most `size`.
     const double allowed = test::rounding_error(dtype) * comm.size() * comm.size();
-    EXPECT_LT(test::largest_difference(test::values_of(setting.tensor(count)), sum_of_all(comm.size(), 0, count)),
+    EXPECT_LT(test::largest_difference(test::values_of(setting.numbers(count)), sum_of_all(comm.size(), 0, count)),
               allowed + 1e-6);
-    expect_the_same_everywhere(comm, setting.tensor(count));
+    expect_the_same_everywhere(comm, setting.numbers(count));
   }
 }
 

@@ -37,14 +37,18 @@ std::vector<std::uint8_t> of_rank(const Communicator& comm, const std::vector<st
 /// A buffer of this rank, and the operations on it.
 struct CollectiveSetting {
   Communicator comm;
-  OwnedTensor own;
+  std::vector<double> memory;  // of floats too
+  test::HostNumbers own;
   ReduceBuffer buffer;
 
   CollectiveSetting(const Communicator& ranks, DType dtype, std::int64_t count)
-      : comm(ranks), own("buffer", dtype, {std::max<std::int64_t>(count, 1)}), buffer{dtype, own.get().data} {
-    test::set_values(own.get(), numbers_of(comm.rank(), own.get().count()));
+      : comm(ranks),
+        memory(static_cast<std::size_t>(std::max<std::int64_t>(count, 1))),
+        own{memory.data(), dtype, static_cast<std::int64_t>(memory.size())},
+        buffer{dtype, memory.data()} {
+    test::set_values(own, numbers_of(comm.rank(), own.count));
   }
-  std::vector<double> values() const { return test::values_of(own.get()); }
+  std::vector<double> values() const { return test::values_of(own); }
 };
 
 class Operations : public testing::TestWithParam<std::tuple<const char*, bool>> {
@@ -106,7 +110,7 @@ TEST_P(Operations, TogetherAreAnAllReduce) {
       if (i < first || i >= end) ASSERT_EQ(values[at], before[at]) << "outside of the stretch, element " << i;
       else ASSERT_NEAR(values[at], sum[at], allowed + 3e-7 * comm.size()) << "element " << i;
     }
-    const std::vector<std::uint8_t> bytes = test::bytes_of(setting.own.get());
+    const std::vector<std::uint8_t> bytes = test::bytes_of(setting.own);
     const auto stretch = [&](const std::vector<std::uint8_t>& all) {
       return std::vector<std::uint8_t>(all.begin() + 4 * first, all.begin() + 4 * end);
     };
@@ -119,7 +123,7 @@ TEST_P(Operations, RunAgainAndAgain) {
   const auto sum = all_reduce(algorithm, make_transport(comm), setting.buffer);
   const auto gather = all_gather(algorithm, make_transport(comm), setting.buffer);
   for (int round = 0; round < 5; ++round) {
-    test::set_values(setting.own.get(), std::vector<double>(64, round + 1.0));
+    test::set_values(setting.own, std::vector<double>(64, round + 1.0));
     run(*sum, 3, 50);
     run(*gather, 0, 64);
     EXPECT_EQ(setting.values()[20], comm.size() * (round + 1.0));

@@ -38,22 +38,18 @@ TEST_F(Communication, BroadcastsTensors) {
   }
 }
 
-TEST_F(Communication, SumsTheSameBitsEverywhere) {
-  for (const DType dtype : {DType::f32, DType::f64})
-    for (const std::int64_t count : {1, 7, 1003, 100001}) {
-      const OwnedTensor tensor = test::make_filled(dtype, {count}, 1 + rank);
-      comm.all_reduce_sum(ExecSpace(), tensor.get());
-      std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
-      for (int r = 0; r < comm.size(); ++r) {
-        const auto theirs = test::filling(static_cast<std::uint64_t>(1 + r), count);
-        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
-      }
-      EXPECT_LT(test::largest_difference(test::values_of(tensor.get()), expected), 1e-6);
-
-      const auto mine = test::bytes_of(tensor.get());
-      comm.broadcast(ExecSpace(), tensor.get());
-      EXPECT_EQ(test::bytes_of(tensor.get()), mine);
+TEST_F(Communication, SumsFloats) {
+  for (const std::int64_t count : {1, 7, 1003, 100001}) {
+    const auto own = test::filling(static_cast<std::uint64_t>(1 + rank), count);
+    std::vector<float> values(own.begin(), own.end());
+    comm.all_reduce_sum(std::span(values));
+    std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
+    for (int r = 0; r < comm.size(); ++r) {
+      const auto theirs = test::filling(static_cast<std::uint64_t>(1 + r), count);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
     }
+    EXPECT_LT(test::largest_difference(std::vector<double>(values.begin(), values.end()), expected), 1e-6);
+  }
 }
 
 TEST_F(Communication, SumsAndMaximaOfNumbers) {

@@ -90,7 +90,7 @@ struct Fault {
 
   static void strike(const char* region) {
     if (region != phase_names[static_cast<std::size_t>(StepPhase::optimizer)] || ++updates != step || !is_here) return;
-    auto* word = run->trainer().model().parameters().values().as<std::uint32_t>();
+    auto* word = static_cast<std::uint32_t*>(run->trainer().model().parameters().values().data);
     Kokkos::parallel_for(1, KOKKOS_LAMBDA(int) { *word ^= 1u << 20; });
     Kokkos::fence();
   }

@@ -29,22 +29,28 @@ void PrintTo(const Counts& c, std::ostream* out) {
 class StepResources : public testing::Test {
  protected:
   void SetUp() override {
+    const OwnedTensor first("lockstep::test", DType::f32, {1});  // a fake device listens from its first memory on
     namespace tools = Kokkos::Tools::Experimental;
+    before = tools::get_callbacks();
     tools::set_allocate_data_callback([](auto, const char*, const void*, std::uint64_t) { ++counts.allocations; });
     tools::set_deallocate_data_callback([](auto, const char*, const void*, std::uint64_t) { ++counts.deallocations; });
-    tools::set_begin_fence_callback([](const char*, std::uint32_t, std::uint64_t*) { ++counts.fences; });
-    tools::set_begin_deep_copy_callback(
-        [](auto, const char*, const void*, auto, const char*, const void*, std::uint64_t) { ++counts.copies; });
+    tools::set_begin_fence_callback([](const char* name, std::uint32_t device, std::uint64_t* handle) {
+      ++counts.fences;
+      if (before.begin_fence) before.begin_fence(name, device, handle);
+    });
+    tools::set_begin_deep_copy_callback([](auto to_space, const char* to_label, const void* to, auto from_space,
+                                           const char* from_label, const void* from, std::uint64_t bytes) {
+      ++counts.copies;
+      if (before.begin_deep_copy) before.begin_deep_copy(to_space, to_label, to, from_space, from_label, from, bytes);
+    });
     counts = {};
   }
   void TearDown() override {
-    namespace tools = Kokkos::Tools::Experimental;
-    tools::set_allocate_data_callback(nullptr);
-    tools::set_deallocate_data_callback(nullptr);
-    tools::set_begin_fence_callback(nullptr);
-    tools::set_begin_deep_copy_callback(nullptr);
+    Kokkos::Tools::Experimental::set_callbacks(before);
     enable_log(true);
   }
+
+  static inline Kokkos::Tools::Experimental::EventSet before;  // who else listens
 
   static constexpr const char* small_cnn =
       "{layers: [{conv2d: {filters: 8, kernel: 5, padding: same}}, relu, {max_pool: {kernel: 4}}, {dropout: {rate: 0.1}}, flatten,"

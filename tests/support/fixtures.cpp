@@ -29,22 +29,33 @@ std::vector<double> filling(std::uint64_t tag, std::int64_t count, double scale)
   return values;
 }
 
+void set_values(const HostNumbers& numbers, const std::vector<double>& values) {
+  if (static_cast<std::int64_t>(values.size()) != numbers.count) throw std::logic_error("set_values: sizes differ");
+  dispatch_float(numbers.dtype,
+                 [&]<class T>(T) { std::copy(values.begin(), values.end(), static_cast<T*>(numbers.data)); });
+}
+
+std::vector<double> values_of(const HostNumbers& numbers) {
+  std::vector<double> values(static_cast<std::size_t>(numbers.count));
+  dispatch_float(numbers.dtype,
+                 [&]<class T>(T) { std::copy_n(static_cast<const T*>(numbers.data), numbers.count, values.begin()); });
+  return values;
+}
+
+std::vector<std::uint8_t> bytes_of(const HostNumbers& numbers) {
+  const auto* first = static_cast<const std::uint8_t*>(numbers.data);
+  return {first, first + static_cast<std::size_t>(numbers.count) * size_of(numbers.dtype)};
+}
+
 void set_values(const Tensor& tensor, const std::vector<double>& values) {
-  if (static_cast<std::int64_t>(values.size()) != tensor.count()) throw std::logic_error("set_values: sizes differ");
-  dispatch_float(tensor.dtype, [&]<class T>(T) {
-    const std::vector<T> converted(values.begin(), values.end());
-    copy_from_host(ExecSpace(), converted.data(), tensor);
-  });
+  std::vector<std::uint8_t> host(tensor.bytes());
+  set_values(HostNumbers{host.data(), tensor.dtype, tensor.count()}, values);
+  copy_from_host(ExecSpace(), host.data(), tensor);
 }
 
 std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values(static_cast<std::size_t>(tensor.count()));
-  dispatch_float(tensor.dtype, [&]<class T>(T) {
-    std::vector<T> host(values.size());
-    copy_to_host(ExecSpace(), tensor, host.data());
-    std::copy(host.begin(), host.end(), values.begin());
-  });
-  return values;
+  std::vector<std::uint8_t> host = bytes_of(tensor);
+  return values_of(HostNumbers{host.data(), tensor.dtype, tensor.count()});
 }
 
 std::vector<std::uint8_t> bytes_of(const Tensor& tensor) {

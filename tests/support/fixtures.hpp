@@ -24,6 +24,16 @@ void set_values(const Tensor& tensor, const std::vector<double>& values);
 std::vector<double> values_of(const Tensor& tensor);
 std::vector<std::uint8_t> bytes_of(const Tensor& tensor);
 
+/// As these, of numbers in the host's own memory.
+struct HostNumbers {
+  void* data;
+  DType dtype;
+  std::int64_t count;
+};
+void set_values(const HostNumbers& numbers, const std::vector<double>& values);
+std::vector<double> values_of(const HostNumbers& numbers);
+std::vector<std::uint8_t> bytes_of(const HostNumbers& numbers);
+
 /// The largest relative error of rounding a number to this type.
 double rounding_error(DType dtype);
 /// What is left of numbers that are stored as this type.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "comm/communicator.hpp"
+#include "core/device.hpp"
 
 namespace {
 
@@ -85,6 +86,7 @@ extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 int main(int argc, char** argv) {
   lockstep::MpiSession mpi(argc, argv);
   const lockstep::Communicator comm = lockstep::Communicator::world();
+  lockstep::record_kernels();
   const Kokkos::ScopeGuard kokkos(argc, argv);
   testing::InitGoogleTest(&argc, argv);
   if (!comm.is_root()) {

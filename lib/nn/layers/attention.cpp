@@ -89,10 +89,8 @@ std::size_t Attention::prepare(std::int64_t n) {
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, qkv_shape(n)); });
   const auto& out = out_products_.prepare(
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
-  ScratchAllocator
-      memory;  // what is saved (evaluation has no saved memory) needs no less than the gradients of backward
+  ScratchAllocator memory;  // for what is saved (evaluation has no saved memory), or the gradients of backward
   const AttentionSaved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
-  memory.align();
   return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(shape),
                                    bias_workspace_bytes(plan_.dtype, rows, 3 * d)});
 }
@@ -107,7 +105,6 @@ void Attention::forward(const StepContext& context, const LayerTensors& t) {
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const AttentionSaved spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
-  workspace.align();
   const AttentionSaved parts = t.saved ? AttentionSaved(saved, shape.n, shape.heads, shape.length, shape.width(),
                                                         plan_.dtype)
                                        : spare;
@@ -122,7 +119,6 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const AttentionSaved parts(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
   const AttentionSaved gradient(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
-  workspace.align();
   const Tensor scratch = workspace.rest();
   InnerProduct& qkv = qkv_products_.at(rows);
   InnerProduct& out = out_products_.at(rows);

@@ -25,9 +25,7 @@ struct ForwardStep {
   Tensor h;          // [n, u]
 
   ForwardStep(ScratchAllocator& memory, std::int64_t n, std::int64_t units, DType dtype)
-      : recurrent(memory.take(dtype, {n, 4 * units})), h(memory.take(dtype, {n, units})) {
-    memory.align();
-  }
+      : recurrent(memory.take(dtype, {n, 4 * units})), h(memory.take(dtype, {n, units})) {}
 };
 
 struct Gradients {
@@ -42,9 +40,7 @@ struct Gradients {
         recurrent(memory.take(dtype, {n, units})),
         dgates_step(memory.take(dtype, {n, 4 * units})),
         dgates(memory.take(dtype, {n, length, 4 * units})),
-        before(memory.take(dtype, {n, length, units})) {
-    memory.align();
-  }
+        before(memory.take(dtype, {n, length, units})) {}
 };
 
 }  // namespace

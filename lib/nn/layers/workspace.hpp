@@ -6,7 +6,8 @@
 
 namespace lockstep {
 
-/// Divides a piece of memory into tensors, one after the other. Without memory it counts how much is needed.
+/// Divides a piece of memory into tensors, one after the other, each at a multiple of memory_alignment. Without memory
+/// it counts how much is needed.
 class ScratchAllocator {
  public:
   ScratchAllocator() = default;
@@ -15,11 +16,9 @@ class ScratchAllocator {
 
   Tensor take(DType dtype, const Shape& shape) {
     const Tensor tensor{data_ == nullptr ? nullptr : data_ + used_, dtype, shape};
-    used_ += tensor.bytes();
+    used_ = align_up(used_ + tensor.bytes());
     return tensor;
   }
-  /// What follows starts at a multiple of memory_alignment.
-  void align() { used_ = align_up(used_); }
   /// All that is left.
   Tensor rest() const {
     return {data_ == nullptr ? nullptr : data_ + used_,

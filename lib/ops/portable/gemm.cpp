@@ -11,8 +11,8 @@ template <class T>
 void run(const ExecSpace& space, std::int64_t m, std::int64_t n, std::int64_t k, const Strided<T>& a,
          const Strided<T>& b, T* c, std::int64_t c_stride, bool add) {
   if (m == 0 || n == 0) return;
-  if constexpr (kernels_run_on_host) multiply_on_cpu<T>(space, m, n, k, a, b, c, c_stride, add);
-  else multiply_on_gpu<T>(space, m, n, k, a, b, c, c_stride, add);
+  if constexpr (thread_per_element) multiply_on_gpu<T>(space, m, n, k, a, b, c, c_stride, add);
+  else multiply_on_cpu<T>(space, m, n, k, a, b, c, c_stride, add);
 }
 
 }  // namespace

@@ -28,43 +28,74 @@ KOKKOS_INLINE_FUNCTION void pack_shared(const Team& team, const T* from, std::in
   }
 }
 
+/// C = A·B, or C += A·B: what the teams of the league do, one for each tile of C. Pieces of 4×4 numbers are shared
+/// among `team_size` threads, of which each keeps the sums of its pieces.
+template <class T, int team_size>
+struct GpuProduct {
+  static constexpr int tile = GpuTile::tile, micro = GpuTile::micro, depth = GpuTile::depth;
+  static constexpr int pieces = GpuTile::threads / team_size;  // of a thread
+  static constexpr std::size_t tile_bytes = tile * depth * sizeof(T);
+  static constexpr std::size_t scratch_bytes = 2 * tile_bytes + 64;
+
+  std::int64_t m, n, k;
+  Strided<T> a, b;
+  T* c;
+  std::int64_t c_stride;
+  bool add;
+
+  static std::int64_t tiles(std::int64_t m, std::int64_t n) { return (m + tile - 1) / tile * tiles_along(n); }
+  KOKKOS_INLINE_FUNCTION static std::int64_t tiles_along(std::int64_t n) { return (n + tile - 1) / tile; }
+
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    T* shared_a = static_cast<T*>(team.team_scratch(0).get_shmem_aligned(2 * tile_bytes, 64));
+    T* shared_b = shared_a + tile * depth;
+    const std::int64_t i = team.league_rank() / tiles_along(n) * tile, j = team.league_rank() % tiles_along(n) * tile;
+    T sum[pieces][micro][micro] = {};
+    for (std::int64_t p = 0; p < k; p += depth) {
+      const int terms = static_cast<int>(k - p < depth ? k - p : depth);
+      team.team_barrier();  // nobody still reads the tiles before
+      pack_shared(team, a.data + i * a.row + p * a.column, a.row, a.column, m - i, terms, shared_a);
+      pack_shared(team, b.data + p * b.row + j * b.column, b.column, b.row, n - j, terms, shared_b);
+      team.team_barrier();
+      for (int mine = 0; mine < pieces; ++mine) {
+        const T* piece_a = shared_a + row_of(team, mine) * depth * micro;
+        const T* piece_b = shared_b + column_of(team, mine) * depth * micro;
+        for (int q = 0; q < terms; ++q)
+          for (int r = 0; r < micro; ++r)
+            for (int s = 0; s < micro; ++s) sum[mine][r][s] += piece_a[q * micro + r] * piece_b[q * micro + s];
+      }
+    }
+    for (int mine = 0; mine < pieces; ++mine)
+      for (int r = 0; r < micro; ++r)
+        for (int s = 0; s < micro; ++s) {
+          const std::int64_t row = i + row_of(team, mine) * micro + r, column = j + column_of(team, mine) * micro + s;
+          if (row >= m || column >= n) continue;
+          T& result = c[row * c_stride + column];
+          result = add ? result + sum[mine][r][s] : sum[mine][r][s];
+        }
+  }
+
+ private:
+  /// Where in the tile, in pieces, the thread's piece lies.
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION static int row_of(const Team& team, int mine) {
+    return (team.team_rank() + mine * team_size) / (tile / micro);
+  }
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION static int column_of(const Team& team, int mine) {
+    return (team.team_rank() + mine * team_size) % (tile / micro);
+  }
+};
+
 template <class T>
 void multiply_on_gpu(const ExecSpace& space, std::int64_t m, std::int64_t n, std::int64_t k, const Strided<T>& a,
                      const Strided<T>& b, T* c, std::int64_t c_stride, bool add) {
-  using Policy = Kokkos::TeamPolicy<ExecSpace>;
-  using Team = typename Policy::member_type;
-  constexpr int tile = GpuTile::tile, micro = GpuTile::micro, depth = GpuTile::depth;
-  constexpr std::size_t bytes = 2 * tile * depth * sizeof(T);
-  const std::int64_t tiles_n = (n + tile - 1) / tile;
-  const std::int64_t tiles = (m + tile - 1) / tile * tiles_n;
-  const auto policy = Policy(space, static_cast<int>(tiles), GpuTile::threads)
-                          .set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes + 64)));
-  Kokkos::parallel_for(
-      "lockstep::gemm::tiles", policy, KOKKOS_LAMBDA(const Team& team) {
-        T* shared_a = static_cast<T*>(team.team_scratch(0).get_shmem_aligned(bytes, 64));
-        T* shared_b = shared_a + tile * depth;
-        const std::int64_t i = team.league_rank() / tiles_n * tile, j = team.league_rank() % tiles_n * tile;
-        const int piece_i = team.team_rank() / (tile / micro), piece_j = team.team_rank() % (tile / micro);
-        T sum[micro][micro] = {};
-        for (std::int64_t p = 0; p < k; p += depth) {
-          const int terms = static_cast<int>(k - p < depth ? k - p : depth);
-          team.team_barrier();  // nobody still reads the tiles before
-          pack_shared(team, a.data + i * a.row + p * a.column, a.row, a.column, m - i, terms, shared_a);
-          pack_shared(team, b.data + p * b.row + j * b.column, b.column, b.row, n - j, terms, shared_b);
-          team.team_barrier();
-          for (int q = 0; q < terms; ++q)
-            for (int r = 0; r < micro; ++r)
-              for (int s = 0; s < micro; ++s)
-                sum[r][s] += shared_a[(piece_i * depth + q) * micro + r] * shared_b[(piece_j * depth + q) * micro + s];
-        }
-        for (int r = 0; r < micro; ++r)
-          for (int s = 0; s < micro; ++s) {
-            const std::int64_t row = i + piece_i * micro + r, column = j + piece_j * micro + s;
-            if (row >= m || column >= n) continue;
-            T& result = c[row * c_stride + column];
-            result = add ? result + sum[r][s] : sum[r][s];
-          }
-      });
+  constexpr int team_size = team_threads(GpuTile::threads);
+  using Product = GpuProduct<T, team_size>;
+  const auto policy = Kokkos::TeamPolicy<ExecSpace>(space, static_cast<int>(Product::tiles(m, n)), team_size)
+                          .set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Product::scratch_bytes)));
+  Kokkos::parallel_for("lockstep::gemm::tiles", policy, Product{m, n, k, a, b, c, c_stride, add});
 }
 
 }  // namespace lockstep

@@ -129,7 +129,7 @@ void run_on_cpu(const ExecSpace& space, const Windows<T>& windows, const T* x, c
 }  // namespace
 
 bool has_window_gradient(const ConvolutionShape& shape) {
-  if (!kernels_run_on_host || is_16_bit_type(shape.dtype)) return false;
+  if (thread_per_element || is_16_bit_type(shape.dtype)) return false;
   bool fits = false;
   dispatch_master(shape.dtype, [&](auto real) {
     using T = decltype(real);
@@ -156,7 +156,7 @@ void window_gradient(const ExecSpace& space, const ConvolutionShape& shape, cons
                      const Tensor& dweight, Store store, const Tensor& workspace) {
   dispatch_master(shape.dtype, [&](auto real) {
     using T = decltype(real);
-    if constexpr (kernels_run_on_host)
+    if constexpr (!thread_per_element)
       run_on_cpu<T>(space, Windows<T>(shape), x.as<const T>(), dy.as<const T>(), dweight.as<T>(), store == Store::add,
                     static_cast<T*>(workspace.data));
   });

@@ -50,7 +50,7 @@ TEST(MemoryPlan, ReusesWhatIsFree) {
 
 TEST(MemoryPlan, EndsAreIncluded) {
   const std::vector<Lifetime> lifetimes{{64, 0, 2}, {64, 2, 3}};
-  EXPECT_EQ(plan_memory(lifetimes).bytes, 128u);
+  EXPECT_EQ(plan_memory(lifetimes).bytes, 2 * memory_alignment);
 }
 
 TEST(MemoryPlan, RandomLifetimesNeverOverlap) {

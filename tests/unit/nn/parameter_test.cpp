@@ -33,9 +33,9 @@ TEST(ParameterBuffer, LastLayerFirstAlignedWithoutHoles) {
     std::int64_t end = 0;
     for (const auto& parameter : buffer.parameters()) {
       names.push_back(parameter.name);
-      EXPECT_EQ(static_cast<std::size_t>(parameter.range.first) * size_of(dtype) % 64, 0u);
+      EXPECT_EQ(static_cast<std::size_t>(parameter.range.first) * size_of(dtype) % memory_alignment, 0u);
       EXPECT_GE(parameter.range.first, end);
-      EXPECT_LT(static_cast<std::size_t>(parameter.range.first - end) * size_of(dtype), 64u);
+      EXPECT_LT(static_cast<std::size_t>(parameter.range.first - end) * size_of(dtype), memory_alignment);
       EXPECT_EQ(parameter.range.count, parameter.shape.count());
       end = parameter.range.first + parameter.range.count;
     }

@@ -106,8 +106,8 @@ TEST(WindowGradient, IsWhatWideCasesTest) {
   int wide = 0;
   for (const ConvolutionCase& k : convolution_cases) {
     if (!k.name.starts_with("wide")) continue;
-    EXPECT_EQ(has_window_gradient(shape_of(k, DType::f32)), kernels_run_on_host) << k.name;
-    EXPECT_EQ(has_window_gradient(shape_of(k, DType::f64)), kernels_run_on_host) << k.name;
+    EXPECT_EQ(has_window_gradient(shape_of(k, DType::f32)), !thread_per_element) << k.name;
+    EXPECT_EQ(has_window_gradient(shape_of(k, DType::f64)), !thread_per_element) << k.name;
     EXPECT_FALSE(has_window_gradient(shape_of(k, DType::bf16))) << k.name;
     ++wide;
   }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "core/fake_device.hpp"
+
+#include <execinfo.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace lockstep::fake_device {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t huge_page = 2 << 20;  // of which protection is changed at once
+
+struct Region {
+  std::size_t size;   // whole pages
+  std::size_t guard;  // bytes before and behind it, of the same mapping
+  std::string label;
+};
+
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
+struct Device {
+  std::mutex lock;
+  std::map<std::uintptr_t, Region> regions;  // by first address
+  int at_work = 0;                           // kernels and copies that have begun and not ended
+  std::vector<Copy> pending;
+  struct sigaction before = {};                     // what is done at other SIGSEGVs
+  Kokkos::Tools::beginFunction listener = nullptr;  // who else is told of kernels
+};
+
+/// Never destroyed: buffers of static objects outlive it otherwise.
+Device& device() {
+  static auto* const device = new Device;
+  return *device;
+}
+
+void protect(int protection) {
+  for (const auto& [first, region] : device().regions)
+    mprotect(reinterpret_cast<void*>(first), region.size, protection);
+}
+
+void begin() {
+  const std::lock_guard lock(device().lock);
+  if (device().at_work++ == 0) protect(PROT_READ | PROT_WRITE);
+  for (const Copy& copy : device().pending) std::memcpy(copy.to, copy.from, copy.bytes);
+  device().pending.clear();
+}
+
+void end() {
+  const std::lock_guard lock(device().lock);
+  if (--device().at_work == 0) protect(PROT_NONE);
+}
+
+void begin_kernel(const char* name, std::uint32_t device_id, std::uint64_t* id) {
+  begin();
+  if (device().listener) device().listener(name, device_id, id);
+}
+void end_kernel(std::uint64_t) { end(); }
+
+void begin_copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::Tools::SpaceHandle, const char*,
+                const void*, std::uint64_t) {
+  begin();
+}
+
+void begin_fence(const char*, std::uint32_t, std::uint64_t*) {
+  bool waiting;
+  {
+    const std::lock_guard lock(device().lock);
+    waiting = !device().pending.empty();
+  }
+  if (waiting) begin(), end();
+}
+
+const std::pair<const std::uintptr_t, Region>* find(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const auto next = device().regions.upper_bound(at);
+  if (next == device().regions.begin()) return nullptr;
+  const auto& region = *std::prev(next);
+  return at < region.first + region.second.size ? &region : nullptr;
+}
+
+/// Says what was touched and from where. On return the access faults again, as it would have without this.
+void report(int, siginfo_t* info, void*) {
+  if (const auto* region = find(info->si_addr)) {
+    std::array<char, 256> text;
+    const auto end = fmt::format_to_n(
+        text.data(), text.size(), "error: the host touches device memory: byte {} of {}\n",
+        reinterpret_cast<std::uintptr_t>(info->si_addr) - region->first, region->second.label);
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), std::min(end.size, text.size()));
+    std::array<void*, 32> frames;
+    backtrace_symbols_fd(frames.data(), backtrace(frames.data(), static_cast<int>(frames.size())), STDERR_FILENO);
+  }
+  sigaction(SIGSEGV, &device().before, nullptr);
+}
+
+void listen() {
+  namespace tools = Kokkos::Tools::Experimental;
+  device().listener = tools::get_callbacks().begin_parallel_for;
+  tools::set_begin_parallel_for_callback(begin_kernel);
+  tools::set_begin_parallel_reduce_callback(begin_kernel);
+  tools::set_begin_parallel_scan_callback(begin_kernel);
+  tools::set_end_parallel_for_callback(end_kernel);
+  tools::set_end_parallel_reduce_callback(end_kernel);
+  tools::set_end_parallel_scan_callback(end_kernel);
+  tools::set_begin_deep_copy_callback(begin_copy);
+  tools::set_end_deep_copy_callback(end);
+  tools::set_begin_fence_callback(begin_fence);
+  struct sigaction action = {};
+  action.sa_sigaction = report;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, &device().before);
+}
+
+void release(std::byte* first) {
+  begin(), end();  // copies that are pending may be of these bytes
+  const std::lock_guard lock(device().lock);
+  const auto region = device().regions.find(reinterpret_cast<std::uintptr_t>(first));
+  munmap(first - region->second.guard, region->second.size + 2 * region->second.guard);
+  device().regions.erase(region);
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte> allocate(const std::string& label, std::size_t bytes) {
+  static const bool listening = (listen(), true);
+  static_cast<void>(listening);
+  const std::size_t guard = bytes < huge_page ? page : huge_page,
+                    size = std::max(guard, (bytes + guard - 1) / guard * guard);
+  void* const all = mmap(nullptr, size + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) throw std::bad_alloc();
+  auto* const first = static_cast<std::byte*>(all) + guard;
+  if (guard == huge_page) madvise(first, size, MADV_HUGEPAGE);
+  const std::lock_guard lock(device().lock);
+  device().regions[reinterpret_cast<std::uintptr_t>(first)] = {size, guard, label};
+  return {first, release};
+}
+
+bool owns(const void* address) {
+  const std::lock_guard lock(device().lock);
+  return find(address) != nullptr;
+}
+
+void copy_later(void* to, const void* from, std::size_t bytes) {
+  const std::lock_guard lock(device().lock);
+  device().pending.push_back({to, from, bytes});
+}
+
+}  // namespace lockstep::fake_device
