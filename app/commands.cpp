@@ -171,9 +171,10 @@ void declare_predict(CLI::App& app, Command& chosen) {
       command->add_option("--split", predicting.split, "group of FILE, where it has several")->capture_default_str();
   data->needs(output);
   output->needs(data);
-  CLI::Option* classes = command->add_flag(
-      "--classes", "the likeliest class of each example (-1: none; its outputs are not numbers)");
-  CLI::Option* probabilities = command->add_flag("--probabilities", "softmax of the outputs");
+  CLI::Option* classes = command->add_flag("--classes")
+                             ->description(
+                                 "the likeliest class of each example (-1: none; its outputs are not numbers)");
+  CLI::Option* probabilities = command->add_flag("--probabilities")->description("softmax of the outputs");
   CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite,
                                              "replace the output file when there is one");
   classes->excludes(probabilities);

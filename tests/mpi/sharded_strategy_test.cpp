@@ -40,12 +40,13 @@ class ShardedOptimizer final : public ParallelStrategy {
     values_.resize(gradients_.size());
     statistics_.resize(static_cast<std::size_t>(parameters.statistics_range().count));
     blocks_ = OwnedTensor("blocks", DType::f64, {blocks_each_ * ranks.size()});
+    host_blocks_.resize(static_cast<std::size_t>(blocks_.get().count()));
     square_ = OwnedTensor("square", DType::f64, {1});
     const Algorithm& algorithm = *find_algorithm("halving_doubling");
     const DType dtype = parameters.dtype();
     scatter_ = reduce_scatter(algorithm, mpi_transport(ranks), {dtype, gradients_.data()});
     gather_ = all_gather(*find_algorithm("ring"), mpi_transport(ranks), {dtype, values_.data()});
-    gather_blocks_ = all_gather(*find_algorithm("ring"), mpi_transport(ranks), {DType::f64, blocks_.get().data});
+    gather_blocks_ = all_gather(*find_algorithm("ring"), mpi_transport(ranks), {DType::f64, host_blocks_.data()});
     sum_statistics_ = all_reduce(algorithm, mpi_transport(ranks), {dtype, statistics_.data()});
   }
 
@@ -69,8 +70,9 @@ class ShardedOptimizer final : public ParallelStrategy {
     const Tensor own_blocks{own, DType::f64, {blocks_each_}};
     fill_zero(space, own_blocks);
     if (own_.count > 0) block_sums_of_squares(space, parameters_.gradients(own_), own_blocks);
-    space.fence();
+    copy_to_host(space, own_blocks, host_blocks_.data() + ranks_.rank() * blocks_each_);
     run(*gather_blocks_, blocks_.get().count());
+    copy_from_host(space, host_blocks_.data(), blocks_.get());
     const std::int64_t blocks = (trained_ + sum_of_squares_block - 1) / sum_of_squares_block;
     add_block_sums(space, {blocks_.get().data, DType::f64, {blocks}}, square_.get());
     return square_.get();
@@ -108,6 +110,7 @@ class ShardedOptimizer final : public ParallelStrategy {
   std::int64_t trained_, blocks_each_, slice_;
   ParameterRange own_;
   std::vector<T> gradients_, values_, statistics_;
+  std::vector<double> host_blocks_;
   OwnedTensor blocks_, square_;
   std::unique_ptr<Collective> scatter_, gather_, gather_blocks_, sum_statistics_;
 };
