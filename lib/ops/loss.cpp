@@ -91,14 +91,21 @@ KOKKOS_INLINE_FUNCTION bool is_first_largest(const T* z, Compute<T> largest, std
   return true;
 }
 
+/// The wanted probabilities of the target and of every other class, and the factor of gradients.
+template <class C>
+struct SmoothLabels {
+  C off_target, on_target, gradient_scale;
+  SmoothLabels(double smoothing, double scale, std::int64_t classes)
+      : off_target(static_cast<C>(smoothing / static_cast<double>(classes))),
+        on_target(static_cast<C>(1.0 - smoothing) + off_target),
+        gradient_scale(static_cast<C>(scale)) {}
+};
+
 template <class T>
-void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scale, std::int64_t rows,
+void softmax_cross_entropy(const ExecSpace& space, const SmoothLabels<Compute<T>>& q, std::int64_t rows,
                            std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
                            double* per_row) {
   using C = Compute<T>;
-  const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
-  const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
-  const C gradient_scale = static_cast<C>(scale);
   Kokkos::parallel_for(
       "lockstep::softmax_cross_entropy::row", RangePolicy(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
         const T* const z = logits + i * classes;
@@ -108,26 +115,23 @@ void softmax_cross_entropy(const ExecSpace& space, double smoothing, double scal
         const C sum = exponential_sum(classes, z, largest, dz);
         // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
         const C target_logit = C(z[target]) - largest;
-        C linear = (on_target - off_target) * target_logit;
-        if (off_target > C(0)) linear += off_target * sum_of_differences(classes, z, largest);
+        C linear = (q.on_target - q.off_target) * target_logit;
+        if (q.off_target > C(0)) linear += q.off_target * sum_of_differences(classes, z, largest);
         per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
         per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
         if (!dz) return;
-        const C factor = gradient_scale / sum;
-        row_gradient(classes, z, largest, factor, gradient_scale * off_target, dz);
-        dz[target] = T(factor * fast_exp(target_logit) - gradient_scale * on_target);
+        const C factor = q.gradient_scale / sum;
+        row_gradient(classes, z, largest, factor, q.gradient_scale * q.off_target, dz);
+        dz[target] = T(factor * fast_exp(target_logit) - q.gradient_scale * q.on_target);
       });
 }
 
-/// The same by a few threads a row, for devices.
+/// Softmax cross-entropy with a few threads for each row, as devices want it.
 template <class T>
-void softmax_cross_entropy_by_teams(const ExecSpace& space, double smoothing, double scale, std::int64_t rows,
+void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<Compute<T>>& q, std::int64_t rows,
                                     std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
                                     double* per_row) {
   using C = Compute<T>;
-  const C off_target = static_cast<C>(smoothing / static_cast<double>(classes));
-  const C on_target = static_cast<C>(1.0 - smoothing) + off_target;
-  const C gradient_scale = static_cast<C>(scale);
   Kokkos::parallel_for(
       "lockstep::softmax_cross_entropy::row", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
         for_rows(team, rows, [&](const std::int64_t i) {
@@ -138,22 +142,22 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, double smoothing, do
               Kokkos::ThreadVectorRange(team, classes),
               [&](const std::int64_t k, C& best) { best = C(z[k]) > best ? C(z[k]) : best; }, Kokkos::Max<C>(largest));
           const C sum = row_sum<C>(team, classes, [&](const std::int64_t k) { return fast_exp(C(z[k]) - largest); });
-          const C differences = row_sum<C>(team, off_target > C(0) ? classes : 0,
+          const C differences = row_sum<C>(team, q.off_target > C(0) ? classes : 0,
                                            [&](const std::int64_t k) { return C(z[k]) - largest; });
           const std::int64_t as_large_before = row_sum<std::int64_t>(
               team, target, [&](const std::int64_t k) { return C(z[k]) == largest ? 1 : 0; });
           const C target_logit = C(z[target]) - largest;
-          const C linear = (on_target - off_target) * target_logit + off_target * differences;
+          const C linear = (q.on_target - q.off_target) * target_logit + q.off_target * differences;
           Kokkos::single(Kokkos::PerThread(team), [&] {
             per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
             per_row[2 * i + 1] = target_logit == C(0) && as_large_before == 0 ? 1.0 : 0.0;
           });
           if (dlogits == nullptr) return;
           T* const dz = dlogits + i * classes;
-          const C factor = gradient_scale / sum;
+          const C factor = q.gradient_scale / sum;
           for_columns(team, classes, [&](const std::int64_t k) {
-            const C wanted = k == target ? on_target : off_target;
-            dz[k] = T(factor * fast_exp(C(z[k]) - largest) - gradient_scale * wanted);
+            const C wanted = k == target ? q.on_target : q.off_target;
+            dz[k] = T(factor * fast_exp(C(z[k]) - largest) - q.gradient_scale * wanted);
           });
         });
       });
@@ -214,8 +218,9 @@ void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const
   const double scale = gradient_scale / static_cast<double>(positions);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     const auto run = [&](auto kernel) {
-      kernel(space, label_smoothing, scale, n * positions, classes, logits.as<const T>(),
-             targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr, per_example.as<double>());
+      kernel(space, SmoothLabels<Compute<T>>(label_smoothing, scale, classes), n * positions, classes,
+             logits.as<const T>(), targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr,
+             per_example.as<double>());
     };
     if constexpr (thread_per_element) run(softmax_cross_entropy_by_teams<T>);
     else run(softmax_cross_entropy<T>);

@@ -32,9 +32,9 @@ TEST(FakeDeviceDeathTest, TheHostMayNot) {
   EXPECT_DEATH(numbers[0] = 1, "the host touches device memory: byte 0 of lockstep::test");
 }
 
-TEST(FakeDeviceDeathTest, NorWhileKernelsHaveEnded) {
+TEST(FakeDeviceDeathTest, NorAfterACopyThatMayStartAKernel) {
   const OwnedTensor tensor("lockstep::test", DType::f32, {4});
-  fill_zero(ExecSpace(), tensor.get());  // a copy that may start a kernel
+  fill_zero(ExecSpace(), tensor.get());
   volatile float* numbers = tensor.get().as<float>();
   EXPECT_DEATH(static_cast<void>(numbers[0]), "the host touches device memory");
 }

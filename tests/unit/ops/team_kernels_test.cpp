@@ -50,7 +50,7 @@ void run_teams(const Kernel& kernel, std::int64_t teams, int threads) {
 }
 
 template <int threads, bool has_barrier = true>
-void multiply(std::int64_t m, std::int64_t n, std::int64_t k, bool add) {
+void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool add) {
   std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n)),
       c(static_cast<std::size_t>(m * n), 0.5f);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 13) - 6;
@@ -68,14 +68,14 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, bool add) {
 }
 
 TEST(TeamKernels, TheProductIsTheSameForEveryTeam) {
-  multiply<1>(70, 65, 40, true);
-  multiply<8>(70, 65, 40, false);
-  multiply<64>(13, 130, 65, true);
-  multiply<256>(65, 3, 33, true);
+  expect_product<1>(70, 65, 40, true);
+  expect_product<8>(70, 65, 40, false);
+  expect_product<64>(13, 130, 65, true);
+  expect_product<256>(65, 3, 33, true);
 }
 
 TEST(TeamKernelsDeathTest, AMissingBarrierIsFound) {
-  EXPECT_DEATH((multiply<8, false>(64, 64, 128, false)), "data race");
+  EXPECT_DEATH((expect_product<8, false>(64, 64, 128, false)), "data race");
 }
 
 }  // namespace
