@@ -77,3 +77,33 @@ foreach(candidate IN ITEMS Kokkos::kokkoskernels KokkosKernels::all_libs)
     set(LOCKSTEP_KOKKOS_KERNELS_TARGET ${candidate})
   endif()
 endforeach()
+
+# cuDNN's front end is headers alone; of neither is there a CMake file that all packages have. Where there is no device it serves
+# a test, which plans what a device would run (LOCKSTEP_ENABLE_CUDNN=ON; lib/ops/cuda/cudnn_graph.hpp).
+set(LOCKSTEP_WITH_CUBLASLT OFF)
+set(LOCKSTEP_WITH_CUDNN OFF)
+if("CUDA" IN_LIST Kokkos_DEVICES)
+  find_package(CUDAToolkit REQUIRED)
+  set(LOCKSTEP_WITH_CUBLASLT ON)
+endif()
+if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO" AND LOCKSTEP_WITH_CUBLASLT))
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h)
+  find_path(CUDART_INCLUDE_DIR cuda_runtime_api.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(CUDNN_INCLUDE_DIR AND CUDNN_FRONTEND_INCLUDE_DIR AND CUDART_INCLUDE_DIR AND CUDNN_LIBRARY)
+    set(LOCKSTEP_WITH_CUDNN ON)
+    if(NOT TARGET lockstep_cudnn)
+      add_library(lockstep_cudnn INTERFACE IMPORTED)
+      set_target_properties(lockstep_cudnn PROPERTIES
+        INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_INCLUDE_DIR};${CUDNN_FRONTEND_INCLUDE_DIR};${CUDART_INCLUDE_DIR}"
+        INTERFACE_COMPILE_DEFINITIONS NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+        INTERFACE_LINK_OPTIONS -Wl,--no-as-needed # its functions are found at run time (lib/ops/cuda/cudnn_graph.cpp)
+        INTERFACE_LINK_LIBRARIES "${CUDNN_LIBRARY};${CMAKE_DL_LIBS}")
+    endif()
+  elseif(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON")
+    message(FATAL_ERROR "LOCKSTEP_ENABLE_CUDNN is ON, but not all of cudnn.h (${CUDNN_INCLUDE_DIR}), cudnn_frontend.h "
+      "(${CUDNN_FRONTEND_INCLUDE_DIR}), cuda_runtime_api.h (${CUDART_INCLUDE_DIR}) and libcudnn (${CUDNN_LIBRARY}) were found; "
+      "name where they lie in CMAKE_PREFIX_PATH.")
+  endif()
+endif()

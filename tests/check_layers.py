@@ -38,6 +38,7 @@ ONLY_IN = {
     r"zlib\.h": {"data"},
     r"(oneapi/)?dnnl.*": {"ops/onednn"},
     r"KokkosBlas.*": {"ops/kokkos_kernels"},
+    r"(cuda|cudnn|cublas).*\.h": {"core", "ops/cuda"},
 }
 # Where the preprocessor may choose.
 CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/cuda"}

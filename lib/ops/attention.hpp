@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/tensor.hpp"
+#include "ops/library_choices.hpp"
 
 namespace lockstep {
 
-/// Attention of several heads over sequences (Vaswani et al., "Attention is all you need", 2017):
-/// softmax(q·kᵀ/√head_size)·v for each head, where `causal` lets a position look at itself and those before.
+/// Attention of several heads over sequences (Vaswani et al., "Attention is all you need", 2017); `causal` lets a
+/// position look at itself and those before.
 struct AttentionShape {
   std::int64_t n = 0;       ///< sequences
   std::int64_t length = 0;  ///< positions of each, T
@@ -16,7 +18,9 @@ struct AttentionShape {
   std::int64_t head_size = 0;
   bool causal = true;
   DType dtype = DType::f32;
+  LibraryChoices choices;
 
+  auto operator<=>(const AttentionShape&) const = default;
   std::int64_t width() const { return heads * head_size; }
   /// Operations of the two products, multiply-adds counted as two; half of them where a position sees only the past.
   double flops() const {
@@ -25,18 +29,24 @@ struct AttentionShape {
   }
 };
 
-/// qkv [n, T, 3·width]: for each position queries, keys, values, each by head; y [n, T, width]; logsumexp
-/// [n, heads, T] of master_dtype is what the backward pass needs beside them. No T × T matrix is made: scores
-/// exist a block at a time (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et
-/// al., "FlashAttention", 2022). Arithmetic is of master_dtype.
-void attention_forward(const ExecSpace& space, const AttentionShape& shape, const Tensor& qkv, const Tensor& y,
-                       const Tensor& logsumexp, const Tensor& workspace);
+/// softmax(q·kᵀ/√head_size)·v, planned for one shape (see InnerProduct). No T × T matrix is made: scores exist a block
+/// at a time (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention",
+/// 2022). Arithmetic is of master_dtype.
+class ScaledDotProductAttention {
+ public:
+  virtual ~ScaledDotProductAttention() = default;
 
-/// dqkv from dy; the probabilities are computed again, block by block. Every sum has one owner and one order.
-void attention_backward(const ExecSpace& space, const AttentionShape& shape, const Tensor& qkv, const Tensor& y,
-                        const Tensor& logsumexp, const Tensor& dy, const Tensor& dqkv, const Tensor& workspace);
+  /// The same for another number of sequences.
+  virtual std::unique_ptr<ScaledDotProductAttention> resized(std::int64_t n) const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
 
-/// Bytes that these need in `workspace`.
-std::size_t attention_workspace_bytes(const AttentionShape& shape);
+  /// qkv [n, T, 3·width]: for each position queries, keys, values, each by head; y [n, T, width]; logsumexp
+  /// [n, heads, T] of master_dtype is what the backward pass needs beside them.
+  virtual void forward(const ExecSpace& space, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+                       const Tensor& workspace) = 0;
+  /// dqkv from dy; the probabilities are computed again, block by block. Every sum has one owner and one order.
+  virtual void backward(const ExecSpace& space, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+                        const Tensor& dy, const Tensor& dqkv, const Tensor& workspace) = 0;
+};
 
 }  // namespace lockstep

@@ -8,4 +8,7 @@ namespace lockstep {
 /// y = x, each number rounded to y's floating-point type.
 void convert(const ExecSpace& space, const Tensor& x, const Tensor& y);
 
+/// y += x, in y's type.
+void add_converted(const ExecSpace& space, const Tensor& x, const Tensor& y);
+
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
+#include "ops/library_choices.hpp"
 
 namespace lockstep {
 
@@ -19,7 +20,9 @@ struct ConvolutionShape {
   DType dtype = DType::f32;
   bool bias = true;
   Activation activation = Activation::none;
+  LibraryChoices choices;
 
+  auto operator<=>(const ConvolutionShape&) const = default;
   std::int64_t out_h() const { return (h + pad_top + pad_bottom - kernel_h) / stride + 1; }
   std::int64_t out_w() const { return (w + pad_left + pad_right - kernel_w) / stride + 1; }
   /// Multiply-adds of one of the three products, padding included, counted as two operations each.

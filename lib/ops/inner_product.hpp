@@ -6,6 +6,7 @@
 
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
+#include "ops/library_choices.hpp"
 
 namespace lockstep {
 
@@ -17,6 +18,7 @@ struct InnerProductShape {
   bool bias = true;
   Activation activation = Activation::none;
   std::int64_t uses = 1;  ///< of one weight before the next is set: whether rearranging it pays
+  LibraryChoices choices;
 
   /// Multiply-adds of one of the three products, counted as two operations each.
   double flops() const { return 2.0 * static_cast<double>(n) * static_cast<double>(in) * static_cast<double>(out); }

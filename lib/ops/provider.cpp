@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/provider.hpp"
 
-#include <array>
-
 #include "base/error.hpp"
+#include "ops/cuda/provider.hpp"
 #include "ops/kokkos_kernels/provider.hpp"
 #include "ops/onednn/provider.hpp"
 #include "ops/portable/provider.hpp"
@@ -11,17 +10,18 @@
 namespace lockstep {
 namespace {
 
-using Order = std::array<ProviderKind, 3>;
-
 // Fastest first, as `lockstep bench` measures them (Zen 3, fp32, the large products of the presets: oneDNN
-// 85 to 95 % of the multiply-add peak, OpenBLAS through Kokkos Kernels 77 to 86 %, portable 72 to 87 %).
-constexpr Order matmul_order{ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
-// oneDNN's direct convolutions (78 to 106 %) need no im2col, which the other two (62 to 75 %) do.
-constexpr Order convolution_order{ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
+// 85 to 95 % of the multiply-add peak, OpenBLAS through Kokkos Kernels 77 to 86 %, portable 72 to 87 %; oneDNN's direct
+// convolutions 78 to 106 %, as they need no im2col, which the other two, at 62 to 75 %, do). On NVIDIA's GPUs not
+// measured yet. A provider declines what it does not do.
+constexpr ProviderKind fastest_first[] = {ProviderKind::cublaslt, ProviderKind::cudnn, ProviderKind::onednn,
+                                          ProviderKind::kokkos_kernels, ProviderKind::portable};
 
-/// Null when this build lacks it.
+/// Null when this build, or this machine, lacks it.
 const Provider* find(ProviderKind kind) {
   switch (kind) {
+    case ProviderKind::cublaslt: return cublaslt_provider();
+    case ProviderKind::cudnn: return cudnn_provider();
     case ProviderKind::onednn: return onednn_provider();
     case ProviderKind::kokkos_kernels: return kokkos_kernels_provider();
     case ProviderKind::portable: return portable_provider();
@@ -32,10 +32,10 @@ const Provider* find(ProviderKind kind) {
 
 /// `plan_with(provider)` gives the plan, or null when that provider does not do the shape.
 template <class PlanWith>
-auto plan(std::string_view key, ProviderKind kind, const Order& order, DType dtype, PlanWith plan_with)
+auto plan(std::string_view key, ProviderKind kind, DType dtype, PlanWith plan_with)
     -> decltype(plan_with(*portable_provider())) {
   if (kind == ProviderKind::automatic) {
-    for (const ProviderKind candidate : order) {
+    for (const ProviderKind candidate : fastest_first) {
       const Provider* provider = find(candidate);
       if (provider == nullptr) continue;
       if (auto planned = plan_with(*provider)) return planned;
@@ -60,12 +60,17 @@ void ProvidersConfig::describe(Fields& fields) {
   fields.choice("matmul", matmul, provider_names, "library for inner products; auto takes the fastest of the build");
   fields.choice("convolution", convolution, provider_names,
                 "library for convolutions; auto takes the fastest of the build");
+  fields.choice("attention", attention, provider_names, "library for attention; auto takes the fastest of the build");
+  fields.boolean("tf32", choices.tf32,
+                 "whether GPUs may round the operands of fp32 products to 10 bits of mantissa (TF32), which is faster");
+  fields.boolean("deterministic", choices.deterministic,
+                 "whether libraries may only compute what has the same bits in every run");
 }
 
 const std::vector<const Provider*>& providers() {
   static const std::vector<const Provider*> present = [] {
     std::vector<const Provider*> found;
-    for (const ProviderKind kind : convolution_order)
+    for (const ProviderKind kind : fastest_first)
       if (const Provider* provider = find(kind)) found.push_back(provider);
     return found;
   }();
@@ -74,16 +79,28 @@ const std::vector<const Provider*>& providers() {
 
 // A rank without examples in a step needs no library, and not every library does that.
 
-std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape) {
+std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& wanted) {
+  InnerProductShape shape = wanted;
+  shape.choices = config.choices;
   if (shape.n == 0) return portable_provider()->inner_product(shape);
-  return plan("matmul", config.matmul, matmul_order, shape.dtype,
+  return plan("matmul", config.matmul, shape.dtype,
               [&](const Provider& provider) { return provider.inner_product(shape); });
 }
 
-std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape) {
+std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& wanted) {
+  ConvolutionShape shape = wanted;
+  shape.choices = config.choices;
   if (shape.n == 0) return portable_provider()->convolution(shape);
-  return plan("convolution", config.convolution, convolution_order, shape.dtype,
+  return plan("convolution", config.convolution, shape.dtype,
               [&](const Provider& provider) { return provider.convolution(shape); });
+}
+
+std::unique_ptr<ScaledDotProductAttention> plan_attention(const ProvidersConfig& config, const AttentionShape& wanted) {
+  AttentionShape shape = wanted;
+  shape.choices = config.choices;
+  if (shape.n == 0) return portable_provider()->attention(shape);
+  return plan("attention", config.attention, shape.dtype,
+              [&](const Provider& provider) { return provider.attention(shape); });
 }
 
 }  // namespace lockstep

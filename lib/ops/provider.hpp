@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "config/fields.hpp"
+#include "ops/attention.hpp"
 #include "ops/convolution.hpp"
 #include "ops/inner_product.hpp"
 
 namespace lockstep {
 
-/// A library that computes the large products. Each one is a folder below ops/.
+/// A library that computes the large products. They lie in folders below ops/.
 class Provider {
  public:
   virtual ~Provider() = default;
@@ -20,17 +21,21 @@ class Provider {
   virtual std::string_view name() const = 0;
   virtual std::string version() const = 0;
   /// Null when the provider does not do this shape or type.
-  virtual std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const = 0;
-  virtual std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const = 0;
+  virtual std::unique_ptr<InnerProduct> inner_product(const InnerProductShape&) const { return nullptr; }
+  virtual std::unique_ptr<Convolution> convolution(const ConvolutionShape&) const { return nullptr; }
+  virtual std::unique_ptr<ScaledDotProductAttention> attention(const AttentionShape&) const { return nullptr; }
 };
 
-enum class ProviderKind { automatic, onednn, kokkos_kernels, portable };
-inline constexpr std::string_view provider_names[] = {"auto", "onednn", "kokkos_kernels", "portable"};
+enum class ProviderKind { automatic, cublaslt, cudnn, onednn, kokkos_kernels, portable };
+inline constexpr std::string_view provider_names[] = {"auto",   "cublaslt",       "cudnn",
+                                                      "onednn", "kokkos_kernels", "portable"};
 
 /// The deck's `providers` section.
 struct ProvidersConfig : Config {
   ProviderKind matmul = ProviderKind::automatic;
   ProviderKind convolution = ProviderKind::automatic;
+  ProviderKind attention = ProviderKind::automatic;
+  LibraryChoices choices;
 
   void describe(Fields& fields) override;
 };
@@ -38,9 +43,10 @@ struct ProvidersConfig : Config {
 /// The providers of this build, fastest first; the portable one, which does everything, is last.
 const std::vector<const Provider*>& providers();
 
-/// Plans a product with the provider that the config names, or with the first that can. Throws
+/// Plans a product with the provider that the config names, or with the first that can, and with its choices. Throws
 /// KeyError when the one that is named is not in this build or cannot do it.
 std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape);
 std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape);
+std::unique_ptr<ScaledDotProductAttention> plan_attention(const ProvidersConfig& config, const AttentionShape& shape);
 
 }  // namespace lockstep

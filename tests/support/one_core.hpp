@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
+#include <chrono>
 #include <thread>
 
 namespace lockstep {
@@ -27,6 +30,15 @@ class OneCore {
 
 /// Takes all the time of a core that it gets.
 class BusyThread {
+ public:
+  std::chrono::nanoseconds time_on_core() {
+    clockid_t clock{};
+    timespec time{};
+    ::pthread_getcpuclockid(thread_.native_handle(), &clock);
+    ::clock_gettime(clock, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+
  private:
   std::jthread thread_{[](const std::stop_token& stop) {
     while (!stop.stop_requested()) continue;

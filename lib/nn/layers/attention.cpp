@@ -57,7 +57,7 @@ std::vector<ParameterSpec> Attention::parameters(std::span<const Shape> inputs) 
           {"out_bias", {d}, Initializer::constant(0)}};
 }
 
-AttentionShape Attention::shape_for(std::int64_t n) const {
+AttentionShape Attention::product(std::int64_t n) const {
   const Shape& x = plan_.inputs[0];
   return {n, x[0], config_.heads, x[1] / config_.heads, config_.causal, plan_.dtype};
 }
@@ -73,7 +73,7 @@ InnerProductShape Attention::out_shape(std::int64_t n) const {
 }
 
 double Attention::product_flops(std::int64_t n) const {
-  return qkv_shape(n).flops() + out_shape(n).flops() + shape_for(n).flops();
+  return qkv_shape(n).flops() + out_shape(n).flops() + product(n).flops();
 }
 
 std::size_t Attention::saved_bytes(std::int64_t n, const Shape& output) const {
@@ -83,15 +83,16 @@ std::size_t Attention::saved_bytes(std::int64_t n, const Shape& output) const {
 }
 
 std::size_t Attention::prepare(std::int64_t n) {
-  const AttentionShape shape = shape_for(n);
+  const AttentionShape shape = product(n);
   const std::int64_t rows = n * shape.length, d = shape.width();
   const auto& qkv = qkv_products_.prepare(
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, qkv_shape(n)); });
   const auto& out = out_products_.prepare(
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
+  const auto& attention = attentions_.prepare(n, [&](std::int64_t) { return plan_attention(plan_.providers, shape); });
   ScratchAllocator memory;  // for what is saved (evaluation has no saved memory), or the gradients of backward
   const AttentionSaved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
-  return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention_workspace_bytes(shape),
+  return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention.workspace_bytes(),
                                    bias_workspace_bytes(plan_.dtype, rows, 3 * d)});
 }
 
@@ -101,7 +102,7 @@ void Attention::set_weights(std::span<const Tensor> weights) {
 }
 
 void Attention::forward(const StepContext& context, const LayerTensors& t) {
-  const AttentionShape shape = shape_for(t.y.shape[0]);
+  const AttentionShape shape = product(t.y.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const AttentionSaved spare(workspace, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
@@ -109,12 +110,12 @@ void Attention::forward(const StepContext& context, const LayerTensors& t) {
                                                         plan_.dtype)
                                        : spare;
   qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], parts.qkv, workspace.rest());
-  attention_forward(context.space, shape, parts.qkv, parts.heads, parts.logsumexp, workspace.rest());
+  attentions_.at(shape.n).forward(context.space, parts.qkv, parts.heads, parts.logsumexp, workspace.rest());
   out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, workspace.rest());
 }
 
 void Attention::backward(const StepContext& context, const LayerTensors& t) {
-  const AttentionShape shape = shape_for(t.dy.shape[0]);
+  const AttentionShape shape = product(t.dy.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const AttentionSaved parts(saved, shape.n, shape.heads, shape.length, shape.width(), plan_.dtype);
@@ -126,8 +127,8 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   bias_activation_backward(context.space, Activation::none, {}, t.dy, t.gradients[3], context.gradients, scratch);
   if (t.gradients[2]) out.backward_weight(context.space, parts.heads, t.dy, t.gradients[2], context.gradients, scratch);
   out.backward_data(context.space, t.dy, gradient.heads, scratch);
-  attention_backward(context.space, shape, parts.qkv, parts.heads, parts.logsumexp, gradient.heads, gradient.qkv,
-                     scratch);
+  attentions_.at(shape.n).backward(context.space, parts.qkv, parts.heads, parts.logsumexp, gradient.heads, gradient.qkv,
+                                   scratch);
   bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients,
                            scratch);
   if (t.gradients[0])

@@ -35,13 +35,16 @@ class Attention final : public Layer {
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
+  /// What is planned for n sequences; asked after `plan`.
+  AttentionShape product(std::int64_t n) const;
+
  private:
-  AttentionShape shape_for(std::int64_t n) const;
   InnerProductShape qkv_shape(std::int64_t n) const;
   InnerProductShape out_shape(std::int64_t n) const;
 
   AttentionConfig config_;
   PlanCache<InnerProduct> qkv_products_, out_products_;  // by rows, n·T
+  PlanCache<ScaledDotProductAttention> attentions_;      // by sequences
 };
 
 }  // namespace lockstep

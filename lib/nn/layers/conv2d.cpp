@@ -75,7 +75,7 @@ bool Conv2d::fuse(Activation activation) {
 
 std::size_t Conv2d::prepare(std::int64_t n) {
   const Convolution& convolution = convolutions_.prepare(
-      n, [&](std::int64_t) { return plan_convolution(plan_.providers, shape_for(n, plan_.inputs[0])); });
+      n, [&](std::int64_t) { return plan_convolution(plan_.providers, product(n)); });
   const std::int64_t rows = n * plan_.output[0] * plan_.output[1];
   return std::max(convolution.workspace_bytes(), bias_workspace_bytes(plan_.dtype, rows, config_.filters));
 }

@@ -37,10 +37,13 @@ class Conv2d final : public Layer {
     return {.backward_reads_inputs = LayerTraits::all_inputs, .backward_reads_output = activation_ != Activation::none};
   }
   std::size_t prepare(std::int64_t n) override;
-  double product_flops(std::int64_t n) const override { return shape_for(n, plan_.inputs[0]).flops(); }
+  double product_flops(std::int64_t n) const override { return product(n).flops(); }
   void set_weights(std::span<const Tensor> weights) override { convolutions_.set_weight(weights[0]); }
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+  /// What is planned for n images; asked after `plan`.
+  ConvolutionShape product(std::int64_t n) const { return shape_for(n, plan_.inputs[0]); }
 
  private:
   ConvolutionShape shape_for(std::int64_t n, const Shape& input) const;

@@ -2,6 +2,7 @@
 #include "ops/portable/provider.hpp"
 
 #include "ops/gemm_products.hpp"
+#include "ops/portable/attention.hpp"
 #include "ops/portable/gemm.hpp"
 #include "ops/widened_products.hpp"
 
@@ -17,6 +18,9 @@ class PortableProvider final : public Provider {
   }
   std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const override {
     return is_16_bit_type(shape.dtype) ? widened_convolution(*this, shape) : convolution_from(gemm_, shape);
+  }
+  std::unique_ptr<ScaledDotProductAttention> attention(const AttentionShape& shape) const override {
+    return portable_attention(shape);
   }
 
  private:

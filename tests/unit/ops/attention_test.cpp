@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/attention.hpp"
+#include "ops/portable/attention.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,13 +23,14 @@ struct Inputs {
         dy(test::make_filled(s.dtype, {s.n, s.length, s.width()}, 2)) {}
 };
 
-/// By ops/attention.hpp, or (`one_at_a_time`) by the kernels for GPUs whatever this build is for.
+/// By the portable provider, or (`one_at_a_time`) by the kernels for GPUs whatever this build is for.
 Attended attend(const AttentionShape& s, bool one_at_a_time = false, double scale = 1.0) {
   const ExecSpace space;
   const Inputs in(s, scale);
   const OwnedTensor y("y", s.dtype, in.dy.get().shape), dqkv("dqkv", s.dtype, in.qkv.get().shape);
   const OwnedTensor logsumexp("logsumexp", master_dtype(s.dtype), {s.n, s.heads, s.length});
-  const auto bytes = static_cast<std::int64_t>(attention_workspace_bytes(s));
+  const auto planned = portable_attention(s);
+  const auto bytes = static_cast<std::int64_t>(planned->workspace_bytes());
   const OwnedTensor workspace("workspace", DType::u8, {bytes + s.n * s.heads * s.length * 8});
   for (const auto* tensor : {&y, &dqkv, &logsumexp, &workspace}) test::poison(tensor->get());
   if (one_at_a_time) {
@@ -41,8 +42,8 @@ Attended attend(const AttentionShape& s, bool one_at_a_time = false, double scal
                                    static_cast<C*>(workspace.get().data));
     });
   } else {
-    attention_forward(space, s, in.qkv.get(), y.get(), logsumexp.get(), workspace.get());
-    attention_backward(space, s, in.qkv.get(), y.get(), logsumexp.get(), in.dy.get(), dqkv.get(), workspace.get());
+    planned->forward(space, in.qkv.get(), y.get(), logsumexp.get(), workspace.get());
+    planned->backward(space, in.qkv.get(), y.get(), logsumexp.get(), in.dy.get(), dqkv.get(), workspace.get());
   }
   space.fence();
   return {test::values_of(y.get()), test::values_of(logsumexp.get()), test::values_of(dqkv.get())};
@@ -134,7 +135,7 @@ TEST(Attention, LargeScoresDoNotOverflow) {
 
 TEST(Attention, MemoryIsLinearInTheLength) {
   const AttentionShape once{1, 1000, 2, 16}, twice{1, 2000, 2, 16};
-  const std::size_t a = attention_workspace_bytes(once), b = attention_workspace_bytes(twice);
+  const std::size_t a = portable_attention(once)->workspace_bytes(), b = portable_attention(twice)->workspace_bytes();
   EXPECT_LE(b, 2 * a);
 }
 

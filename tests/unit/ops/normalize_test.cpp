@@ -47,5 +47,15 @@ TEST(Convert, KeepsTheNumbers) {
   EXPECT_EQ(test::values_of(y.get()), test::filling(3, 97));
 }
 
+TEST(Convert, AddsThemToOthers) {
+  const OwnedTensor x = test::make_filled(DType::bf16, {97}, 3), y = test::make_filled(DType::f32, {97}, 4);
+  const auto added = test::values_of(x.get());
+  auto expected = test::values_of(y.get());
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
+  add_converted(ExecSpace(), x.get(), y.get());
+  ExecSpace().fence();
+  EXPECT_LT(test::largest_difference(test::values_of(y.get()), expected), 1e-6);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -26,6 +26,13 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
     )
     variant("kokkos_kernels", default=True, description="Matrix products by Kokkos Kernels")
 
+    variant(
+        "cudnn",
+        default=True,
+        when="+cuda",
+        description="Convolutions and attention by cuDNN",
+    )
+
     generator("ninja")
 
     depends_on("c", type="build")
@@ -69,6 +76,10 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
                 f"kokkos-kernels cuda_arch={_arch}", when=f"+kokkos_kernels cuda_arch={_arch}"
             )
 
+    with when("+cudnn"):
+        depends_on("cudnn@9.8:")
+        depends_on("cudnn-frontend@1.11:")
+
     with when("+rocm"):
         depends_on("kokkos+rocm")
         for _target in ROCmPackage.amdgpu_targets:
@@ -84,6 +95,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
             self.define("LOCKSTEP_BUILD_TESTS", self.run_tests),
             self.define("LOCKSTEP_ENABLE_ONEDNN", spec.satisfies("+onednn")),
             self.define_from_variant("LOCKSTEP_ENABLE_KOKKOS_KERNELS", "kokkos_kernels"),
+            self.define("LOCKSTEP_ENABLE_CUDNN", spec.satisfies("+cudnn")),
             self.define("Kokkos_ROOT", spec["kokkos"].prefix),
             self.define("LOCKSTEP_SPACK_HASH", spec.dag_hash()),
         ]

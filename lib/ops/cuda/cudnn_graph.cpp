@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/cuda/cudnn_graph.hpp"
+
+#include <cudnn_frontend.h>
+#include <dlfcn.h>
+
+#include <cmath>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace cudnn_frontend {
+// cuDNN is linked, and found among the symbols of the program. (Were its functions called by their names, the front end
+// would ask for the driver's library, too, which a machine that builds or plans need not have.)
+void* cudnn_dlhandle = dlopen(nullptr, RTLD_NOW);
+}  // namespace cudnn_frontend
+
+namespace lockstep {
+namespace {
+
+namespace fe = cudnn_frontend;
+using Attributes = fe::graph::Tensor_attributes;
+using TensorRef = std::shared_ptr<Attributes>;
+using Extents = std::vector<std::int64_t>;
+
+void expect_good(fe::error_t status, const char* doing) {
+  if (status.is_bad()) throw CudnnError(std::string("cuDNN cannot ") + doing + ": " + status.get_message());
+}
+
+void expect_success(cudnnStatus_t status, const char* doing) {
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw CudnnError(std::string("cuDNN cannot ") + doing + ": " + fe::detail::get_error_string(status));
+}
+
+fe::DataType_t cudnn_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return fe::DataType_t::FLOAT;
+    case DType::bf16: return fe::DataType_t::BFLOAT16;
+    case DType::f16: return fe::DataType_t::HALF;
+    default: throw CudnnError("cuDNN computes in f32, bf16 and f16 here");
+  }
+}
+
+}  // namespace
+
+struct CudnnDevice::Implementation {
+  cudnnHandle_t handle = nullptr;                         // of a device that is there
+  std::shared_ptr<const fe::DeviceProperties> described;  // of one that need not be
+  int capability = 0;
+};
+
+CudnnDevice::CudnnDevice() {
+  auto device = std::make_shared<Implementation>();
+  expect_success(fe::detail::create_handle(&device->handle), "use the device");  // for as long as the process lives
+  implementation_ = std::move(device);
+}
+
+const CudnnDevice& CudnnDevice::current() {
+  static const CudnnDevice device;
+  return device;
+}
+
+CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
+  auto described = std::make_shared<fe::DeviceProperties>();
+  expect_good(described->deserialize({properties.begin(), properties.end()}), "read these properties of a device");
+  implementation_ = std::make_shared<Implementation>(Implementation{nullptr, std::move(described), capability});
+}
+
+std::string cudnn_version() {
+  const auto version = static_cast<long>(fe::detail::get_backend_version());
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+struct CudnnGraph::Implementation {
+  fe::graph::Graph graph;
+  cudnnHandle_t handle = nullptr;
+  std::size_t workspace_bytes = 0;
+};
+
+CudnnGraph::CudnnGraph(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
+CudnnGraph::~CudnnGraph() = default;
+std::size_t CudnnGraph::workspace_bytes() const { return implementation_->workspace_bytes; }
+
+std::string CudnnGraph::engine() const {
+  std::string name;
+  expect_good(implementation_->graph.get_plan_name(name), "name a plan");
+  return name;
+}
+
+void CudnnGraph::run(cudaStream_t stream, std::span<void* const> tensors, void* workspace) const {
+  Implementation& it = *implementation_;
+  std::unordered_map<std::int64_t, void*> pointers;
+  for (std::size_t i = 0; i < tensors.size(); ++i) pointers[static_cast<std::int64_t>(i) + 1] = tensors[i];
+  const bool ordered = fe::detail::set_stream(it.handle, stream) == CUDNN_STATUS_SUCCESS;
+  auto status = it.graph.execute(it.handle, pointers, workspace);
+  validate(ordered && status.is_good(), ExitStatus::internal, "cuDNN cannot run what it has planned: {}",
+           status.get_message());
+}
+
+namespace {
+
+/// Collects operations, and plans them. Tensors are numbered in the order in which `input` and `output` name them.
+class Planner {
+ public:
+  Planner(const CudnnDevice& device, DType dtype, const LibraryChoices& choices)
+      : device_(*device), type_(cudnn_type(dtype)), made_(std::make_unique<CudnnGraph::Implementation>()) {
+    fe::graph::Graph& graph = made_->graph;
+    graph.set_io_data_type(type_)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    if (device_.described) graph.set_device_properties(device_.described).set_sm_version(device_.capability);
+    if (dtype == DType::f32 && !choices.tf32)
+      declined_ = {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS};
+    if (choices.deterministic) declined_.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
+  }
+
+  fe::graph::Graph& graph() { return made_->graph; }
+
+  TensorRef input(const Extents& extents, const Extents& strides) { return input(extents, strides, type_); }
+  TensorRef input(const Extents& extents, const Extents& strides, fe::DataType_t type) {
+    return graph().tensor(Attributes().set_dim(extents).set_stride(strides).set_data_type(type).set_uid(next_++));
+  }
+  void output(const TensorRef& tensor, const Extents& extents, const Extents& strides) {
+    output(tensor, extents, strides, type_);
+  }
+  void output(const TensorRef& tensor, const Extents& extents, const Extents& strides, fe::DataType_t type) {
+    tensor->set_output(true).set_dim(extents).set_stride(strides).set_data_type(type).set_uid(next_++);
+  }
+
+  std::unique_ptr<CudnnGraph> plan() {
+    fe::graph::Graph& graph = made_->graph;
+    expect_good(graph.validate(), "make this graph");
+    expect_good(device_.handle ? graph.build_operation_graph(device_.handle) : graph.build_operation_graph(),
+                "make this graph");
+    expect_good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "plan this");
+    // Only plans that are there can be deselected, so not before.
+    graph.deselect_numeric_notes(declined_).deselect_workspace_greater_than(max_workspace_bytes);
+    expect_good(graph.check_support(), "do this");
+    expect_good(graph.build_plans(), "do this");
+    std::int64_t bytes = 0;
+    expect_good(graph.get_workspace_size(bytes), "say what memory it needs");
+    made_->workspace_bytes = static_cast<std::size_t>(bytes);
+    made_->handle = device_.handle;
+    return std::make_unique<CudnnGraph>(std::move(made_));
+  }
+
+ private:
+  /// fp32 convolutions may be planned with a copy of x and y in another layout, which is gigabytes.
+  static constexpr std::int64_t max_workspace_bytes = 1 << 30;
+
+  const CudnnDevice::Implementation& device_;
+  fe::DataType_t type_;
+  std::vector<fe::NumericalNote_t> declined_;
+  std::unique_ptr<CudnnGraph::Implementation> made_;
+  std::int64_t next_ = 1;  // number of a tensor
+};
+
+/// Extents and strides in cuDNN's order (n, c, h, w), of tensors that lie channels-last, and of weights as ours lie.
+struct Layouts {
+  Extents x, x_strides, y, y_strides, weight, weight_strides, bias, bias_strides;
+
+  explicit Layouts(const ConvolutionShape& s) {
+    const std::int64_t depth = s.c / s.groups, taps = s.kernel_h * s.kernel_w;
+    x = {s.n, s.c, s.h, s.w};
+    x_strides = {s.h * s.w * s.c, 1, s.w * s.c, s.c};
+    y = {s.n, s.filters, s.out_h(), s.out_w()};
+    y_strides = {s.out_h() * s.out_w() * s.filters, 1, s.out_w() * s.filters, s.filters};
+    weight = {s.filters, depth, s.kernel_h, s.kernel_w};
+    weight_strides = {depth * taps, taps, s.kernel_w, 1};
+    bias = {1, s.filters, 1, 1};
+    bias_strides = {s.filters, 1, s.filters, s.filters};
+  }
+};
+
+template <class OfConvolution>
+OfConvolution windows(const ConvolutionShape& s) {
+  return OfConvolution()
+      .set_pre_padding({s.pad_top, s.pad_left})
+      .set_post_padding({s.pad_bottom, s.pad_right})
+      .set_stride({s.stride, s.stride})
+      .set_dilation({1, 1});
+}
+
+/// Extents [n, heads, T, head_size] of what lies as [n, T, width, head by head] in rows of `row` numbers.
+struct Heads {
+  Extents extents, moments, moment_strides;
+  const AttentionShape& shape;
+
+  explicit Heads(const AttentionShape& s)
+      : extents{s.n, s.heads, s.length, s.head_size},
+        moments{s.n, s.heads, s.length, 1},
+        moment_strides{s.heads * s.length, s.length, 1, 1},
+        shape(s) {}
+  Extents strides(std::int64_t row) const { return {shape.length * row, shape.head_size, row, 1}; }
+};
+
+}  // namespace
+
+std::unique_ptr<CudnnGraph> cudnn_convolution(const CudnnDevice& device, const ConvolutionShape& shape) {
+  const Layouts at(shape);
+  Planner planner(device, shape.dtype, shape.choices);
+  fe::graph::Graph& graph = planner.graph();
+  const TensorRef x = planner.input(at.x, at.x_strides), weight = planner.input(at.weight, at.weight_strides);
+  TensorRef y = graph.conv_fprop(x, weight, windows<fe::graph::Conv_fprop_attributes>(shape));
+  if (shape.bias) {
+    const TensorRef bias = planner.input(at.bias, at.bias_strides, fe::DataType_t::FLOAT);
+    y = graph.pointwise(y, bias, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+  }
+  if (shape.activation == Activation::relu)
+    y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+  planner.output(y, at.y, at.y_strides);
+  return planner.plan();
+}
+
+std::unique_ptr<CudnnGraph> cudnn_data_gradient(const CudnnDevice& device, const ConvolutionShape& shape) {
+  const Layouts at(shape);
+  Planner planner(device, shape.dtype, shape.choices);
+  const TensorRef dy = planner.input(at.y, at.y_strides), weight = planner.input(at.weight, at.weight_strides);
+  const TensorRef dx = planner.graph().conv_dgrad(dy, weight, windows<fe::graph::Conv_dgrad_attributes>(shape));
+  planner.output(dx, at.x, at.x_strides);
+  return planner.plan();
+}
+
+std::unique_ptr<CudnnGraph> cudnn_weight_gradient(const CudnnDevice& device, const ConvolutionShape& shape) {
+  const Layouts at(shape);
+  Planner planner(device, shape.dtype, shape.choices);
+  const TensorRef x = planner.input(at.x, at.x_strides), dy = planner.input(at.y, at.y_strides);
+  const TensorRef dweight = planner.graph().conv_wgrad(dy, x, windows<fe::graph::Conv_wgrad_attributes>(shape));
+  planner.output(dweight, at.weight, at.weight_strides);
+  return planner.plan();
+}
+
+std::unique_ptr<CudnnGraph> cudnn_attention(const CudnnDevice& device, const AttentionShape& shape) {
+  const Heads at(shape);
+  Planner planner(device, shape.dtype, shape.choices);
+  const Extents packed = at.strides(3 * shape.width());
+  const TensorRef q = planner.input(at.extents, packed), k = planner.input(at.extents, packed),
+                  v = planner.input(at.extents, packed);
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_size)));
+  auto [y, logsumexp] = planner.graph().sdpa(q, k, v,
+                                             fe::graph::SDPA_attributes()
+                                                 .set_name("attention")
+                                                 .set_causal_mask(shape.causal)
+                                                 .set_generate_stats(true)
+                                                 .set_attn_scale(scale));
+  planner.output(y, at.extents, at.strides(shape.width()));
+  planner.output(logsumexp, at.moments, at.moment_strides, fe::DataType_t::FLOAT);
+  return planner.plan();
+}
+
+std::unique_ptr<CudnnGraph> cudnn_attention_gradient(const CudnnDevice& device, const AttentionShape& shape) {
+  const Heads at(shape);
+  Planner planner(device, shape.dtype, shape.choices);
+  const Extents packed = at.strides(3 * shape.width()), plain = at.strides(shape.width());
+  const TensorRef q = planner.input(at.extents, packed), k = planner.input(at.extents, packed),
+                  v = planner.input(at.extents, packed), y = planner.input(at.extents, plain),
+                  logsumexp = planner.input(at.moments, at.moment_strides, fe::DataType_t::FLOAT),
+                  dy = planner.input(at.extents, plain);
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_size)));
+  auto [dq, dk, dv] = planner.graph().sdpa_backward(q, k, v, y, dy, logsumexp,
+                                                    fe::graph::SDPA_backward_attributes()
+                                                        .set_name("attention_gradient")
+                                                        .set_causal_mask(shape.causal)
+                                                        .set_attn_scale(scale)
+                                                        .set_deterministic_algorithm(shape.choices.deterministic));
+  for (const TensorRef& gradient : {dq, dk, dv}) planner.output(gradient, at.extents, packed);
+  return planner.plan();
+}
+
+}  // namespace lockstep

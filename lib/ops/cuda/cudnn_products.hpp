@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+
+#include "ops/attention.hpp"
+#include "ops/convolution.hpp"
+
+namespace lockstep {
+
+// Planned by cuDNN for the device of this process; CudnnError for what it declines.
+
+std::unique_ptr<Convolution> plan_cudnn_convolution(const ConvolutionShape& shape);
+std::unique_ptr<ScaledDotProductAttention> plan_cudnn_attention(const AttentionShape& shape);
+
+}  // namespace lockstep
