@@ -24,13 +24,16 @@
 namespace lockstep {
 namespace {
 
-/// Waits, a second at most, until what was written to standard error has left its pipe: launchers may drop what they have
-/// not read of a rank that has ended.
-void wait_for_reader() {
+/// Waits, a second at most, until what was written there has left its pipe; 20 ms for terminals, which do not tell.
+/// Launchers may drop what they have not read of a rank that has ended; and where they have read half a line, Open
+/// MPI's go on with whatever line comes next from any stream (OpenPMIx, issue 3858).
+void wait_for_reader(int descriptor) {
   struct stat file = {};
-  if (fstat(STDERR_FILENO, &file) != 0 || !S_ISFIFO(file.st_mode)) return;
+  if (fstat(descriptor, &file) != 0) return;
+  if (isatty(descriptor) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (!S_ISFIFO(file.st_mode)) return;
   int unread = 0;  // bytes
-  for (int i = 0; i < 1000 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++i)
+  for (int i = 0; i < 1000 && ioctl(descriptor, FIONREAD, &unread) == 0 && unread > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -108,17 +111,18 @@ void warn_line(std::string_view line) {
   if (enabled && !given_to_sink(LogLevel::warning, line)) to_stderr().warn("{}", line);
 }
 void error_line(std::string_view text) {
+  wait_for_reader(STDOUT_FILENO);
   for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     if (!given_to_sink(LogLevel::error, line)) to_stderr().error("{}", line);
   }
-  wait_for_reader();
+  wait_for_reader(STDERR_FILENO);
 }
 
 void write_unbuffered(std::string_view line) {
   last_words_as("error", line);
-  wait_for_reader();
+  wait_for_reader(STDERR_FILENO);
 }
 
 }  // namespace lockstep
