@@ -2,6 +2,7 @@
 #include "commands.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <csignal>
 
 #include <algorithm>

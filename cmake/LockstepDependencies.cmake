@@ -78,15 +78,25 @@ foreach(candidate IN ITEMS Kokkos::kokkoskernels KokkosKernels::all_libs)
   endif()
 endforeach()
 
-# cuDNN's front end is headers alone; of neither is there a CMake file that all packages have. Where there is no device it serves
-# a test, which plans what a device would run (LOCKSTEP_ENABLE_CUDNN=ON; lib/ops/cuda/cudnn_graph.hpp).
-set(LOCKSTEP_WITH_CUBLASLT OFF)
-set(LOCKSTEP_WITH_CUDNN OFF)
+# cuBLASLt comes with CUDA; hipBLASLt is taken where it is there.
+set(LOCKSTEP_WITH_BLASLT OFF)
 if("CUDA" IN_LIST Kokkos_DEVICES)
   find_package(CUDAToolkit REQUIRED)
-  set(LOCKSTEP_WITH_CUBLASLT ON)
+  set(LOCKSTEP_WITH_BLASLT ON)
+  set(LOCKSTEP_BLASLT_TARGETS CUDA::cublasLt)
+elseif("HIP" IN_LIST Kokkos_DEVICES)
+  find_package(hipblas QUIET)
+  find_package(hipblaslt QUIET)
+  if(TARGET roc::hipblaslt AND TARGET roc::hipblas)
+    set(LOCKSTEP_WITH_BLASLT ON)
+    set(LOCKSTEP_BLASLT_TARGETS roc::hipblaslt roc::hipblas)
+  endif()
 endif()
-if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO" AND LOCKSTEP_WITH_CUBLASLT))
+
+# Of neither cuDNN nor its front end, which is headers alone, is there a CMake file that all packages have. Where there is no device
+# they serve a test, which plans what one would run (LOCKSTEP_ENABLE_CUDNN=ON; docs/developer/devices.md).
+set(LOCKSTEP_WITH_CUDNN OFF)
+if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO" AND "CUDA" IN_LIST Kokkos_DEVICES))
   find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h)
   find_path(CUDART_INCLUDE_DIR cuda_runtime_api.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -98,7 +108,7 @@ if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO"
       set_target_properties(lockstep_cudnn PROPERTIES
         INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_INCLUDE_DIR};${CUDNN_FRONTEND_INCLUDE_DIR};${CUDART_INCLUDE_DIR}"
         INTERFACE_COMPILE_DEFINITIONS NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-        INTERFACE_LINK_OPTIONS -Wl,--no-as-needed # its functions are found at run time (lib/ops/cuda/cudnn_graph.cpp)
+        INTERFACE_LINK_OPTIONS -Wl,--no-as-needed # its functions are found at run time (lib/ops/cudnn/graph.cpp)
         INTERFACE_LINK_LIBRARIES "${CUDNN_LIBRARY};${CMAKE_DL_LIBS}")
     endif()
   elseif(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON")

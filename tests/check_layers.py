@@ -38,10 +38,12 @@ ONLY_IN = {
     r"zlib\.h": {"data"},
     r"(oneapi/)?dnnl.*": {"ops/onednn"},
     r"KokkosBlas.*": {"ops/kokkos_kernels"},
-    r"(cuda|cudnn|cublas).*\.h": {"core", "ops/cuda"},
+    r"cuda.*\.h": {"core", "ops/cudnn"},
+    r"cudnn.*\.h": {"ops/cudnn"},
+    r"(cublas|hipblas).*\.h": {"ops/blaslt"},
 }
 # Where the preprocessor may choose.
-CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/cuda"}
+CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/blaslt"}
 MAX_LINES = 400
 
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "config/fields.hpp"
+
+#include <fmt/ranges.h>
 #include "config/fields_text.hpp"
 
 namespace lockstep {

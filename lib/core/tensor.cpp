@@ -16,7 +16,9 @@ Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
   return Bytes<std::byte, MemorySpace>(static_cast<std::byte*>(tensor.data), tensor.bytes());
 }
 
-bool is_host_memory(const void* address) { return !LOCKSTEP_FAKE_DEVICE || !fake_device::owns(address); }
+[[maybe_unused]] bool is_host_memory(const void* address) {
+  return !LOCKSTEP_FAKE_DEVICE || !fake_device::owns(address);
+}
 
 }  // namespace
 

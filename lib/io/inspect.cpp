@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "io/inspect.hpp"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <vector>
 

@@ -64,7 +64,7 @@ void Selection::describe_state(StateFields& fields) {
     f.flag("target_reached", state_.target_reached);
     f.text("patience_metric", state_.patience_metric);
     if (f.has("patience_best", state_.patience_best.has_value())) {
-      if (!state_.patience_best) state_.patience_best.emplace();
+      if (!state_.patience_best) state_.patience_best = Evaluation{};
       describe_evaluation(f, "patience_best", *state_.patience_best);
     }
     f.integer("without_improvement", state_.without_improvement);

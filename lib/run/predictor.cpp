@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/predictor.hpp"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>

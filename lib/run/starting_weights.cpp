@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/starting_weights.hpp"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cstring>
 #include <optional>

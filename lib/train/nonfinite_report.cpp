@@ -2,6 +2,7 @@
 #include "train/nonfinite_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>

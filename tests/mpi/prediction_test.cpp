@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

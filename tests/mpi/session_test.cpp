@@ -2,6 +2,7 @@
 #include "api/session.hpp"
 #include "api/network.hpp"
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collective operations by messages, from a schedule and a wire format.
+#include <fmt/ranges.h>
 #include <map>
 #include <vector>
 

@@ -11,7 +11,7 @@
 #include "nn/layers/conv2d.hpp"
 #include "nn/model_config.hpp"
 #include "nn/presets.hpp"
-#include "ops/cuda/cudnn_graph.hpp"
+#include "ops/cudnn/graph.hpp"
 #include "support/fixtures.hpp"
 
 // What cuDNN would run on an H100, planned where there is none, from a description of it.

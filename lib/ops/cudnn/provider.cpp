@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 
-#include "ops/cuda/cudnn_graph.hpp"
-#include "ops/cuda/cudnn_products.hpp"
-#include "ops/cuda/provider.hpp"
+#include "ops/cudnn/graph.hpp"
+#include "ops/cudnn/products.hpp"
+#include "ops/cudnn/provider.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/cuda/provider.hpp"
+#include "ops/blaslt/provider.hpp"
 
 namespace lockstep {
 
-const Provider* cublaslt_provider() { return nullptr; }
+const Provider* blaslt_provider() { return nullptr; }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/cuda/cudnn_graph.hpp"
+#include "ops/cudnn/graph.hpp"
 
 #include <cudnn_frontend.h>
 #include <dlfcn.h>

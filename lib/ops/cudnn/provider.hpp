@@ -5,9 +5,6 @@
 
 namespace lockstep {
 
-/// Inner products. Null where the build is not for CUDA.
-const Provider* cublaslt_provider();
-
 /// Convolutions of fp32 and 16 bits, attention of 16 bits. Null where the build is not for CUDA, or had no cuDNN.
 const Provider* cudnn_provider();
 

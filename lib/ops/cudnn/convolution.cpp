@@ -5,8 +5,8 @@
 #include "core/memory_plan.hpp"
 #include "ops/bias.hpp"
 #include "ops/convert.hpp"
-#include "ops/cuda/cudnn_graph.hpp"
-#include "ops/cuda/cudnn_products.hpp"
+#include "ops/cudnn/graph.hpp"
+#include "ops/cudnn/products.hpp"
 
 namespace lockstep {
 namespace {

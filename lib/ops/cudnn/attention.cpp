@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/cuda/cudnn_graph.hpp"
-#include "ops/cuda/cudnn_products.hpp"
+#include "ops/cudnn/graph.hpp"
+#include "ops/cudnn/products.hpp"
 
 namespace lockstep {
 namespace {

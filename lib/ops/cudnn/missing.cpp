@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/cuda/provider.hpp"
+#include "ops/cudnn/provider.hpp"
 
 namespace lockstep {
 
