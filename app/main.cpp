@@ -11,6 +11,8 @@
 #include "base/process.hpp"
 #include "base/scheduling.hpp"
 #include "base/version.hpp"
+#include "comm/shared_devices.hpp"
+#include "comm/topology.hpp"
 #include "commands.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
@@ -23,6 +25,12 @@ using namespace lockstep;
 
 int exit_code(ExitStatus status) { return static_cast<int>(status); }
 
+/// "node 0000:3b:00.0"; empty where kernels run on the host.
+std::string own_place() {
+  const std::string address = device_address();
+  return address.empty() ? "" : fmt::format("{} {}", host_name(), address);
+}
+
 /// Starts Kokkos, for commands that compute or plan to.
 void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const Communicator& comm) {
   if (start == Start::nothing || (start == Start::plan && runs_on_device)) return;
@@ -32,7 +40,12 @@ void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const 
              ExecSpace::name());
   });
   record_kernels();
-  kokkos.emplace();
+  Kokkos::InitializationSettings settings;
+  if constexpr (is_a_device)
+    if (const auto device = device_for(Topology(comm).node.rank(), device_count())) settings.set_device_id(*device);
+  kokkos.emplace(settings);
+  const std::vector<std::string> places = comm.gather_to_root(own_place());
+  for (const std::string& remark : shared_devices(places)) warn_line(remark);
 }
 
 /// Errors that every rank has (Communicator::run_collectively) are said once, by rank 0. An error of one

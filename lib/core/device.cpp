@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/execution.hpp"
@@ -37,6 +38,29 @@ int device_count() {
   if constexpr (is_a_device) count = Kokkos::num_devices();
 #endif
   return count;
+}
+
+std::optional<int> device_for(int rank_in_node, int devices) {
+  for (const char* variable : {"KOKKOS_DEVICE_ID", "KOKKOS_VISIBLE_DEVICES", "KOKKOS_MAP_DEVICE_ID_BY"})
+    if (std::getenv(variable) != nullptr) return std::nullopt;
+  if (devices < 2) return std::nullopt;
+  return rank_in_node % devices;
+}
+
+std::string device_address() {
+  char address[32] = "";
+#if defined(KOKKOS_ENABLE_CUDA)
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetPCIBusId(address, static_cast<int>(sizeof address), device) != cudaSuccess)
+    return "";
+#elif defined(KOKKOS_ENABLE_HIP)
+  int device = 0;
+  if (hipGetDevice(&device) != hipSuccess ||
+      hipDeviceGetPCIBusId(address, static_cast<int>(sizeof address), device) != hipSuccess)
+    return "";
+#endif
+  return address;
 }
 
 void record_kernels() {

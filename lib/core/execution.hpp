@@ -42,4 +42,9 @@ inline int planned_threads() {
   else return ExecSpace().concurrency();
 }
 
+/// Waits for kernels that were started before, where they may still be at work: what follows takes no time of theirs.
+inline void wait_for_kernels(const ExecSpace& space) {
+  if constexpr (runs_on_device) space.fence("lockstep::wait_for_kernels");
+}
+
 }  // namespace lockstep

@@ -170,10 +170,11 @@ void BucketedReducer::use(Overlap overlap) {
 
 void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
   if (!all_reduce_) return;
-  const Timer timer;
   ready_ += count;
   const std::size_t before = available_;
   while (available_ < buckets_.size() && buckets_[available_].end <= ready_) ++available_;
+  if (available_ > before) wait_for_kernels(space);
+  const Timer timer;
   if (available_ > before) to_host(space, buckets_[available_ - 1].end);
   switch (overlap_) {
     case Overlap::none: complete(std::min(available_, buckets_.size() - 1), [] {}); break;  // the last one in `finish`
@@ -188,6 +189,7 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
 
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   if (!all_reduce_) return;
+  wait_for_kernels(space);
   const Timer timer;
   to_host(space, gradients_.count());
   if (helper_) helper_->finish();

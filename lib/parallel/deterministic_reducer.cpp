@@ -90,6 +90,7 @@ void DeterministicReducer::shard_done(const ExecSpace& space) {
 }
 
 void DeterministicReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  wait_for_kernels(space);
   const Timer timer;
   assert(added_ == each_ && waiting_.empty());
   space_ = &space;

@@ -72,6 +72,7 @@ void TrainingRun::write_summary(const std::string& status) {
   summary.best = selection_->best();
   const StepTimes& times = progress_.times();
   summary.times = &times;
+  trainer_->clock().catch_up();
   summary.clock = &trainer_->clock();
   summary.reduce_seconds = progress_.reduce_seconds();
   for (const auto& [phase, milliseconds] : phase_milliseconds(trainer_->clock(), summary.reduce_seconds, times.count()))

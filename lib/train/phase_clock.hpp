@@ -3,10 +3,11 @@
 
 #include <Kokkos_Core.hpp>
 #include <array>
+#include <deque>
 #include <string_view>
 
 #include "base/heartbeat.hpp"
-#include "base/timer.hpp"
+#include "core/stream_event.hpp"
 
 namespace lockstep {
 
@@ -15,19 +16,20 @@ enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint, e
 inline constexpr std::array<std::string_view, 9> phase_names{
     "data", "forward", "backward", "reduce", "optimizer", "checkpoint", "evaluation", "set-up", "between steps"};
 
-/// Wall seconds by phase, the profiling regions of the same names (seen by Kokkos Tools), and the heartbeat's phase.
+/// Seconds by phase, as the step's stream passes through them: on devices, kernels run later than they are started.
+/// Also the profiling regions of the same names (seen by Kokkos Tools), and the heartbeat's phase.
 class PhaseClock {
  public:
   class Scope {
    public:
-    Scope(PhaseClock& clock, StepPhase phase) : clock_(clock), phase_(phase) {
+    Scope(PhaseClock& clock, StepPhase phase) : clock_(clock), phase_(phase), begin_(ExecSpace()) {
       heartbeat().enter(static_cast<std::int32_t>(phase));
       Kokkos::Profiling::pushRegion(std::string(phase_names[static_cast<std::size_t>(phase)]));
     }
     ~Scope() {
       Kokkos::Profiling::popRegion();
       heartbeat().enter(static_cast<std::int32_t>(StepPhase::other));
-      clock_.add(phase_, timer_.seconds());
+      clock_.passed(phase_, begin_, StreamEvent(ExecSpace()));
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -35,14 +37,34 @@ class PhaseClock {
    private:
     PhaseClock& clock_;
     StepPhase phase_;
-    Timer timer_;
+    StreamEvent begin_;
   };
 
-  void add(StepPhase phase, double seconds) { seconds_[static_cast<std::size_t>(phase)] += seconds; }
+  /// Of the phases that have ended.
   double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  /// Waits until those that have been left have ended.
+  void catch_up() {
+    while (!under_way_.empty()) take_first();
+  }
 
  private:
+  struct Passage {
+    StepPhase phase;
+    StreamEvent begin, end;
+  };
+
+  void passed(StepPhase phase, const StreamEvent& begin, const StreamEvent& end) {
+    under_way_.push_back({phase, begin, end});
+    while (!under_way_.empty() && under_way_.front().end.has_happened()) take_first();
+  }
+  void take_first() {
+    const Passage& first = under_way_.front();
+    seconds_[static_cast<std::size_t>(first.phase)] += first.end.seconds_since(first.begin);
+    under_way_.pop_front();
+  }
+
   std::array<double, phase_names.size()> seconds_{};
+  std::deque<Passage> under_way_;  // in the order of their ends
 };
 
 }  // namespace lockstep

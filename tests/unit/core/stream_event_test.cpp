@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "core/stream_event.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+TEST(StreamEvent, TellsTheTimeBetweenTwo) {
+  const ExecSpace space;
+  const StreamEvent before(space);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const StreamEvent after(space);
+  EXPECT_GE(after.seconds_since(before), 0.004);  // devices tell it to half a microsecond
+  EXPECT_TRUE(after.has_happened());
+  EXPECT_TRUE(before.has_happened());
+}
+
+}  // namespace
+}  // namespace lockstep
