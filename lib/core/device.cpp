@@ -7,13 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/device_runtime.hpp"
 #include "core/execution.hpp"
-
-#if defined(KOKKOS_ENABLE_CUDA)
-#include <cuda_runtime_api.h>
-#elif defined(KOKKOS_ENABLE_HIP)
-#include <hip/hip_runtime_api.h>
-#endif
 
 namespace lockstep {
 namespace {
@@ -30,10 +25,8 @@ void record(const char* name, std::uint32_t, std::uint64_t*) {
 
 int device_count() {
   int count = 1;
-#if defined(KOKKOS_ENABLE_CUDA)
-  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
-#elif defined(KOKKOS_ENABLE_HIP)
-  if (hipGetDeviceCount(&count) != hipSuccess) count = 0;
+#ifdef LOCKSTEP_DEVICE
+  if (LOCKSTEP_DEVICE(GetDeviceCount)(&count) != LOCKSTEP_DEVICE(Success)) count = 0;
 #else
   if constexpr (is_a_device) count = Kokkos::num_devices();
 #endif
@@ -49,15 +42,10 @@ std::optional<int> device_for(int rank_in_node, int devices) {
 
 std::string device_address() {
   char address[32] = "";
-#if defined(KOKKOS_ENABLE_CUDA)
+#ifdef LOCKSTEP_DEVICE
   int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetPCIBusId(address, static_cast<int>(sizeof address), device) != cudaSuccess)
-    return "";
-#elif defined(KOKKOS_ENABLE_HIP)
-  int device = 0;
-  if (hipGetDevice(&device) != hipSuccess ||
-      hipDeviceGetPCIBusId(address, static_cast<int>(sizeof address), device) != hipSuccess)
+  if (LOCKSTEP_DEVICE(GetDevice)(&device) != LOCKSTEP_DEVICE(Success) ||
+      LOCKSTEP_DEVICE(DeviceGetPCIBusId)(address, static_cast<int>(sizeof address), device) != LOCKSTEP_DEVICE(Success))
     return "";
 #endif
   return address;

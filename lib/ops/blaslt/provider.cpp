@@ -6,12 +6,8 @@
 #include "base/error.hpp"
 #include "core/device.hpp"
 #include "ops/bias.hpp"
+#include "ops/blaslt/api.hpp"
 #include "ops/blaslt/provider.hpp"
-#ifdef KOKKOS_ENABLE_CUDA
-#include "ops/blaslt/cublaslt.hpp"
-#else
-#include "ops/blaslt/hipblaslt.hpp"
-#endif
 
 namespace lockstep {
 namespace {
@@ -30,7 +26,7 @@ blaslt::Handle handle() {
   return made;
 }
 
-blaslt::DataType blaslt_type(DType dtype) {
+decltype(blaslt::f32) blaslt_type(DType dtype) {
   switch (dtype) {
     case DType::f64: return blaslt::f64;
     case DType::bf16: return blaslt::bf16;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
-#include <map>
 
 #include "ops/cudnn/graph.hpp"
+#include "ops/cudnn/graph_cache.hpp"
 #include "ops/cudnn/products.hpp"
 
 namespace lockstep {
@@ -16,17 +16,9 @@ struct AttentionGraphs {
         backward(cudnn_attention_gradient(CudnnDevice::current(), shape)) {}
 };
 
-/// Layers of the same shape share what was planned.
-std::shared_ptr<const AttentionGraphs> graphs_for(const AttentionShape& shape) {
-  static std::map<AttentionShape, std::shared_ptr<const AttentionGraphs>> planned;
-  auto& graphs = planned[shape];
-  if (!graphs && shape.n > 0) graphs = std::make_shared<const AttentionGraphs>(shape);
-  return graphs;
-}
-
 class CudnnAttention final : public ScaledDotProductAttention {
  public:
-  explicit CudnnAttention(const AttentionShape& shape) : shape_(shape), graphs_(graphs_for(shape)) {}
+  explicit CudnnAttention(const AttentionShape& shape) : shape_(shape), graphs_(graphs_for<AttentionGraphs>(shape)) {}
 
   std::unique_ptr<ScaledDotProductAttention> resized(std::int64_t n) const override {
     AttentionShape shape = shape_;

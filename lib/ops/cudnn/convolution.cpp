@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
-#include <map>
 
 #include "core/memory_plan.hpp"
 #include "ops/bias.hpp"
 #include "ops/convert.hpp"
 #include "ops/cudnn/graph.hpp"
+#include "ops/cudnn/graph_cache.hpp"
 #include "ops/cudnn/products.hpp"
 
 namespace lockstep {
@@ -38,18 +38,10 @@ struct ConvolutionGraphs {
   }
 };
 
-/// Layers of the same shape share what was planned.
-std::shared_ptr<const ConvolutionGraphs> graphs_for(const ConvolutionShape& shape) {
-  static std::map<ConvolutionShape, std::shared_ptr<const ConvolutionGraphs>> planned;
-  auto& graphs = planned[shape];
-  if (!graphs && shape.n > 0) graphs = std::make_shared<const ConvolutionGraphs>(shape);
-  return graphs;
-}
-
 class CudnnConvolution final : public Convolution {
  public:
   explicit CudnnConvolution(const ConvolutionShape& shape, std::shared_ptr<Tensor> weight = std::make_shared<Tensor>())
-      : shape_(shape), graphs_(graphs_for(shape)), weight_(std::move(weight)) {}
+      : shape_(shape), graphs_(graphs_for<ConvolutionGraphs>(shape)), weight_(std::move(weight)) {}
 
   std::unique_ptr<Convolution> resized(std::int64_t n) const override {
     ConvolutionShape shape = shape_;
