@@ -7,14 +7,41 @@
 #include <cstring>
 #include <limits>
 
+#include "support/on_device.hpp"
+
 namespace lockstep {
 namespace {
 
+using test::on_device;
+
 template <class T>
-T from_bits(unsigned bits) {
+KOKKOS_FUNCTION T from_bits(unsigned bits) {
   T value;
   value.bits = static_cast<std::uint16_t>(bits);
   return value;
+}
+
+/// The number that a pattern stands for, and the pattern that the number is stored as.
+struct Read {
+  float value;
+  unsigned stored;
+};
+template <class T>
+struct ReadBits {
+  KOKKOS_FUNCTION Read operator()(unsigned bits) const {
+    const float value = from_bits<T>(bits);
+    return {value, T(value).bits};
+  }
+};
+template <class T>
+struct StoreAs {
+  KOKKOS_FUNCTION unsigned operator()(float value) const { return T(value).bits; }
+};
+
+std::vector<unsigned> patterns() {
+  std::vector<unsigned> all(65536);
+  for (unsigned bits = 0; bits < all.size(); ++bits) all[bits] = bits;
+  return all;
 }
 
 /// What the bits say, by the definition: exponent bits e, fraction bits f.
@@ -44,16 +71,17 @@ using Types = testing::Types<bfloat16, half>;
 TYPED_TEST_SUITE(Float16, Types);
 
 TYPED_TEST(Float16, EveryPatternMeansItsNumberAndComesBack) {
+  const std::vector<Read> read = on_device(ReadBits<TypeParam>{}, patterns());
   for (unsigned bits = 0; bits < 65536; ++bits) {
-    const float value = from_bits<TypeParam>(bits);
+    const float value = read[bits].value;
     const double expected = meaning(bits, Format<TypeParam>::e, Format<TypeParam>::f);
     if (std::isnan(expected)) {
       ASSERT_TRUE(std::isnan(value)) << bits;
-      ASSERT_TRUE(std::isnan(static_cast<float>(TypeParam(value)))) << bits;
+      ASSERT_TRUE(std::isnan(read[read[bits].stored].value)) << bits;
     } else {
       ASSERT_EQ(value, expected) << bits;
       ASSERT_EQ(std::signbit(value), std::signbit(expected)) << bits;
-      ASSERT_EQ(TypeParam(value).bits, bits);
+      ASSERT_EQ(read[bits].stored, bits);
     }
   }
 }
@@ -61,14 +89,24 @@ TYPED_TEST(Float16, EveryPatternMeansItsNumberAndComesBack) {
 /// Between each number and the next: the middle goes to the even one, and either side of it to the nearest.
 TYPED_TEST(Float16, RoundsToNearestAndTiesToEven) {
   constexpr unsigned infinity = ((1u << Format<TypeParam>::e) - 1) << Format<TypeParam>::f;
+  std::vector<float> middles, below, above;
   for (unsigned bits = 0; bits + 1 < infinity; ++bits) {
-    const float low = from_bits<TypeParam>(bits), high = from_bits<TypeParam>(bits + 1);
-    const float middle = static_cast<float>((static_cast<double>(low) + static_cast<double>(high)) / 2);
+    const double first = meaning(bits, Format<TypeParam>::e, Format<TypeParam>::f),
+                 second = meaning(bits + 1, Format<TypeParam>::e, Format<TypeParam>::f);
+    middles.push_back(static_cast<float>((first + second) / 2));
+    below.push_back(std::nextafterf(middles.back(), 0));
+    above.push_back(std::nextafterf(middles.back(), std::numeric_limits<float>::infinity()));
+  }
+  const StoreAs<TypeParam> store;
+  const auto middle = on_device(store, middles), low = on_device(store, below), high = on_device(store, above);
+  for (float& number : middles) number = -number;
+  const auto negative = on_device(store, middles);
+  for (unsigned bits = 0; bits + 1 < infinity; ++bits) {
     const unsigned even = bits % 2 == 0 ? bits : bits + 1;
-    ASSERT_EQ(TypeParam(middle).bits, even) << bits;
-    ASSERT_EQ(TypeParam(-middle).bits, even | 0x8000u) << bits;
-    ASSERT_EQ(TypeParam(std::nextafterf(middle, 0)).bits, bits);
-    ASSERT_EQ(TypeParam(std::nextafterf(middle, std::numeric_limits<float>::infinity())).bits, bits + 1);
+    ASSERT_EQ(middle[bits], even) << bits;
+    ASSERT_EQ(negative[bits], even | 0x8000u) << bits;
+    ASSERT_EQ(low[bits], bits);
+    ASSERT_EQ(high[bits], bits + 1);
   }
 }
 
