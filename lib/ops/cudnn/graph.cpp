@@ -68,7 +68,7 @@ CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
 }
 
 std::string cudnn_version() {
-  const auto version = static_cast<long>(fe::detail::get_backend_version());
+  const std::size_t version = cudnnGetVersion();  // by its name, so that linkers keep the library
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
