@@ -18,7 +18,7 @@ namespace {
 constexpr ProviderKind fastest_first[] = {ProviderKind::blaslt, ProviderKind::cudnn, ProviderKind::onednn,
                                           ProviderKind::kokkos_kernels, ProviderKind::portable};
 
-/// Null when this build, or this machine, lacks it.
+/// Null when this build lacks it.
 const Provider* find(ProviderKind kind) {
   switch (kind) {
     case ProviderKind::blaslt: return blaslt_provider();

@@ -40,9 +40,9 @@ class PhaseClock {
     StreamEvent begin_;
   };
 
-  /// Of the phases that have ended.
+  /// Seconds that the device, or the host, has spent in a phase: in those passages that have ended.
   double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
-  /// Waits until those that have been left have ended.
+  /// Waits for the passages that the host has left and the device has not.
   void catch_up() {
     while (!under_way_.empty()) take_first();
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
-#include <bit>
 #include <memory>
 
 #include "base/error.hpp"
@@ -62,7 +61,6 @@ std::uint32_t alignment_of(const Layout& of) {
 /// c (+)= op(a)·op(b), with what follows it, planned.
 class Matmul {
  public:
-  /// Without an epilogue every shape has an algorithm; with one, see `operator bool`.
   Matmul(const Layout& a, const Layout& b, const Layout& c, bool tf32, blaslt::Epilogue epilogue = blaslt::no_epilogue)
       : master_(master_dtype(a.dtype)), a_(make_layout(a)), b_(make_layout(b)), c_(make_layout(c)) {
     const auto compute = a.dtype == DType::f64           ? blaslt::compute_f64
@@ -79,6 +77,7 @@ class Matmul {
     choose(alignment_of(a), alignment_of(b), alignment_of(c));
   }
 
+  /// Whether the library has an algorithm for this; else it must not be run.
   explicit operator bool() const { return found_; }
   std::size_t workspace_bytes() const { return algorithm_.workspaceSize; }
 
@@ -114,7 +113,7 @@ class Matmul {
     found_ = status == blaslt::success && count > 0;
   }
 
-  static constexpr std::size_t max_workspace_bytes = 32 << 20;  // what NVIDIA advises for Hopper, AMD for MI300
+  static constexpr std::size_t max_workspace_bytes = 32 << 20;  // what NVIDIA advises for Hopper
 
   DType master_;
   Owned<blaslt::Matrix> a_, b_, c_;

@@ -82,7 +82,7 @@ class CudnnConvolution final : public Convolution {
   }
 
  private:
-  /// Of the weight's gradient as cuDNN gives it, at the workspace's start.
+  /// Bytes of the weight's gradient as cuDNN gives it; it stands at the workspace's start.
   std::size_t own_gradient_bytes() const {
     const std::int64_t count = shape_.filters * (shape_.c / shape_.groups) * shape_.kernel_h * shape_.kernel_w;
     return align_up(static_cast<std::size_t>(count) * size_of(shape_.dtype));

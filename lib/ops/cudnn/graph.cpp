@@ -192,6 +192,7 @@ struct Heads {
         moments{s.n, s.heads, s.length, 1},
         moment_strides{s.heads * s.length, s.length, 1, 1},
         shape(s) {}
+  float scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_size))); }
   Extents strides(std::int64_t row) const { return {shape.length * row, shape.head_size, row, 1}; }
 };
 
@@ -237,13 +238,12 @@ std::unique_ptr<CudnnGraph> cudnn_attention(const CudnnDevice& device, const Att
   const Extents packed = at.strides(3 * shape.width());
   const TensorRef q = planner.input(at.extents, packed), k = planner.input(at.extents, packed),
                   v = planner.input(at.extents, packed);
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_size)));
   auto [y, logsumexp] = planner.graph().sdpa(q, k, v,
                                              fe::graph::SDPA_attributes()
                                                  .set_name("attention")
                                                  .set_causal_mask(shape.causal)
                                                  .set_generate_stats(true)
-                                                 .set_attn_scale(scale));
+                                                 .set_attn_scale(at.scale()));
   planner.output(y, at.extents, at.strides(shape.width()));
   planner.output(logsumexp, at.moments, at.moment_strides, fe::DataType_t::FLOAT);
   return planner.plan();
@@ -257,12 +257,11 @@ std::unique_ptr<CudnnGraph> cudnn_attention_gradient(const CudnnDevice& device, 
                   v = planner.input(at.extents, packed), y = planner.input(at.extents, plain),
                   logsumexp = planner.input(at.moments, at.moment_strides, fe::DataType_t::FLOAT),
                   dy = planner.input(at.extents, plain);
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_size)));
   auto [dq, dk, dv] = planner.graph().sdpa_backward(q, k, v, y, dy, logsumexp,
                                                     fe::graph::SDPA_backward_attributes()
                                                         .set_name("attention_gradient")
                                                         .set_causal_mask(shape.causal)
-                                                        .set_attn_scale(scale)
+                                                        .set_attn_scale(at.scale())
                                                         .set_deterministic_algorithm(shape.choices.deterministic));
   for (const TensorRef& gradient : {dq, dk, dv}) planner.output(gradient, at.extents, packed);
   return planner.plan();

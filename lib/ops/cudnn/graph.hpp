@@ -53,7 +53,7 @@ class CudnnGraph {
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// Of the library that is loaded, as "9.19.0".
+/// The version of the cuDNN that is loaded, as "9.19.0".
 std::string cudnn_version();
 
 /// Tensors: x, weight, bias (fp32; only with shape.bias), y. Activations: none and relu.

@@ -35,7 +35,7 @@ struct Products {
   std::set<AttentionShape> attentions;
 };
 
-/// Of a `model` section for `n` examples.
+/// What a `model` section plans for `n` examples.
 Products products_of(const std::string& model, DType dtype, std::int64_t n) {
   ModelConfig config;
   read_config(parse_deck(model, "test"), config);
