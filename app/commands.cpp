@@ -147,8 +147,10 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
   command->callback([&chosen, deck, file, what] {
     const auto work = [deck, file, what](const Communicator& comm) {
       const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);
-      print(comm, fmt::format("loss {:.9g}\n{}", metrics.loss,
-                              metrics.accuracy ? fmt::format("accuracy {:.9g}\n", *metrics.accuracy) : ""));
+      std::string text = fmt::format("loss {:.9g}\n", metrics.loss);
+      if (metrics.accuracy) text += fmt::format("accuracy {:.9g}\n", *metrics.accuracy);
+      for (const auto& [name, value] : metrics.others) text += fmt::format("{} {:.9g}\n", name, value);
+      print(comm, text);
       return ExitStatus::done;
     };
     chosen = {Start::ranks, work};

@@ -108,6 +108,9 @@ class Fields {
   /// One of several words; `index` counts in `names`. See the enum overload below.
   virtual void choice(std::string_view key, int& index, std::span<const std::string_view> names,
                       std::string_view help) = 0;
+  /// Some of several words, each at most once.
+  virtual void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view> names,
+                     std::string_view help) = 0;
   virtual void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view help,
                        Presence presence = Presence::optional) = 0;
   /// A section whose absence means something; `present` is false on entry. `short_form`: the key that a value in the

@@ -90,6 +90,21 @@ class Reader final : public Fields {
     });
   }
 
+  void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view> names,
+             std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, fmt::format("a list, as [{}]", names[0]));
+      values.clear();
+      for (const DeckNode& item : node.items) {
+        if (item.kind != DeckNode::Kind::scalar) wrong_type(item, one_of_words(names));
+        if (std::ranges::find(names, item.text) == names.end()) refuse_word(item, {names.begin(), names.end()});
+        if (std::ranges::find(values, item.text) != values.end())
+          throw DeckError(item.position, item.path, fmt::format("'{}' stands there twice; remove one", item.text));
+        values.push_back(item.text);
+      }
+    });
+  }
+
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
                Presence presence) override {
     const DeckNode* node = take(key, presence);

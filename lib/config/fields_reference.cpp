@@ -58,6 +58,10 @@ class ReferenceWriter final : public Fields {
               std::string_view help) override {
     row(key, one_of_words(names), std::string(names[static_cast<std::size_t>(index)]), help);
   }
+  void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view> names,
+             std::string_view help) override {
+    row(key, fmt::format("list of {}", one_of_words(names)), fmt::format("[{}]", fmt::join(values, ", ")), help);
+  }
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view help,
                Presence presence) override {
     row(key, "mapping, see below", presence == Presence::required ? "**required**" : "see below", help);

@@ -62,6 +62,10 @@ class SchemaWriter final : public Fields {
               std::string_view help) override {
     add(key, {{"enum", names}, {"default", names[static_cast<std::size_t>(index)]}}, help);
   }
+  void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view> names,
+             std::string_view help) override {
+    add(key, {{"type", "array"}, {"items", {{"enum", names}}}, {"uniqueItems", true}, {"default", values}}, help);
+  }
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view help,
                Presence presence) override {
     add(key, describe_section(describe), help, presence);

@@ -56,6 +56,10 @@ class Writer final : public Fields {
   void choice(std::string_view key, int& index, std::span<const std::string_view> names, std::string_view) override {
     pair(key, names[static_cast<std::size_t>(index)]);
   }
+  void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view>,
+             std::string_view) override {
+    if (!values.empty()) list(key, values, [](const std::string& value) { return value; });
+  }
   void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view,
                Presence) override {
     out_ << YAML::Key << std::string(key) << YAML::Value;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "monitor/metrics_file.hpp"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "base/error.hpp"
@@ -12,28 +14,52 @@
 namespace lockstep {
 namespace {
 
-constexpr std::string_view header =
-    "step,epoch,split,loss,accuracy,learning_rate,loss_scale,grad_norm,examples_per_s,step_ms,noise_scale,reduce_exposed_ms\n";
+constexpr std::string_view columns =
+    "step,epoch,split,loss,accuracy,learning_rate,loss_scale,grad_norm,examples_per_s,step_ms,noise_scale,reduce_exposed_ms";
+
+using Cells = std::vector<std::string>;
+
+/// What a row under `old_header` has in the columns of `header`.
+std::string rearranged(const std::string& row, const Cells& old_header, const Cells& header) {
+  const Cells cells = cells_of(row);
+  Cells found;
+  for (const std::string& column : header) {
+    const auto place = static_cast<std::size_t>(std::ranges::find(old_header, column) - old_header.begin());
+    found.push_back(place < cells.size() ? cells[place] : "");
+  }
+  return fmt::format("{}", fmt::join(found, ","));
+}
 
 std::string field(const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : ""; }
 
-/// The header and the first `rows` rows that are there.
-std::string keep_rows(const std::filesystem::path& path, std::int64_t rows) {
+/// The first `rows` rows that are there, under this header.
+std::string keep_rows(const std::filesystem::path& path, std::int64_t rows, const std::string& header) {
   std::ifstream in(path);
-  std::string kept, line;
-  std::getline(in, line);
+  std::string kept, line, old_header;
+  std::getline(in, old_header);
   std::int64_t found = 0;
-  for (; found < rows && std::getline(in, line) && !in.eof(); ++found) kept += line + "\n";
+  for (; found < rows && std::getline(in, line) && !in.eof(); ++found)
+    kept += (old_header == header ? line : rearranged(line, cells_of(old_header), cells_of(header))) + "\n";
   if (found < rows)
     warn("{}: has {} of the {} rows that were there at the checkpoint; the curve has a gap", path.string(), found,
          rows);
-  return std::string(header) + kept;
+  return kept;
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) {
-  const std::string kept = rows > 0 ? keep_rows(path, rows) : std::string(header);
+std::vector<std::string> cells_of(const std::string& line) {
+  Cells cells;
+  std::istringstream in(line);
+  for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
+  return cells;
+}
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows, std::vector<std::string> metrics)
+    : metrics_(std::move(metrics)) {
+  std::string header(columns);
+  for (const std::string& name : metrics_) header += "," + name;
+  const std::string kept = header + "\n" + (rows > 0 ? keep_rows(path, rows, header) : "");
   rows_ = std::ranges::count(kept, '\n') - 1;  // the header
   ReplaceFile replacement(path);
   RawFile(replacement.temporary(), RawFile::Access::change).write(0, kept.data(), kept.size());
@@ -44,10 +70,15 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows) {
 
 void MetricsFile::write(const MetricsRow& row) {
   const std::lock_guard lock(mutex_);
-  waiting_ += fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}\n", row.step, row.epoch, row.split, row.loss,
+  waiting_ += fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}", row.step, row.epoch, row.split, row.loss,
                           field(row.accuracy), field(row.learning_rate), field(row.loss_scale), field(row.grad_norm),
                           field(row.examples_per_s), field(row.step_ms), field(row.noise_scale),
                           field(row.reduce_exposed_ms));
+  for (const std::string& name : metrics_) {
+    const auto found = std::ranges::find(row.others, name, &MetricValue::name);
+    waiting_ += "," + (found == row.others.end() ? "" : field(found->value));
+  }
+  waiting_ += '\n';
   ++rows_;
   try {
     write_waiting();

@@ -6,8 +6,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/raw_file.hpp"
+#include "train/metrics.hpp"
 
 namespace lockstep {
 
@@ -19,14 +21,19 @@ struct MetricsRow {
   double loss = 0;
   std::optional<double> accuracy, learning_rate, loss_scale, grad_norm, examples_per_s, step_ms, noise_scale,
       reduce_exposed_ms;
+  std::vector<MetricValue> others;
 };
+
+/// The cells of a line of metrics.csv.
+std::vector<std::string> cells_of(const std::string& line);
 
 /// The curves of a run, a row at a time; each can be read before the next step. Rows that a full disk does not take
 /// wait for the next one, or for flush_to_disk.
 class MetricsFile {
  public:
-  /// Continues the file after its first `rows` rows (0: begins it anew).
-  MetricsFile(const std::filesystem::path& path, std::int64_t rows);
+  /// Continues the file after its first `rows` rows (0: begins it anew). `metrics`: names of the last columns, which
+  /// rows that have no such column yet leave empty.
+  MetricsFile(const std::filesystem::path& path, std::int64_t rows, std::vector<std::string> metrics);
 
   void write(const MetricsRow& row);
   /// On disk, not only on its way: before a checkpoint that counts on the rows. From any thread. Throws io_error.
@@ -36,6 +43,7 @@ class MetricsFile {
  private:
   void write_waiting();
 
+  std::vector<std::string> metrics_;
   std::int64_t rows_ = 0;
   std::mutex mutex_;  // guards what follows
   std::optional<RawFile> file_;

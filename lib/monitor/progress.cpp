@@ -55,9 +55,16 @@ void Progress::log(const Step& step) {
 void Progress::log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
                               bool row) {
   if (file_ && row)
-    file_->write({.step = step, .epoch = epoch, .split = split, .loss = metrics.loss, .accuracy = metrics.accuracy});
-  lockstep::log("step {:>7}  epoch {:>4}  {} loss {:<10.6g}{}", step, epoch, split, metrics.loss,
-                metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "");
+    file_->write({.step = step,
+                  .epoch = epoch,
+                  .split = split,
+                  .loss = metrics.loss,
+                  .accuracy = metrics.accuracy,
+                  .others = metrics.others});
+  std::string others;
+  for (const MetricValue& other : metrics.others) others += fmt::format("  {} {:.4f}", other.name, other.value);
+  lockstep::log("step {:>7}  epoch {:>4}  {} loss {:<10.6g}{}{}", step, epoch, split, metrics.loss,
+                metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "", others);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "monitor/metrics_file.hpp"
 #include "monitor/step_times.hpp"
@@ -15,10 +17,11 @@ namespace lockstep {
 /// steps since the last line.
 class Progress {
  public:
-  explicit Progress(int ranks) : ranks_(ranks) {}
+  /// `metrics`: of evaluations; see metric_names.
+  Progress(int ranks, std::vector<std::string> metrics) : ranks_(ranks), metrics_(std::move(metrics)) {}
 
   /// Continues the file after its first `rows` rows (0: begins it anew).
-  void open(const std::filesystem::path& metrics, std::int64_t rows) { file_.emplace(metrics, rows); }
+  void open(const std::filesystem::path& metrics, std::int64_t rows) { file_.emplace(metrics, rows, metrics_); }
   /// None but on rank 0.
   std::optional<MetricsFile>& file() { return file_; }
 
@@ -50,6 +53,7 @@ class Progress {
   };
 
   int ranks_;
+  std::vector<std::string> metrics_;
   std::optional<MetricsFile> file_;
   StepTimes times_;
   Totals now_, logged_;  ///< logged_: at the last line

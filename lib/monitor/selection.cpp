@@ -10,18 +10,16 @@
 namespace lockstep {
 namespace {
 
-std::string name_of(ValidationMetric metric) {
-  return std::string(validation_metric_names[static_cast<std::size_t>(metric)]);
-}
-
-/// None where there is nothing to compare: a loss that is not finite.
-std::optional<double> value_of(const Metrics& metrics, ValidationMetric metric) {
-  const std::optional<double> value = metric == ValidationMetric::validation_loss ? metrics.loss : metrics.accuracy;
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
-
-bool is_better(ValidationMetric metric, double value, double than) {
-  return metric == ValidationMetric::validation_loss ? value < than : value > than;
+/// In the order of their table.
+std::span<const std::string_view> validation_names() {
+  static const std::vector<std::string> texts = [] {
+    std::vector<std::string> all = {"validation_loss", "validation_accuracy"};
+    for (const std::string_view name : metric_names())
+      all.push_back(fmt::format("{}{}", ValidationMetric::prefix, name));
+    return all;
+  }();
+  static const std::vector<std::string_view> names(texts.begin(), texts.end());
+  return names;
 }
 
 void describe_evaluation(StateFields& fields, std::string_view key, Selection::Evaluation& evaluation) {
@@ -31,27 +29,39 @@ void describe_evaluation(StateFields& fields, std::string_view key, Selection::E
   });
 }
 
-void describe_metric(Fields& fields, ValidationMetric& metric, std::string_view help) {
-  fields.choice("metric", metric, validation_metric_names, help);
-}
-
 }  // namespace
 
+std::optional<double> ValidationMetric::value_of(const Metrics& metrics) const {
+  const std::optional<double> value = metrics.find(name());
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+bool ValidationMetric::is_better(double value, double than) const {
+  return better_of(name()) == Better::less ? value < than : value > than;
+}
+
+void ValidationMetric::describe(Fields& fields, std::string_view help) {
+  const std::span<const std::string_view> names = validation_names();
+  int index = static_cast<int>(std::ranges::find(names, text_) - names.begin());
+  fields.choice("metric", index, names, help);
+  text_ = names[static_cast<std::size_t>(index)];
+}
+
 void TargetOptions::describe(Fields& fields) {
-  describe_metric(fields, metric, "what is looked at after each evaluation");
-  fields.number("value", value, any_number, "an accuracy at least this, or a loss at most this, ends the run",
-                Presence::required);
+  metric.describe(fields, "what is looked at after each evaluation");
+  fields.number("value", value, any_number,
+                "this or better ends the run: an accuracy at least this, a loss at most this", Presence::required);
 }
 
 void PatienceOptions::describe(Fields& fields) {
-  describe_metric(fields, metric, "what is looked at after each evaluation");
+  metric.describe(fields, "what is looked at after each evaluation");
   fields.integer("evaluations", evaluations, at_least_one,
                  "so many in a row, none of which is better than the best before them, end the run",
                  Presence::required);
 }
 
 void KeepBestOptions::describe(Fields& fields) {
-  describe_metric(fields, metric, "by which evaluation results are compared");
+  metric.describe(fields, "by which evaluation results are compared");
   fields.integer("count", count, at_least_one, "checkpoints that are kept, beside the newest ones");
 }
 
@@ -90,13 +100,13 @@ void Selection::forget_best(const std::function<bool(std::int64_t step)>& is_gon
 void Selection::forget_what_is_not_wanted() {
   const auto same = [](std::string& was, const std::string& is) { return std::exchange(was, is) == is; };
   const auto& [target, patience, keep_best] = options_;
-  if (!same(state_.target, target.present ? fmt::format("{} {}", name_of(target.metric), target.value) : ""))
+  if (!same(state_.target, target.present ? fmt::format("{} {}", target.metric.text(), target.value) : ""))
     state_.target_reached = false;
-  if (!same(state_.patience_metric, patience.present ? name_of(patience.metric) : "")) {
+  if (!same(state_.patience_metric, patience.present ? std::string(patience.metric.text()) : "")) {
     state_.patience_best.reset();
     state_.without_improvement = 0;
   }
-  if (!same(state_.best_metric, keep_best.present ? name_of(keep_best.metric) : "")) state_.best.clear();
+  if (!same(state_.best_metric, keep_best.present ? std::string(keep_best.metric.text()) : "")) state_.best.clear();
   if (state_.best.size() > static_cast<std::size_t>(keep_best.count))
     state_.best.resize(static_cast<std::size_t>(keep_best.count));
 }
@@ -104,12 +114,12 @@ void Selection::forget_what_is_not_wanted() {
 bool Selection::inspect(std::int64_t step, const Metrics& metrics) {
   const auto& [target, patience, keep_best] = options_;
   if (target.present) {
-    const std::optional<double> value = value_of(metrics, target.metric);
-    state_.target_reached = value && !is_better(target.metric, target.value, *value);
+    const std::optional<double> value = target.metric.value_of(metrics);
+    state_.target_reached = value && !target.metric.is_better(target.value, *value);
   }
   if (patience.present) {
-    const std::optional<double> value = value_of(metrics, patience.metric);
-    if (value && (!state_.patience_best || is_better(patience.metric, *value, state_.patience_best->value))) {
+    const std::optional<double> value = patience.metric.value_of(metrics);
+    if (value && (!state_.patience_best || patience.metric.is_better(*value, state_.patience_best->value))) {
       state_.patience_best = {step, *value};
       state_.without_improvement = 0;
     } else {
@@ -117,11 +127,11 @@ bool Selection::inspect(std::int64_t step, const Metrics& metrics) {
     }
   }
   if (!keep_best.present) return false;
-  const std::optional<double> value = value_of(metrics, keep_best.metric);
+  const std::optional<double> value = keep_best.metric.value_of(metrics);
   if (!value) return false;
   std::vector<Evaluation>& best = state_.best;
   const auto place = std::ranges::find_if(
-      best, [&](const Evaluation& other) { return is_better(keep_best.metric, *value, other.value); });
+      best, [&](const Evaluation& other) { return keep_best.metric.is_better(*value, other.value); });
   if (place - best.begin() >= keep_best.count) return false;
   best.insert(place, {step, *value});
   if (best.size() > static_cast<std::size_t>(keep_best.count)) best.pop_back();

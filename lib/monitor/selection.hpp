@@ -14,14 +14,30 @@
 
 namespace lockstep {
 
-/// What an evaluation on validation data is judged by.
-enum class ValidationMetric { validation_loss, validation_accuracy };
-inline constexpr std::string_view validation_metric_names[] = {"validation_loss", "validation_accuracy"};
+/// What an evaluation on validation data is judged by: validation_loss, validation_accuracy, or validation_ and the
+/// name of a metric.
+class ValidationMetric {
+ public:
+  constexpr ValidationMetric(const char* text) : text_(text) {}  // NOLINT(google-explicit-constructor)
+  std::string_view text() const { return text_; }
+  /// Without validation_.
+  std::string_view name() const { return text_.substr(prefix.size()); }
+  /// None where there is nothing to compare: a loss that is not finite.
+  std::optional<double> value_of(const Metrics& metrics) const;
+  bool is_better(double value, double than) const;
+
+  void describe(Fields& fields, std::string_view help);
+
+  static constexpr std::string_view prefix = "validation_";
+
+ private:
+  std::string_view text_;  ///< a literal, or of the table of names
+};
 
 /// The deck's run.target: ends the run when it is reached.
 struct TargetOptions {
   bool present = false;
-  ValidationMetric metric = ValidationMetric::validation_accuracy;
+  ValidationMetric metric{"validation_accuracy"};
   double value = 0;
 
   void describe(Fields& fields);
@@ -30,7 +46,7 @@ struct TargetOptions {
 /// run.patience: ends the run when nothing improves any more.
 struct PatienceOptions {
   bool present = false;
-  ValidationMetric metric = ValidationMetric::validation_loss;
+  ValidationMetric metric{"validation_loss"};
   std::int64_t evaluations = 0;  ///< in a row, none of which is better than the best before them
 
   void describe(Fields& fields);
@@ -39,7 +55,7 @@ struct PatienceOptions {
 /// checkpoint.keep_best.
 struct KeepBestOptions {
   bool present = false;
-  ValidationMetric metric = ValidationMetric::validation_loss;
+  ValidationMetric metric{"validation_loss"};
   std::int64_t count = 1;
 
   void describe(Fields& fields);

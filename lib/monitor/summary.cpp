@@ -20,6 +20,8 @@ Json metrics_json(const std::optional<Metrics>& metrics) {
   Json json = Json::object();
   json["loss"] = metrics ? number(metrics->loss) : Json(nullptr);
   json["accuracy"] = metrics && metrics->accuracy ? number(*metrics->accuracy) : Json(nullptr);
+  if (metrics)
+    for (const MetricValue& other : metrics->others) json[std::string(other.name)] = number(other.value);
   return json;
 }
 

@@ -83,9 +83,14 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   const auto check_selection = [&](const auto& options, const std::string& key) {
     validate_key(!options.present || data.validation, key,
                  "there are no validation examples to decide on it; remove it, or give some");
-    validate_key(!options.present || loss.wants_classes() || options.metric == ValidationMetric::validation_loss,
-                 key + ".metric", "loss mse has no accuracy; use validation_loss");
+    if (!options.present) return;
+    const std::string_view name = options.metric.name();
+    validate_key(name != "accuracy" || loss.wants_classes(), key + ".metric",
+                 "loss mse has no accuracy; use validation_loss");
+    validate_key(find_metric(name) == nullptr || std::ranges::find(config.metrics, name) != config.metrics.end(),
+                 key + ".metric", "evaluations of this deck do not measure {}; add it to metrics", name);
   };
+  check_metrics(config.metrics, loss);
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
@@ -128,6 +133,13 @@ void check_inputs(const Dataset& data, const Graph& graph) {
 void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
   check_inputs(data, graph);
   check_targets(data, loss, graph.output_shape());
+}
+
+void check_metrics(std::span<const std::string> names, const Loss& loss) {
+  for (const std::string& name : names)
+    validate_key(find_metric(name)->of_classes == loss.wants_classes(), "metrics",
+                 "{} is of {}, and this loss of {}; remove it", name, loss.wants_classes() ? "values" : "classes",
+                 loss.wants_classes() ? "classes" : "values");
 }
 
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
@@ -193,6 +205,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
+    with_positions(config.source, [&] { check_metrics(config.metrics, *loss); });
     check_examples(*data, graph, *loss);
     check_normalize(data->format(), config.data.normalize);
     batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());
@@ -200,7 +213,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
     if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
     uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
-    sums.emplace(batch * positions_in(model->graph().output_shape()));
+    sums.emplace(batch, model->graph().output_shape(), config.metrics);
   });
   comm.broadcast(space, model->parameters().values());
   model->parameters().round(space);

@@ -83,6 +83,7 @@ void RunConfig::describe(Fields& fields) {
   fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
   fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
   fields.section("loss", [&](Fields& f) { loss.describe(f); }, "What is minimised");
+  fields.words("metrics", metrics, metric_names(), "what evaluations measure beside the loss, and the accuracy of classes");
   fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");
   fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
   fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");

@@ -11,6 +11,8 @@
 
 #include "base/error.hpp"
 #include "config/deck.hpp"
+#include "monitor/metrics_file.hpp"
+#include "nn/metric_table.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -20,11 +22,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 RunResults::Split split_of(const Json& json) {
-  const auto number = [&](const char* key) {
-    const Json& value = json.at(key);
-    return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-  };
-  return {.loss = number("loss"), .accuracy = number("accuracy")};
+  RunResults::Split split;
+  for (const auto& [name, value] : json.items())
+    if (!value.is_null()) split.emplace(name, value.get<double>());
+  return split;
 }
 
 void read_summary(const fs::path& file, RunResults& run) {
@@ -64,18 +65,21 @@ std::optional<T> number_in(std::string_view cell) {
 
 void read_last_rows(const fs::path& file, RunResults& run) {
   std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);                        // the header
+  std::string header, line;
+  std::getline(in, header);
+  const std::vector<std::string> columns = cells_of(header);
   while (std::getline(in, line) && !in.eof()) {  // a line without an end is still being written
-    std::string_view cells[5], rest = line;      // step, epoch, split, loss, accuracy
-    for (std::string_view& cell : cells) {
-      cell = rest.substr(0, rest.find(','));
-      rest.remove_prefix(std::min(rest.size(), cell.size() + 1));
+    RunResults::Split row;
+    std::string split;
+    const std::vector<std::string> cells = cells_of(line);
+    for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i) {
+      if (columns[i] == "step") run.steps = number_in<std::int64_t>(cells[i]);
+      if (columns[i] == "split") split = cells[i];
+      const bool is_metric = columns[i] == "loss" || columns[i] == "accuracy" || find_metric(columns[i]);
+      if (const auto value = number_in<double>(cells[i]); is_metric && value) row.emplace(columns[i], *value);
     }
-    run.steps = number_in<std::int64_t>(cells[0]);
-    const RunResults::Split row{.loss = number_in<double>(cells[3]), .accuracy = number_in<double>(cells[4])};
-    if (cells[2] == "train") run.train = row;
-    if (cells[2] == "validation") run.validation = row;
+    if (split == "train") run.train = row;
+    if (split == "validation") run.validation = row;
   }
 }
 

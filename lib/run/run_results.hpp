@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,10 +16,8 @@ namespace lockstep {
 /// What a run has left in its output folder. Without a summary.json (it is running, or was killed) that is its deck,
 /// and how far metrics.csv has come.
 struct RunResults {
-  /// Metrics of one split; what there is none of, or is not finite, is empty.
-  struct Split {
-    std::optional<double> loss, accuracy;
-  };
+  /// Metrics of one split by their names; what is not finite is left out.
+  using Split = std::map<std::string, double, std::less<>>;
 
   std::string name;    ///< of the folder, as it was given
   std::string status;  ///< of summary.json, or "unfinished"

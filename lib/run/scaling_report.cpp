@@ -5,40 +5,59 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
+#include "nn/metric_table.hpp"
 #include "run/run_results.hpp"
 
 namespace lockstep {
 namespace {
 
-enum class Better { neither, more, less };
-
-/// A number that a run may have.
+/// A number that runs may have.
 struct Quantity {
-  const char* key;     ///< in CSV, and of --sort
-  const char* title;   ///< in Markdown
-  const char* format;  ///< likewise
-  Better better;
-  std::optional<double> (*of)(const RunResults& run);
+  std::string key;               ///< in CSV, and of --sort
+  std::string title;             ///< in Markdown
+  const char* format;            ///< likewise
+  std::optional<Better> better;  ///< none: nothing to sort by
+  bool always;                   ///< CSV has a column of it where no run does
+  std::function<std::optional<double>(const RunResults& run)> of;
 };
 
-constexpr Quantity quantities[] = {
-    {"steps", "steps", "{:.0f}", Better::neither,
-     [](const RunResults& run) { return std::optional<double>(run.steps); }},
-    {"train_loss", "train loss", "{:.6g}", Better::less, [](const RunResults& run) { return run.train.loss; }},
-    {"train_accuracy", "train accuracy", "{:.4f}", Better::more,
-     [](const RunResults& run) { return run.train.accuracy; }},
-    {"validation_loss", "validation loss", "{:.6g}", Better::less,
-     [](const RunResults& run) { return run.validation.loss; }},
-    {"validation_accuracy", "validation accuracy", "{:.4f}", Better::more,
-     [](const RunResults& run) { return run.validation.accuracy; }},
-    {"test_loss", "test loss", "{:.6g}", Better::neither, [](const RunResults& run) { return run.test.loss; }},
-    {"test_accuracy", "test accuracy", "{:.4f}", Better::neither,
-     [](const RunResults& run) { return run.test.accuracy; }},
-    {"examples_per_s", "examples/s", "{:.1f}", Better::more, [](const RunResults& run) { return run.examples_per_s; }},
-    {"step_ms", "step, ms", "{:.3f}", Better::neither, [](const RunResults& run) { return run.step_ms; }},
-};
+using Split = RunResults::Split RunResults::*;
+
+Quantity metric_of(Split split, std::string_view split_name, std::string_view metric) {
+  const bool is_test = split == &RunResults::test;
+  const auto of = [split, name = std::string(metric)](const RunResults& run) {
+    const auto found = (run.*split).find(name);
+    return found == (run.*split).end() ? std::nullopt : std::optional(found->second);
+  };
+  return {.key = fmt::format("{}_{}", split_name, metric),
+          .title = fmt::format("{} {}", split_name, metric),
+          .format = metric == "loss" ? "{:.6g}" : "{:.4f}",
+          .better = is_test ? std::nullopt : std::optional(better_of(metric)),
+          .always = find_metric(metric) == nullptr,
+          .of = of};
+}
+
+const std::vector<Quantity>& quantities() {
+  static const std::vector<Quantity> table = [] {
+    std::vector<Quantity> all = {
+        {"steps", "steps", "{:.0f}", {}, true, [](const RunResults& run) { return std::optional<double>(run.steps); }}};
+    for (const auto& [split, name] : {std::pair(&RunResults::train, "train"),
+                                      {&RunResults::validation, "validation"},
+                                      {&RunResults::test, "test"}}) {
+      for (const std::string_view metric : {"loss", "accuracy"}) all.push_back(metric_of(split, name, metric));
+      for (const std::string_view metric : metric_names())
+        if (split != &RunResults::train) all.push_back(metric_of(split, name, metric));
+    }
+    all.push_back({"examples_per_s", "examples/s", "{:.1f}", Better::more, true,
+                   [](const RunResults& run) { return run.examples_per_s; }});
+    all.push_back({"step_ms", "step, ms", "{:.3f}", {}, true, [](const RunResults& run) { return run.step_ms; }});
+    return all;
+  }();
+  return table;
+}
 
 /// How much of another run's speed a rank a rank still has.
 struct Efficiency {
@@ -84,7 +103,7 @@ std::optional<Efficiency> efficiency_of(const RunResults& run, const std::vector
 
 /// The best first, and runs without the value last.
 void sort_entries(std::vector<Entry>& entries, const std::string& key) {
-  const Quantity& quantity = *std::ranges::find(quantities, key, [](const Quantity& q) { return std::string(q.key); });
+  const Quantity& quantity = *std::ranges::find(quantities(), key, &Quantity::key);
   std::ranges::stable_sort(entries, [&](const Entry& a, const Entry& b) {
     const auto x = quantity.of(a.run), y = quantity.of(b.run);
     if (!x || !y) return x.has_value() && !y;
@@ -123,23 +142,29 @@ std::string markdown_head(const Row& titles, std::size_t words) {
   return markdown_row(titles) + line + "\n";
 }
 
+/// Those that have a column in tables of these runs.
+std::vector<Quantity> shown(const std::vector<Entry>& entries, bool in_csv) {
+  std::vector<Quantity> columns;
+  std::ranges::copy_if(quantities(), std::back_inserter(columns), [&](const Quantity& quantity) {
+    return (quantity.always && (in_csv || !quantity.key.starts_with("test_"))) ||
+           std::ranges::any_of(entries, [&](const Entry& entry) { return quantity.of(entry.run).has_value(); });
+  });
+  return columns;
+}
+
 std::string markdown(const std::vector<Entry>& entries, const std::vector<std::string>& keys) {
   const auto whole = [](const std::optional<std::int64_t>& number) { return number ? std::to_string(*number) : "–"; };
-  const auto is_shown = [&](const Quantity& quantity) {
-    return !std::string_view(quantity.key).starts_with("test_") ||
-           std::ranges::any_of(entries, [&](const Entry& entry) { return quantity.of(entry.run).has_value(); });
-  };
+  const std::vector<Quantity> columns = shown(entries, false);
   Row titles{"run", "ranks × threads", "batch", "status"};
-  for (const Quantity& quantity : quantities)
-    if (is_shown(quantity)) titles.push_back(quantity.title);
+  for (const Quantity& quantity : columns) titles.push_back(quantity.title);
   titles.push_back("efficiency");
   std::string text = markdown_head(titles, 1);
   for (const auto& [run, efficiency] : entries) {
     Row row{run.name, run.ranks ? fmt::format("{} × {}", *run.ranks, *run.threads) : "–", whole(run.examples_per_step),
             run.status};
-    for (const Quantity& quantity : quantities) {
+    for (const Quantity& quantity : columns) {
       const auto value = quantity.of(run);
-      if (is_shown(quantity)) row.push_back(value ? fmt::format(fmt::runtime(quantity.format), *value) : "–");
+      row.push_back(value ? fmt::format(fmt::runtime(quantity.format), *value) : "–");
     }
     row.push_back(efficiency ? fmt::format("{:.1f} % {}", efficiency->percent, efficiency->scaling) : "–");
     text += markdown_row(row);
@@ -173,14 +198,15 @@ std::string csv_row(Row row) {
 std::string csv(const std::vector<Entry>& entries, const std::vector<std::string>& keys) {
   const auto plain = [](const auto& number) { return number ? fmt::format("{}", *number) : ""; };
   Row head{"run", "status", "ranks", "threads", "batch"};
-  for (const Quantity& quantity : quantities) head.push_back(quantity.key);
+  const std::vector<Quantity> columns = shown(entries, true);
+  for (const Quantity& quantity : columns) head.push_back(quantity.key);
   head.insert(head.end(), {"efficiency_percent", "scaling"});
   head.insert(head.end(), keys.begin(), keys.end());
   std::string text = csv_row(head);
   for (const Entry& entry : entries) {
     const auto& [run, efficiency] = entry;
     Row row{run.name, run.status, plain(run.ranks), plain(run.threads), plain(run.examples_per_step)};
-    for (const Quantity& quantity : quantities) row.push_back(plain(quantity.of(run)));
+    for (const Quantity& quantity : columns) row.push_back(plain(quantity.of(run)));
     row.push_back(efficiency ? fmt::format("{}", efficiency->percent) : "");
     row.push_back(efficiency ? efficiency->scaling : "");
     for (const std::string& key : keys) row.push_back(deck_value(entry, key, ""));
@@ -193,8 +219,8 @@ std::string csv(const std::vector<Entry>& entries, const std::vector<std::string
 
 std::vector<std::string> report_sort_keys() {
   std::vector<std::string> keys;
-  for (const Quantity& quantity : quantities)
-    if (quantity.better != Better::neither) keys.push_back(quantity.key);
+  for (const Quantity& quantity : quantities())
+    if (quantity.better) keys.push_back(quantity.key);
   return keys;
 }
 

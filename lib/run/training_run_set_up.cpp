@@ -43,7 +43,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
       deck_(agreed_deck(comm, write_config(config_))),
       watchdog_(comm, config_.run.hang_timeout),
       folder_(config_),
-      progress_(comm.size()),
+      progress_(comm.size(), config.metrics),
       stop_request_(comm.is_root() ? end_of_job(config_.run.wall_limit()) : std::nullopt,
                     comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
   const SharedReading reading(comm_, config_.source);

@@ -10,6 +10,26 @@
 
 namespace lockstep {
 
+MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics)
+    : per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_in(one_output), 2}),
+      sums_("lockstep::loss_sums", DType::f64, {2}) {
+  for (const std::string& name : metrics) {
+    const MetricKind& kind = *find_metric(name);
+    std::unique_ptr<Metric> metric = kind.make(one_output);
+    const std::int64_t count = metric->sum_count();
+    others_.push_back({kind.name, std::move(metric), OwnedTensor("lockstep::metric_sums", DType::f64, {count})});
+  }
+}
+
+void MetricSums::clear(const ExecSpace& space) {
+  fill_zero(space, sums_.get());
+  for (const Other& other : others_) fill_zero(space, other.sums.get());
+}
+
+void MetricSums::add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets) {
+  for (const Other& other : others_) other.metric->add(space, outputs, targets, per_example_.get(), other.sums.get());
+}
+
 double MetricSums::loss(const ExecSpace& space) const {
   LossSums sums{};
   copy_to_host(space, sums_.get(), &sums);
@@ -28,13 +48,27 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   return metrics;
 }
 
+Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss,
+                               std::int64_t examples) const {
+  Metrics metrics = reduce(space, comm, loss, examples);
+  for (const Other& other : others_) {
+    std::vector<double> sums(static_cast<std::size_t>(other.metric->sum_count()));
+    copy_to_host(space, other.sums.get(), sums.data());
+    comm.all_reduce_sum(sums);
+    metrics.others.push_back({other.name, other.metric->value(sums, examples)});
+  }
+  return metrics;
+}
+
 namespace {
 
 /// Adds to `sums` those of `count` examples of the batch.
 void add_metrics(StepContext& context, Model& model, const Loss& loss, const HostBatch& batch, std::int64_t first,
                  std::int64_t count, BatchUploader& uploader, MetricSums& sums) {
   const DeviceBatch examples = uploader.upload(context.space, batch, first, count);
-  sums.add(context.space, loss, model.forward(context, examples.inputs), examples.targets, Tensor{});
+  const Tensor outputs = model.forward(context, examples.inputs);
+  sums.add(context.space, loss, outputs, examples.targets, Tensor{});
+  sums.add_others(context.space, outputs, examples.targets);
   context.same_parameters = true;
   heartbeat().beat();
 }
@@ -57,7 +91,7 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
     if (batch->size() > 0) add_metrics(context, model, loss, *batch, 0, batch->size(), uploader, sums);
     if (gives_up()) return std::nullopt;
   }
-  return sums.reduce(space, comm, loss, dataset.size());
+  return sums.reduce_all(space, comm, loss, dataset.size());
 }
 
 Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
@@ -66,7 +100,7 @@ Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model,
   sums.clear(space);
   for (std::int64_t first = 0; first < batch.size(); first += max_batch)
     add_metrics(context, model, loss, batch, first, std::min(max_batch, batch.size() - first), uploader, sums);
-  return sums.reduce(space, comm, loss, batch.plan.global_examples);
+  return sums.reduce_all(space, comm, loss, batch.plan.global_examples);
 }
 
 }  // namespace lockstep

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "data/dataset.hpp"
 #include "data/upload.hpp"
 #include "nn/loss.hpp"
+#include "nn/metric_table.hpp"
 #include "nn/model.hpp"
 #include "train/metrics.hpp"
 
@@ -17,37 +21,46 @@ namespace lockstep {
 /// Vectors in one example's output, each of which the loss looks at by itself: T for [T, K].
 inline std::int64_t positions_in(const Shape& output) { return output.count() / output[-1]; }
 
-/// Sums of a batch's metrics in the step's memory, and what the loss needs to make them.
+/// Sums of metrics in the step's memory, and what the loss needs to make them. Loss and accuracy come with every batch,
+/// the deck's `metrics` with evaluations alone: they take passes of their own over the outputs.
 class MetricSums {
  public:
-  /// `rows`: most examples × positions_in(the model's output) at once.
-  explicit MetricSums(std::int64_t rows)
-      : per_example_("lockstep::loss_per_example", DType::f64, {rows, 2}),
-        sums_("lockstep::loss_sums", DType::f64, {2}) {}
+  /// For batches of up to so many examples of this output, and metrics of these names (see metric_names).
+  MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics = {});
 
-  void clear(const ExecSpace& space) { fill_zero(space, sums_.get()); }
+  void clear(const ExecSpace& space);
   void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets,
            const Tensor& doutputs, double gradient_scale = 1) {
     loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale);
   }
+  /// Behind `add`, of the same examples: the other metrics.
+  void add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets);
   /// Summed over the examples so far, of this rank. Waits for the device.
   double loss(const ExecSpace& space) const;
-  /// Means over the examples of all ranks; collective.
+  /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
+  /// Likewise, and the others.
+  Metrics reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
 
  private:
+  struct Other {
+    std::string_view name;
+    std::unique_ptr<Metric> metric;
+    OwnedTensor sums;  ///< f64 [metric->sum_count()]
+  };
   OwnedTensor per_example_;
-  OwnedTensor sums_;  // f64 [2]
+  OwnedTensor sums_;  ///< f64 [2]
+  std::vector<Other> others_;
 };
 
-/// Loss and accuracy over each example of a dataset exactly once, shared out over the ranks. Collective. `gives_up` is
+/// Metrics over each example of a dataset exactly once, shared out over the ranks. Collective. `gives_up` is
 /// asked after each batch, as many times on all ranks, and answers all of them the same: there is no result then.
 std::optional<Metrics> evaluate(
     const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
     BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch,
     const std::function<bool()>& gives_up = [] { return false; });
 
-/// Loss and accuracy over the examples of a batch, each rank's share, whatever its micro-batches. Collective.
+/// Metrics over the examples of a batch, each rank's share, whatever its micro-batches. Collective.
 Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
                  const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
 

@@ -2,13 +2,31 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
+#include <vector>
 
 namespace lockstep {
 
-/// Means over examples.
+/// One of the deck's `metrics`.
+struct MetricValue {
+  std::string_view name;  ///< of the table of metrics
+  double value = 0;
+};
+
+/// Of a batch, or of an evaluation.
 struct Metrics {
-  double loss = 0;
-  std::optional<double> accuracy;  ///< of classes only; of a sequence: the fraction of its tokens
+  double loss = 0;                  ///< mean over examples
+  std::optional<double> accuracy;   ///< of classes only; of a sequence: the fraction of its tokens
+  std::vector<MetricValue> others;  ///< of evaluations: the deck's `metrics`, in its order
+
+  /// The value of "loss", "accuracy" or one of the others; none where there is no such.
+  std::optional<double> find(std::string_view name) const {
+    if (name == "loss") return loss;
+    if (name == "accuracy") return accuracy;
+    for (const MetricValue& other : others)
+      if (other.name == name) return other.value;
+    return std::nullopt;
+  }
 };
 
 /// What curves show of a step.

@@ -55,7 +55,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_, partition_.separate ? partition_.shards : 1);
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_);
     own_square_.emplace(model_->parameters().trained_size());
-    sums_.emplace(max_micro_batch_ * positions_in(model_->graph().output_shape()));
+    sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics);
   });
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/parallel_config.hpp"
 #include "data/batch_partition.hpp"
@@ -52,6 +54,7 @@ struct TrainingConfig {
   ParallelConfig parallel;
   ProvidersConfig providers;
   LossWatchConfig loss_watch;
+  std::vector<std::string> metrics;  ///< of evaluations, beside loss and accuracy; of the table of metrics
 
   DeckNode source;  ///< what it was read from; complaints name its lines
 

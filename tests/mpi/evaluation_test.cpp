@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "mpi/serial_training.hpp"
+#include "reference/metrics.hpp"
 #include "run/experiment.hpp"
 #include "support/fixtures.hpp"
 #include "train/evaluator.hpp"
@@ -39,7 +42,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   const RunConfig config = test::read_run_config(
       fmt::format(
           "{{run: {{steps: 1}}, data: {{synthetic: {{kind: random, shape: [9], classes: 4, train: 4, validation: {}}}}},"
-          " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{dropout: {{rate: 0.5}}}}, {{linear: {{features: 4}}}}]}}, precision: {{compute: fp64}}}}",
+          " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{dropout: {{rate: 0.5}}}}, {{linear: {{features: 4}}}}]}}, precision: {{compute: fp64}}, metrics: [perplexity, top_2]}}",
           size),
       "unused");
   CountingDataset data(std::move(open_experiment(config).data.validation));
@@ -49,7 +52,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
     Model model = make_model(config, std::move(experiment.graph), max_batch, Purpose::inference);
     model.parameters().initialize(space, 1);
     BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), max_batch);
-    MetricSums sums(max_batch);
+    MetricSums sums(max_batch, model.graph().output_shape(), config.metrics);
     metrics = evaluate(space, comm, model, *experiment.loss, data, uploader, sums, max_batch).value();
   }
   comm.all_reduce_sum(data.reads);
@@ -72,12 +75,17 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   BatchUploader uploader(all.format(), config.data.normalize, config.dtype(), size);
   const DeviceBatch examples = uploader.upload(space, host, 0, size);
   const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {2});
-  experiment.loss->evaluate(space, model.forward({.space = space, .training = false}, examples.inputs),
-                            examples.targets, Tensor{}, scratch.get(), sums.get());
+  const Tensor outputs = model.forward({.space = space, .training = false}, examples.inputs);
+  experiment.loss->evaluate(space, outputs, examples.targets, Tensor{}, scratch.get(), sums.get());
   space.fence();
+  std::vector<std::int32_t> classes(static_cast<std::size_t>(size));
+  copy_to_host(space, examples.targets, classes.data());
   const auto expected = test::values_of(sums.get());
   EXPECT_NEAR(metrics.loss * static_cast<double>(size) / expected[0], 1.0, 1e-13);
   EXPECT_NEAR(metrics.accuracy.value() * static_cast<double>(size), expected[1], 1e-9);
+  EXPECT_NEAR(metrics.find("perplexity").value(), std::exp(metrics.loss), 1e-12 * std::exp(metrics.loss));
+  EXPECT_NEAR(metrics.find("top_2").value() * static_cast<double>(size),
+              reference::hits(2, 4, test::values_of(outputs), classes), 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Evaluation, testing::Combine(testing::Values(1, 2, 7, 101), testing::Values(1, 3, 64)));

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What follows from evaluations: the best checkpoints, the end of a run that does not improve, results on test data."""
+import csv
+import math
+import re
 import shutil
 import unittest
 
@@ -103,7 +106,7 @@ class Selection(LockstepTest):
                 (["run.evaluate_every=5 minutes"], "run.evaluate_every: '5 minutes' is given"),
                 (["run.evaluate_every=0", "run.patience={evaluations: 2}"], "run.evaluate_every: 0 beside run.patience"),
                 (["run.patience={metric: validation_loss}"], "run.patience.evaluations: is missing"),
-                (["checkpoint.keep_best={metric: loss}"], "'loss' is unknown (known: validation_loss, validation_accuracy)"),
+                (["checkpoint.keep_best={metric: loss}"], "'loss' is unknown (known: validation_loss, validation_accuracy, validation_perplexity"),
                 (["data.synthetic.validation=0"], "checkpoint.keep_best: there are no validation examples")):
             self.deck("deck.yaml", **DECK)
             self.refused(78, [words], "check", "deck.yaml", *overrides)
@@ -111,6 +114,74 @@ class Selection(LockstepTest):
                                   "model": {"layers": [{"linear": 2}]}, "loss": {"type": "mse"},
                                   "checkpoint": {"keep_best": {"metric": "validation_accuracy"}}})
         self.refused(78, ["checkpoint.keep_best.metric: loss mse has no accuracy"], "check", "deck.yaml")
+
+
+class Metrics(LockstepTest):
+    """The deck's `metrics`, wherever evaluations are told of."""
+
+    def train(self, *overrides, ranks=1, status=0, **sections):
+        self.deck("deck.yaml", **{**DECK, **sections})
+        return self.lockstep("train", "deck.yaml", "run.steps=20", "run.evaluate_every=5 steps", *overrides, ranks=ranks, status=status)
+
+    def test_columns_keys_and_lines(self):
+        out = self.train(ranks=2, metrics=["top_2", "perplexity"], loss={"label_smoothing": 0.1}).out
+        rows = metrics(self.folder / "run")
+        self.assertEqual(list(rows[0])[-2:], ["top_2", "perplexity"])
+        for row in rows:
+            self.assertEqual(bool(row["top_2"]), row["split"] != "train")
+            if row["split"] == "train":
+                continue
+            self.assertNotAlmostEqual(float(row["perplexity"]), math.exp(float(row["loss"])), places=3, msg="the loss is smoothed")
+            self.assertGreaterEqual(float(row["top_2"]), float(row["accuracy"]))
+        self.assertRegex(out, r"validation loss .*  accuracy .*  top_2 0\.\d+  perplexity \d")
+        report, last = summary(self.folder / "run"), [row for row in rows if row["split"] == "validation"][-1]
+        for key in ("top_2", "perplexity"):
+            self.assertAlmostEqual(report["validation"][key], float(last[key]), places=6)
+            self.assertNotIn(key, report["train"])
+        lines = self.lockstep("evaluate", "deck.yaml", "--checkpoint", "run/checkpoints/latest", ranks=3).out.split("\n")
+        told = dict(line.split() for line in lines if line)
+        self.assertEqual(list(told), ["loss", "accuracy", "top_2", "perplexity"])
+        self.assertAlmostEqual(float(told["perplexity"]), float(last["perplexity"]), places=4)
+        self.lockstep("train", "deck.yaml", "run.output_dir=other", "run.steps=20", "metrics=[top_5]")
+        table = list(csv.DictReader(self.lockstep("report", "run", "other", "--csv", "--sort", "validation_perplexity").out.splitlines()))
+        self.assertEqual([bool(row["validation_perplexity"]) for row in table], [True, False])
+        self.assertEqual([bool(row["validation_top_5"]) for row in table], [False, True])
+        self.assertNotIn("validation_top_3", table[0])
+        self.assertIn("| validation top_2 |", self.lockstep("report", "run", "other").out)
+
+    def test_a_run_may_end_by_them_and_keep_the_best(self):
+        target = {"metric": "validation_top_2", "value": 0.25}
+        self.train(metrics=["top_2"], run={**DECK["run"], "target": target},
+                   checkpoint={"keep_best": {"metric": "validation_top_2", "count": 1}})
+        report = summary(self.folder / "run")
+        self.assertEqual(report["status"], "target_reached")
+        self.assertGreaterEqual(report["validation"]["top_2"], 0.25)
+        self.assertEqual(report["best"], {"step": report["steps"], "validation_top_2": report["validation"]["top_2"]})
+
+    def test_metrics_that_come_when_the_run_goes_on(self):
+        self.train("run.steps=10", "run.log_every=5", metrics=["perplexity", "top_2"])
+        before = metrics(self.folder / "run")
+        self.train("run.steps=20", "run.log_every=5", metrics=["top_5", "perplexity"])
+        rows = metrics(self.folder / "run")
+        self.assertEqual(list(rows[0])[-2:], ["top_5", "perplexity"])
+        for old, row in zip(before, rows):
+            self.assertEqual({**row, "top_2": old["top_2"]}, {**old, "top_5": ""})
+        self.assertTrue(all(row["top_5"] for row in rows[len(before):] if row["split"] == "validation"))
+
+    def test_mistakes(self):
+        values = {"loss": {"type": "mse"}, "model": {"layers": [{"linear": 1}]},
+                  "data": {"synthetic": {"kind": "linear", "features": 4, "train": 320, "validation": 50}}}
+        for wanted, sections in (
+                ("perplexity is of classes, and this loss of values; remove it", {**values, "metrics": ["perplexity"]}),
+                ("r_squared is of values, and this loss of classes; remove it", {"metrics": ["r_squared"]}),
+                ("did you mean 'top_5'?", {"metrics": ["top5"]}),
+                ("'top_5' stands there twice; remove one", {"metrics": ["top_5", "top_5"]}),
+                ("evaluations of this deck do not measure top_3; add it to metrics",
+                 {"metrics": ["top_2"], "run": {**DECK["run"], "target": {"metric": "validation_top_3", "value": 1}}})):
+            for ranks in (1, 4):
+                self.assertRegex(self.train(status=78, ranks=ranks, **sections).err, r"deck\.yaml:\d+:\d+: .*" + re.escape(wanted))
+        self.train(**values, metrics=["r_squared"], checkpoint={"keep": 1})
+        self.assertLessEqual(summary(self.folder / "run")["validation"]["r_squared"], 1)
 
 
 class Splits(LockstepTest):

@@ -21,7 +21,7 @@ Selection::Options keeping(ValidationMetric metric, std::int64_t count) {
 using Steps = std::vector<std::int64_t>;
 
 TEST(Selection, KeepsTheBestInTheirOrder) {
-  Selection by_loss(keeping(ValidationMetric::validation_loss, 2));
+  Selection by_loss(keeping("validation_loss", 2));
   EXPECT_TRUE(by_loss.inspect(10, metrics(0.5, 0.1)));
   EXPECT_TRUE(by_loss.inspect(20, metrics(0.3, 0.1)));
   EXPECT_EQ(by_loss.best_steps(), (Steps{20, 10}));
@@ -32,7 +32,7 @@ TEST(Selection, KeepsTheBestInTheirOrder) {
   EXPECT_EQ(by_loss.best_steps(), (Steps{20, 60}));
   EXPECT_EQ(by_loss.best().evaluation.step, 20);
 
-  Selection by_accuracy(keeping(ValidationMetric::validation_accuracy, 1));
+  Selection by_accuracy(keeping("validation_accuracy", 1));
   EXPECT_TRUE(by_accuracy.inspect(10, metrics(0.5, 0.1)));
   EXPECT_TRUE(by_accuracy.inspect(20, metrics(0.6, 0.2)));
   EXPECT_FALSE(by_accuracy.inspect(30, {.loss = 0.1}));
@@ -52,12 +52,12 @@ TEST(Selection, EndsARunThatDoesNotImprove) {
 }
 
 TEST(Selection, TargetsAreReachedFromTheirSide) {
-  Selection loss({.target = {.present = true, .metric = ValidationMetric::validation_loss, .value = 0.5}});
+  Selection loss({.target = {.present = true, .metric = "validation_loss", .value = 0.5}});
   loss.inspect(1, metrics(nan, 1));
   EXPECT_FALSE(loss.ends_run());
   loss.inspect(1, metrics(0.5, 0));
   EXPECT_TRUE(loss.target_reached());
-  Selection accuracy({.target = {.present = true, .metric = ValidationMetric::validation_accuracy, .value = 0.5}});
+  Selection accuracy({.target = {.present = true, .metric = "validation_accuracy", .value = 0.5}});
   accuracy.inspect(1, metrics(0, 0.49));
   EXPECT_FALSE(accuracy.ends_run());
   accuracy.inspect(1, metrics(0, 0.5));
@@ -65,9 +65,9 @@ TEST(Selection, TargetsAreReachedFromTheirSide) {
 }
 
 TEST(Selection, RemembersWhatItStillLooksFor) {
-  Selection::Options options = keeping(ValidationMetric::validation_loss, 2);
+  Selection::Options options = keeping("validation_loss", 2);
   options.patience = {.present = true, .evaluations = 2};
-  options.target = {.present = true, .metric = ValidationMetric::validation_accuracy, .value = 0.5};
+  options.target = {.present = true, .metric = "validation_accuracy", .value = 0.5};
   Selection first(options);
   for (const auto& [step, loss] : {std::pair(10, 0.3), {20, 0.2}, {30, 0.25}, {40, 0.7}})
     first.inspect(step, metrics(loss, 0.6));
@@ -90,7 +90,7 @@ TEST(Selection, RemembersWhatItStillLooksFor) {
   EXPECT_FALSE(wants_more.ends_run());
   EXPECT_EQ(wants_more.best_steps(), Steps{20});
 
-  options.keep_best.metric = options.patience.metric = ValidationMetric::validation_accuracy;
+  options.keep_best.metric = options.patience.metric = "validation_accuracy";
   options.patience.evaluations = 1;
   const Selection wants_other = restored(options);
   EXPECT_FALSE(wants_other.ends_run());

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/tensor.hpp"
+
+namespace lockstep {
+
+/// What is measured of a network's outputs beside the loss. It follows from sums over examples, which are added up over
+/// ranks first: exact, however the examples are shared out.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  /// How many numbers are summed.
+  virtual std::int64_t sum_count() const = 0;
+  /// Adds a batch to `sums`, f64 [sum_count()]. outputs [n, K] with targets i32 [n], or [n, K] of master_dtype; of
+  /// sequences [n, T, K] with i32 [n, T]. `scratch`: f64 [n·T, 2].
+  virtual void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
+                   const Tensor& sums) const = 0;
+  /// Of the sums over `examples` examples.
+  virtual double value(std::span<const double> sums, std::int64_t examples) const = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/metric_table.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "nn/metrics/perplexity.hpp"
+#include "nn/metrics/r_squared.hpp"
+#include "nn/metrics/top_k.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class M, auto... options>
+std::unique_ptr<Metric> make(const Shape& one_output) {
+  return std::make_unique<M>(one_output, options...);
+}
+
+constexpr MetricKind table[] = {
+    {"perplexity", "e to the mean cross entropy, without label smoothing", Better::less, true, make<Perplexity>},
+    {"top_2", "share whose class is among the two likeliest", Better::more, true, make<TopK, 2>},
+    {"top_3", "share whose class is among the three likeliest", Better::more, true, make<TopK, 3>},
+    {"top_5", "share whose class is among the five likeliest", Better::more, true, make<TopK, 5>},
+    {"r_squared", "share of the targets' variance that is explained, mean over outputs", Better::more, false,
+     make<RSquared>},
+};
+
+}  // namespace
+
+std::span<const MetricKind> metric_kinds() { return table; }
+
+std::span<const std::string_view> metric_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const MetricKind& kind : table) all.push_back(kind.name);
+    return all;
+  }();
+  return names;
+}
+
+const MetricKind* find_metric(std::string_view name) {
+  const auto found = std::ranges::find(table, name, &MetricKind::name);
+  return found == std::end(table) ? nullptr : found;
+}
+
+Better better_of(std::string_view name) {
+  if (name == "loss") return Better::less;
+  const MetricKind* kind = find_metric(name);
+  return kind ? kind->better : Better::more;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "nn/metric.hpp"
+
+namespace lockstep {
+
+enum class Better { less, more };
+
+/// A metric that decks can name.
+struct MetricKind {
+  std::string_view name;  ///< in decks, metrics.csv and summary.json
+  std::string_view help;
+  Better better;
+  bool of_classes;                                           ///< or of values: what the targets are
+  std::unique_ptr<Metric> (*make)(const Shape& one_output);  ///< one_output: the shape of an example's output
+};
+
+/// Every metric of the deck's `metrics`. A new one is one line of this table.
+std::span<const MetricKind> metric_kinds();
+/// Their names, in the same order.
+std::span<const std::string_view> metric_names();
+/// Null: there is none of that name.
+const MetricKind* find_metric(std::string_view name);
+
+/// Whether results are better with more of it. `name`: of the table; or loss, accuracy, which every evaluation has.
+Better better_of(std::string_view name);
+
+}  // namespace lockstep

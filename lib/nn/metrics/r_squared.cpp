@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/metrics/r_squared.hpp"
+
+#include "core/execution.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Of each output: Σ(t − y)², Σt, Σt². A thread for each adds the examples in their order.
+template <class T>
+void add_squares(const ExecSpace& space, std::int64_t n, std::int64_t outputs, const T* y, const Compute<T>* t,
+                 double* sums) {
+  Kokkos::parallel_for(
+      "lockstep::r_squared", RangePolicy(space, 0, outputs), KOKKOS_LAMBDA(const std::int64_t k) {
+        double errors = 0, values = 0, squares = 0;
+        for (std::int64_t i = k; i < n * outputs; i += outputs) {
+          const auto target = static_cast<double>(t[i]), error = target - static_cast<double>(Compute<T>(y[i]));
+          errors += error * error;
+          values += target;
+          squares += target * target;
+        }
+        sums[3 * k] += errors;
+        sums[3 * k + 1] += values;
+        sums[3 * k + 2] += squares;
+      });
+}
+
+}  // namespace
+
+void RSquared::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor&,
+                   const Tensor& sums) const {
+  dispatch_float(outputs.dtype, [&]<class T>(T) {
+    add_squares(space, outputs.shape[0], outputs_, outputs.as<const T>(), targets.as<const Compute<T>>(),
+                sums.as<double>());
+  });
+}
+
+double RSquared::value(std::span<const double> sums, std::int64_t examples) const {
+  constexpr double rounding = 1e-12;  // of sums of squares
+  const auto n = static_cast<double>(examples);
+  double total = 0;
+  for (std::size_t k = 0; k < sums.size(); k += 3) {
+    const double errors = sums[k], variation = sums[k + 2] - sums[k + 1] * sums[k + 1] / n;
+    total += variation > rounding * sums[k + 2] ? 1 - errors / variation : errors == 0 ? 1 : 0;
+  }
+  return total / static_cast<double>(outputs_);
+}
+
+}  // namespace lockstep

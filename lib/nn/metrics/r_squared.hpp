@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/metric.hpp"
+
+namespace lockstep {
+
+/// The coefficient of determination, 1 − Σ(t − y)² / Σ(t − mean t)² over the examples, mean over the outputs
+/// (scikit-learn's r2_score). An output whose targets are all the same (to 10⁻⁶ of them) counts 1 where it is hit
+/// exactly, else 0.
+class RSquared final : public Metric {
+ public:
+  explicit RSquared(const Shape& one_output) : outputs_(one_output.count()) {}
+  std::int64_t sum_count() const override { return 3 * outputs_; }
+  void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
+           const Tensor& sums) const override;
+  double value(std::span<const double> sums, std::int64_t examples) const override;
+
+ private:
+  std::int64_t outputs_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/metrics/top_k.hpp"
+
+#include "core/execution.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Each thread adds whole numbers below 2^53: no order of them changes the sum.
+template <class T>
+void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t rows, std::int64_t classes, const T* outputs,
+                const std::int32_t* targets, double* hits) {
+  Kokkos::parallel_for(
+      "lockstep::top_k", RangePolicy(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
+        const T* const y = outputs + i * classes;
+        const std::int64_t target = targets[i];
+        const auto of_target = Compute<T>(y[target]);
+        const bool is_number = of_target == of_target;
+        std::int64_t before = 0;
+        for (std::int64_t j = 0; j < classes; ++j) {
+          const auto other = Compute<T>(y[j]);
+          before += other > of_target || (other == of_target && j < target) ? 1 : 0;
+        }
+        if (is_number && before < k) Kokkos::atomic_add(hits, 1.0);
+      });
+}
+
+}  // namespace
+
+void TopK::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor&,
+               const Tensor& sums) const {
+  dispatch_float(outputs.dtype, [&]<class T>(T) {
+    count_hits(space, k_, targets.count(), outputs.shape[-1], outputs.as<const T>(), targets.as<const std::int32_t>(),
+               sums.as<double>());
+  });
+}
+
+}  // namespace lockstep
