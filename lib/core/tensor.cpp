@@ -25,6 +25,7 @@ Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
 Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
   try {
     if constexpr (LOCKSTEP_FAKE_DEVICE) {
+      assert(Kokkos::is_initialized());  // devices have no memory before, and none at all on login nodes
       data_ = fake_device::allocate(label, bytes);
     } else {
       const Kokkos::View<std::byte*, MemorySpace> view(label, bytes);

@@ -124,6 +124,8 @@ class Layer {
   /// Bytes kept from forward to backward for n examples with this output, proportional to n; asked after `plan`.
   virtual std::size_t saved_bytes(std::int64_t /*n*/, const Shape& /*output*/) const { return 0; }
   virtual void plan(const LayerPlan& plan) { plan_ = plan; }
+  /// Takes the step's memory that the layer keeps for itself. `lockstep check` plans without, where there is no device.
+  virtual void allocate() {}
   /// Makes ready for calls of n examples; returns the workspace that these need.
   virtual std::size_t prepare(std::int64_t /*n*/) { return 0; }
   /// Operations (multiply and add count as two) of large products in one forward pass of n

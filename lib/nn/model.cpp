@@ -27,6 +27,7 @@ Model::Model(Graph graph, const Options& options)
       parameters_(graph_, options.dtype, options.gradient_memory),
       plan_(plan_model(graph_, options)),
       arena_("lockstep::activations", plan_.bytes) {
+  for (const GraphNode& node : graph_.nodes()) node.layer->allocate();
   prepare(options.max_batch);
 }
 

@@ -53,10 +53,36 @@ void accumulate_statistics(const ExecSpace& space, const T* x, C* partial, std::
       });
 }
 
+/// Merges the parts into what was seen before them, as GPUs do it: their mean, then the squares of distances from it.
+template <class C>
+void merge_by_teams(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
+                    std::int64_t c, std::int64_t parts) {
+  const C before = static_cast<C>(seen), total = static_cast<C>(seen + rows);
+  for_sums_of_parts(
+      space, "lockstep::batch_norm::merge", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
+        const auto rows_in = [&](const std::int64_t part) {
+          return static_cast<C>(rows * (part + 1) / parts - rows * part / parts);
+        };
+        const C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
+        const C merged = of_parts.sum(parts, m * (before / total), [&](const std::int64_t part) {
+          return partial[part * 2 * c + j] * (rows_in(part) / total);
+        });
+        const C squares = of_parts.sum(parts, s + before * (m - merged) * (m - merged), [&](const std::int64_t part) {
+          const C distance = partial[part * 2 * c + j] - merged;
+          return partial[part * 2 * c + c + j] + rows_in(part) * distance * distance;
+        });
+        of_parts.once([&] {
+          mean[j] = merged;
+          m2[j] = squares;
+        });
+      });
+}
+
 /// Merges the parts, in their order, into what was seen before them.
 template <class C>
 void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
            std::int64_t c, std::int64_t parts) {
+  if constexpr (thread_per_element) return merge_by_teams(space, partial, seen, mean, m2, rows, c, parts);
   Kokkos::parallel_for(
       "lockstep::batch_norm::merge", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
@@ -114,11 +140,11 @@ KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* s
 template <bool relu, bool addition, class T, class C>
 void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
              std::int64_t rows, std::int64_t c) {
-  const std::int64_t groups = thread_per_element ? rows : (rows + 15) / 16;
+  const std::int64_t groups = (rows + 15) / 16;
   Kokkos::parallel_for(
-      "lockstep::batch_norm::forward", RangePolicy(space, 0, groups * tiles_of(c)),
+      "lockstep::batch_norm::forward", RangePolicy(space, 0, thread_per_element ? rows * c : groups * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = row_piece(index, rows, c, groups);
+        const RowPiece p = thread_per_element ? element_piece(index, c) : row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
         C a[tile], b[tile];  // nothing else can overwrite these
         for (int j = 0; j < p.width; ++j) a[j] = scale[f + j], b[j] = shift[f + j];
@@ -133,13 +159,13 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
 }  // namespace
 
 std::size_t batch_norm_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c) {
-  return static_cast<std::size_t>(2 * parts_of(rows) * c) * size_of(master_dtype(dtype));
+  return static_cast<std::size_t>(2 * parts_of(rows, c) * c) * size_of(master_dtype(dtype));
 }
 
 void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t seen, const BatchNormState& state,
                         const Tensor& workspace) {
   const Rows size = rows_of(x);
-  const std::int64_t parts = parts_of(size.rows);
+  const std::int64_t parts = parts_of(size.rows, size.c);
   assert(workspace.bytes() >= batch_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;

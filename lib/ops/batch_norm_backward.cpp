@@ -77,15 +77,16 @@ void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T*
 template <class C>
 void add_parts(const ExecSpace& space, const C* partial, bool first, C* sum_dy, C* sum_dy_x, std::int64_t c,
                std::int64_t parts) {
-  Kokkos::parallel_for(
-      "lockstep::batch_norm::add_parts", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-        C sum = first ? C(0) : sum_dy[j], sum_x = first ? C(0) : sum_dy_x[j];
-        for (std::int64_t part = 0; part < parts; ++part) {
-          sum += partial[part * 2 * c + j];
-          sum_x += partial[part * 2 * c + c + j];
-        }
-        sum_dy[j] = sum;
-        sum_dy_x[j] = sum_x;
+  for_sums_of_parts(
+      space, "lockstep::batch_norm::add_parts", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
+        const C sum = of_parts.sum(parts, first ? C(0) : sum_dy[j],
+                                   [&](const std::int64_t part) { return partial[part * 2 * c + j]; });
+        const C sum_x = of_parts.sum(parts, first ? C(0) : sum_dy_x[j],
+                                     [&](const std::int64_t part) { return partial[part * 2 * c + c + j]; });
+        of_parts.once([&] {
+          sum_dy[j] = sum;
+          sum_dy_x[j] = sum_x;
+        });
       });
 }
 
@@ -130,11 +131,11 @@ struct BackwardState {
 template <class T, class C>
 void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
               std::int64_t rows, std::int64_t c) {
-  const std::int64_t groups = thread_per_element ? rows : (rows + 15) / 16;
+  const std::int64_t groups = (rows + 15) / 16;
   Kokkos::parallel_for(
-      "lockstep::batch_norm::backward", RangePolicy(space, 0, groups * tiles_of(c)),
+      "lockstep::batch_norm::backward", RangePolicy(space, 0, thread_per_element ? rows * c : groups * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = row_piece(index, rows, c, groups);
+        const RowPiece p = thread_per_element ? element_piece(index, c) : row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
         C scale[column_tile], slope[column_tile], mean[column_tile], level[column_tile];
         for (int j = 0; j < p.width; ++j) {
@@ -177,7 +178,7 @@ void backward_fixed(const ExecSpace& space, const T* x, const T* y, T* dy, const
 void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
                                  bool first, const Tensor& dy, const BatchNormState& state, const Tensor& workspace) {
   const Rows size = rows_of(x);
-  const std::int64_t parts = parts_of(size.rows);
+  const std::int64_t parts = parts_of(size.rows, size.c);
   assert(workspace.bytes() >= batch_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;

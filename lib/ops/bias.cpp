@@ -12,21 +12,20 @@ namespace {
 template <Activation activation, bool keeps, class T, class C>
 void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t rows, std::int64_t c) {
   // A thread of a CPU takes whole rows, one of a GPU an element.
-  const std::int64_t rows_each = thread_per_element ? 1 : 16, width = thread_per_element ? 1 : c;
-  const std::int64_t pieces = c / width, groups = (rows + rows_each - 1) / rows_each;
+  const std::int64_t elements = rows * c, each = thread_per_element ? 1 : 16 * c;
   Kokkos::parallel_for(
-      "lockstep::bias::forward", RangePolicy(space, 0, groups * pieces), KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t group = index / pieces;
-        const std::int64_t first = (index - group * pieces) * width;
-        const std::int64_t end = (group + 1) * rows_each < rows ? (group + 1) * rows_each : rows;
+      "lockstep::bias::forward", RangePolicy(space, 0, (elements + each - 1) / each),
+      KOKKOS_LAMBDA(const std::int64_t index) {
         T* slopes = derivative;  // nvcc forbids first captures in `if constexpr`
-        for (std::int64_t row = group * rows_each; row < end; ++row)
-          for (std::int64_t j = first; j < first + width; ++j) {
-            const std::int64_t i = row * c + j;
-            const C value = bias != nullptr ? C(y[i]) + bias[j] : C(y[i]);
-            y[i] = T(activated<activation, C>(value));
-            if constexpr (keeps) slopes[i] = T(activation_derivative<activation, C>(value));
-          }
+        const auto element = [&](std::int64_t i, std::int64_t j) {
+          const C value = bias != nullptr ? C(y[i]) + bias[j] : C(y[i]);
+          y[i] = T(activated<activation, C>(value));
+          if constexpr (keeps) slopes[i] = T(activation_derivative<activation, C>(value));
+        };
+        if (thread_per_element) return element(index, index - row_of(index, c) * c);
+        const std::int64_t end = (index + 1) * each < elements ? (index + 1) * each : elements;
+        for (std::int64_t first = index * each; first < end; first += c)
+          for (std::int64_t j = 0; j < c; ++j) element(first + j, j);
       });
 }
 
@@ -79,11 +78,10 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
 
 template <class C>
 void sum_parts(const ExecSpace& space, const C* partial, C* dbias, bool add, std::int64_t c, std::int64_t parts) {
-  Kokkos::parallel_for(
-      "lockstep::bias::sum_parts", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-        C sum = C(0);
-        for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * c + j];
-        dbias[j] = add ? dbias[j] + sum : sum;
+  for_sums_of_parts(
+      space, "lockstep::bias::sum_parts", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
+        const C sum = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial[part * c + j]; });
+        of_parts.once([&] { dbias[j] = add ? dbias[j] + sum : sum; });
       });
 }
 
@@ -96,10 +94,10 @@ void run_backward(const ExecSpace& space, const Tensor& kept, const Tensor& dy, 
   T* gradient = dy.as<T>();
   if (!dbias) {
     if (activation != Activation::none)
-      backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(rows));
+      backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(rows, c));
     return;
   }
-  const std::int64_t parts = parts_of(rows);
+  const std::int64_t parts = parts_of(rows, c);
   const bool add = store == Store::add;
   const bool alone = parts == 1;
   assert(alone || workspace.bytes() >= bias_workspace_bytes(dy.dtype, rows, c));
@@ -140,7 +138,7 @@ void bias_activation_backward(const ExecSpace& space, Activation activation, con
 }
 
 std::size_t bias_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c) {
-  const std::int64_t parts = parts_of(rows);
+  const std::int64_t parts = parts_of(rows, c);
   return parts == 1 ? 0 : static_cast<std::size_t>(parts * c) * size_of(master_dtype(dtype));
 }
 

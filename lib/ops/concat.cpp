@@ -16,7 +16,7 @@ void copy_rows(const ExecSpace& space, const T* from, std::int64_t from_step, T*
   const std::int64_t stretches = (c + stretch - 1) / stretch;
   Kokkos::parallel_for(
       "lockstep::concat::copy_rows", RangePolicy(space, 0, rows * stretches), KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t row = index / stretches, begin = (index - row * stretches) * stretch;
+        const std::int64_t row = row_of(index, stretches), begin = (index - row * stretches) * stretch;
         const std::int64_t end = begin + stretch < c ? begin + stretch : c;
         for (std::int64_t j = begin; j < end; ++j) to[row * to_step + j] = from[row * from_step + j];
       });

@@ -13,7 +13,8 @@ void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, 
       "lockstep::embedding::forward", RangePolicy(space, 0, thread_per_element ? count * features : count),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t width = thread_per_element ? 1 : features;  // columns of this index
-        const std::int64_t place = index * width / features, first = index * width - place * features;
+        const std::int64_t place = thread_per_element ? row_of(index, features) : index;
+        const std::int64_t first = thread_per_element ? index - place * features : 0;
         const Compute<T>* from = weight + tokens[place] * features + first;
         T* to = y + place * features + first;
         for (std::int64_t j = 0; j < width; ++j) to[j] = T(from[j]);
@@ -40,6 +41,28 @@ void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t feat
       });
 }
 
+/// As GPUs do it: each team of neighbouring indices owns some tokens of the vocabulary, each index of it a column. It
+/// goes through all places, and adds up those with its tokens, in their order: the same sums every time, without
+/// sorting.
+template <class T>
+void add_up_tokens_by_vocabulary(const ExecSpace& space, std::int64_t count, std::int64_t features,
+                                 std::int64_t vocabulary, const std::int32_t* tokens, const T* dy,
+                                 Compute<T>* dweight) {
+  constexpr std::int64_t wanted_shares = 1024;
+  const std::int64_t shares = vocabulary < wanted_shares ? vocabulary : wanted_shares;
+  Kokkos::parallel_for(
+      "lockstep::embedding::backward", RangePolicy(space, 0, shares * features),
+      KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t share = row_of(index, features), j = index - share * features;
+        const auto first = static_cast<std::int32_t>(vocabulary * share / shares);
+        const auto end = static_cast<std::int32_t>(vocabulary * (share + 1) / shares);
+        for (std::int64_t place = 0; place < count; ++place) {
+          const std::int32_t token = tokens[place];
+          if (token >= first && token < end) dweight[token * features + j] += Compute<T>(dy[place * features + j]);
+        }
+      });
+}
+
 template <class T>
 void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t length, std::int64_t features, const T* x,
                    const Compute<T>* weight, T* y) {
@@ -47,8 +70,9 @@ void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t lengt
       "lockstep::position_embedding::forward", RangePolicy(space, 0, thread_per_element ? rows * features : rows),
       KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t width = thread_per_element ? 1 : features;
-        const std::int64_t row = index * width / features, first = index * width - row * features;
-        const Compute<T>* position = weight + row % length * features + first;
+        const std::int64_t row = thread_per_element ? row_of(index, features) : index;
+        const std::int64_t first = thread_per_element ? index - row * features : 0;
+        const Compute<T>* position = weight + (row - row_of(row, length) * length) * features + first;
         const T* from = x + row * features + first;
         T* to = y + row * features + first;
         for (std::int64_t j = 0; j < width; ++j) to[j] = T(Compute<T>(from[j]) + position[j]);
@@ -83,8 +107,12 @@ void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tens
                         Store store) {
   if (store == Store::replace) fill_zero(space, dweight);
   dispatch_float(dy.dtype, [&]<class T>(T) {
-    add_up_tokens<T>(space, tokens.count(), dy.shape[-1], tokens.as<const std::int32_t>(), dy.as<const T>(),
-                     dweight.as<Compute<T>>());
+    const std::int64_t count = tokens.count(), features = dy.shape[-1];
+    const auto* which = tokens.as<const std::int32_t>();
+    if constexpr (thread_per_element)
+      add_up_tokens_by_vocabulary<T>(space, count, features, dweight.count() / features, which, dy.as<const T>(),
+                                     dweight.as<Compute<T>>());
+    else add_up_tokens<T>(space, count, features, which, dy.as<const T>(), dweight.as<Compute<T>>());
   });
 }
 

@@ -32,8 +32,8 @@ void backward(const ExecSpace& space, const T* dy, T* dx, std::int64_t n, std::i
   Kokkos::parallel_for(
       "lockstep::global_avg_pool::backward", RangePolicy(space, 0, n * pixels * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = row_piece(index, n * pixels, c, n * pixels);
-        const T* const gradient = dy + p.part / pixels * c + p.first;
+        const RowPiece p = thread_per_element ? element_piece(index, c) : row_piece(index, n * pixels, c, n * pixels);
+        const T* const gradient = dy + row_of(p.part, pixels) * c + p.first;
         for (int j = 0; j < p.width; ++j) dx[p.part * c + p.first + j] = T(C(gradient[j]) * share);
       });
 }

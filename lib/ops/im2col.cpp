@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/im2col.hpp"
 
+#include "ops/row_parts.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -28,6 +30,44 @@ Geometry geometry_of(const Im2col& chunk, std::int64_t group) {
           group_c,
           chunk.first_image * s.h * s.w * s.c + group * group_c,
           s.kernel_h * s.kernel_w * group_c};
+}
+
+/// One index is one number of the columns, as GPUs want it: neighbours write neighbours.
+template <class T>
+void im2col_elements(const ExecSpace& space, const Geometry& g, std::int64_t rows, const T* x, T* columns) {
+  Kokkos::parallel_for(
+      "lockstep::im2col::forward", RangePolicy(space, 0, rows * g.k), KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t row = row_of(index, g.k), at = index - row * g.k;
+        const std::int64_t line = row_of(row, g.out_w), image = row_of(line, g.out_h);
+        const std::int64_t tap = row_of(at, g.group_c), channel = at - tap * g.group_c;
+        const std::int64_t i = row_of(tap, g.kernel_w), j = tap - i * g.kernel_w;
+        const std::int64_t ih = (line - image * g.out_h) * g.stride - g.pad_top + i;
+        const std::int64_t iw = (row - line * g.out_w) * g.stride - g.pad_left + j;
+        const bool inside = ih >= 0 && ih < g.h && iw >= 0 && iw < g.w;
+        columns[index] = inside ? x[g.x_first + ((image * g.h + ih) * g.w + iw) * g.c + channel] : T(0);
+      });
+}
+
+/// One index is one number of x.
+template <class T>
+void col2im_elements(const ExecSpace& space, const Geometry& g, std::int64_t pixels, const T* columns, T* dx) {
+  Kokkos::parallel_for(
+      "lockstep::im2col::backward", RangePolicy(space, 0, pixels * g.group_c), KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t pixel = row_of(index, g.group_c), channel = index - pixel * g.group_c;
+        const std::int64_t line = row_of(pixel, g.w), image = row_of(line, g.h);
+        const std::int64_t row = line - image * g.h + g.pad_top, column = pixel - line * g.w + g.pad_left;
+        T sum = T(0);
+        for (std::int64_t i = 0; i < g.kernel_h && i <= row; ++i) {
+          const std::int64_t oh = row_of(row - i, g.stride);
+          if (oh * g.stride != row - i || oh >= g.out_h) continue;
+          for (std::int64_t j = 0; j < g.kernel_w && j <= column; ++j) {
+            const std::int64_t ow = row_of(column - j, g.stride);
+            if (ow * g.stride != column - j || ow >= g.out_w) continue;
+            sum += columns[((image * g.out_h + oh) * g.out_w + ow) * g.k + (i * g.kernel_w + j) * g.group_c + channel];
+          }
+        }
+        dx[g.x_first + pixel * g.c + channel] = sum;
+      });
 }
 
 /// One index is one row of the columns, that is, one pixel of y.
@@ -103,7 +143,9 @@ void im2col(const ExecSpace& space, const Im2col& chunk, std::int64_t group, con
   const Geometry g = geometry_of(chunk, group);
   dispatch_master(x.dtype, [&](auto real) {
     using T = decltype(real);
-    im2col_rows<T>(space, g, chunk.images * g.out_h * g.out_w, x.as<const T>(), columns.as<T>());
+    const std::int64_t rows = chunk.images * g.out_h * g.out_w;
+    if constexpr (thread_per_element) im2col_elements<T>(space, g, rows, x.as<const T>(), columns.as<T>());
+    else im2col_rows<T>(space, g, rows, x.as<const T>(), columns.as<T>());
   });
 }
 
@@ -111,7 +153,9 @@ void col2im(const ExecSpace& space, const Im2col& chunk, std::int64_t group, con
   const Geometry g = geometry_of(chunk, group);
   dispatch_master(dx.dtype, [&](auto real) {
     using T = decltype(real);
-    col2im_pixels<T>(space, g, chunk.images * g.h * g.w, columns.as<const T>(), dx.as<T>());
+    const std::int64_t pixels = chunk.images * g.h * g.w;
+    if constexpr (thread_per_element) col2im_elements<T>(space, g, pixels, columns.as<const T>(), dx.as<T>());
+    else col2im_pixels<T>(space, g, pixels, columns.as<const T>(), dx.as<T>());
   });
 }
 

@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "ops/row_parts.hpp"
-#include "ops/row_sums.hpp"
 
 namespace lockstep {
 namespace {
@@ -98,15 +97,15 @@ void backward_weight(const ExecSpace& space, const T* x, const C* moments, const
 template <class C>
 void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C* dbias, std::int64_t c,
                std::int64_t parts) {
-  Kokkos::parallel_for(
-      "lockstep::layer_norm::add_parts", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
-        C sum = C(0), sum_x = C(0);
-        for (std::int64_t part = 0; part < parts; ++part) {
-          sum += partial[part * 2 * c + j];
-          sum_x += partial[part * 2 * c + c + j];
-        }
-        dbias[j] = add ? dbias[j] + sum : sum;
-        dweight[j] = add ? dweight[j] + sum_x : sum_x;
+  for_sums_of_parts(
+      space, "lockstep::layer_norm::add_parts", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
+        const C sum = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial[part * 2 * c + j]; });
+        const C sum_x = of_parts.sum(parts, C(0),
+                                     [&](const std::int64_t part) { return partial[part * 2 * c + c + j]; });
+        of_parts.once([&] {
+          dbias[j] = add ? dbias[j] + sum : sum;
+          dweight[j] = add ? dweight[j] + sum_x : sum_x;
+        });
       });
 }
 
@@ -146,7 +145,7 @@ void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Ten
 void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& moments, const Tensor& dy,
                                 const Tensor& dweight, const Tensor& dbias, Store store, const Tensor& workspace) {
   const Rows size = rows_of(x);
-  const std::int64_t parts = parts_of(size.rows);
+  const std::int64_t parts = parts_of(size.rows, size.c);
   assert(workspace.bytes() >= layer_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
@@ -158,7 +157,7 @@ void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const T
 }
 
 std::size_t layer_norm_workspace_bytes(DType dtype, std::int64_t rows, std::int64_t c) {
-  return static_cast<std::size_t>(2 * parts_of(rows) * c) * size_of(master_dtype(dtype));
+  return static_cast<std::size_t>(2 * parts_of(rows, c) * c) * size_of(master_dtype(dtype));
 }
 
 }  // namespace lockstep

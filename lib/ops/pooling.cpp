@@ -9,12 +9,16 @@ namespace {
 using Team = Kokkos::TeamPolicy<ExecSpace>;
 using Member = Team::member_type;
 
+inline Team pixel_rows(const ExecSpace& space, std::int64_t rows) {
+  const auto teams = static_cast<int>(rows);
+  return thread_per_element ? Team(space, teams, Kokkos::AUTO, 32) : Team(space, teams, Kokkos::AUTO);
+}
+
 template <class T>
 void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y, std::uint8_t* winner) {
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
   Kokkos::parallel_for(
-      "lockstep::max_pool::forward", Team(space, static_cast<int>(s.n * out_h), Kokkos::AUTO),
-      KOKKOS_LAMBDA(const Member& team) {
+      "lockstep::max_pool::forward", pixel_rows(space, s.n * out_h), KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / out_h, oy = team.league_rank() % out_h;
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, out_w), [&](const std::int64_t ox) {
           const std::int64_t top = oy * s.stride - s.padding, left = ox * s.stride - s.padding;
@@ -75,8 +79,7 @@ void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, 
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
   const C scale = C(1) / static_cast<C>(s.kernel * s.kernel);
   Kokkos::parallel_for(
-      "lockstep::avg_pool::forward", Team(space, static_cast<int>(s.n * out_h), Kokkos::AUTO),
-      KOKKOS_LAMBDA(const Member& team) {
+      "lockstep::avg_pool::forward", pixel_rows(space, s.n * out_h), KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / out_h, oy = team.league_rank() % out_h;
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, out_w), [&](const std::int64_t ox) {
           const std::int64_t top = oy * s.stride - s.padding, left = ox * s.stride - s.padding;
@@ -108,8 +111,8 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
   const C scale = C(1) / static_cast<C>(s.kernel * s.kernel);
   Kokkos::parallel_for(
-      is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
-      Team(space, static_cast<int>(s.n * s.h), Kokkos::AUTO), KOKKOS_LAMBDA(const Member& team) {
+      is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward", pixel_rows(space, s.n * s.h),
+      KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / s.h, iy = team.league_rank() % s.h;
         const Windows rows = windows_over(iy, out_h, s);
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.w), [&](const std::int64_t ix) {

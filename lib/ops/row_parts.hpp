@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "core/tensor.hpp"
+#include "ops/row_sums.hpp"
 
 // How kernels that add up the rows of [rows, c] (c the last extent, rows all others) divide their work:
-// rows in parts, one for each thread, whose sums are added in their order; columns in tiles.
+// rows in parts, one for each thread, whose sums are added by a second kernel; columns in tiles.
 namespace lockstep {
 
 /// Columns that one index of a kernel works on: on CPUs a few vectors, whose sums stay in registers;
@@ -25,9 +26,10 @@ inline Rows rows_of(const Tensor& y) {
   return {c == 0 ? 0 : y.count() / c, c};
 }
 
-/// How many parts the rows are summed in.
-inline std::int64_t parts_of(std::int64_t rows) {
-  const std::int64_t wanted = thread_per_element ? 512 : planned_threads();
+/// How many parts the rows are summed in: on GPUs so many that parts × columns keep a large one busy.
+inline std::int64_t parts_of(std::int64_t rows, std::int64_t c) {
+  constexpr std::int64_t threads = 1 << 18;
+  const std::int64_t wanted = thread_per_element ? std::clamp<std::int64_t>(threads / c, 32, 4096) : planned_threads();
   if (wanted == 1) return 1;
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }
@@ -45,6 +47,56 @@ KOKKOS_INLINE_FUNCTION RowPiece row_piece(std::int64_t index, std::int64_t rows,
   const std::int64_t part = index / tiles, first = (index - part * tiles) * column_tile;
   return {part, rows * part / parts, rows * (part + 1) / parts, first,
           static_cast<int>(c - first < column_tile ? c - first : column_tile)};
+}
+
+/// The row of element i of [rows, c]. GPUs divide 32 bits in a few instructions, and 64 in many.
+KOKKOS_INLINE_FUNCTION std::int64_t row_of(std::int64_t i, std::int64_t c) {
+  if ((i | c) >> 32 == 0) return static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(c);
+  return i / c;
+}
+
+/// Element i alone.
+KOKKOS_INLINE_FUNCTION RowPiece element_piece(std::int64_t i, std::int64_t c) {
+  const std::int64_t row = row_of(i, c);
+  return {row, row, row + 1, i - row * c, 1};
+}
+
+/// Who adds up the parts of a column: one thread of a CPU, in their order; neighbouring threads of a GPU, in an order
+/// that depends on their number alone.
+struct PartSums {
+  const RowMember* team;  ///< null on CPUs
+
+  /// before + Σ of(part).
+  template <class C, class F>
+  KOKKOS_INLINE_FUNCTION C sum(std::int64_t parts, C before, const F& of) const {
+    if constexpr (thread_per_element) {
+      return before + row_sum<C>(*team, parts, of);
+    } else {
+      C total = before;
+      for (std::int64_t part = 0; part < parts; ++part) total += of(part);
+      return total;
+    }
+  }
+  /// Calls f in one thread, behind the sums.
+  template <class F>
+  KOKKOS_INLINE_FUNCTION void once(const F& f) const {
+    if constexpr (thread_per_element) Kokkos::single(Kokkos::PerThread(*team), f);
+    else f();
+  }
+};
+
+/// Calls f(PartSums, j) for the columns j < c.
+template <class F>
+void for_sums_of_parts(const ExecSpace& space, const char* label, std::int64_t c, const F& f) {
+  if constexpr (thread_per_element) {
+    Kokkos::parallel_for(
+        label, row_team(space, c), KOKKOS_LAMBDA(const RowMember& team) {
+          for_rows(team, c, [&](const std::int64_t j) { f(PartSums{&team}, j); });
+        });
+  } else {
+    Kokkos::parallel_for(
+        label, RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) { f(PartSums{nullptr}, j); });
+  }
 }
 
 /// A tile's width that the compiler knows: its loops become straight vector code. Converts to int like one

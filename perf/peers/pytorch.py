@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of one network in PyTorch, on one thread; prints JSON. Called by measure.py.
+"""Steps of one network in PyTorch, on one thread or on a GPU; prints JSON. Called by measure.py.
 
 A step takes a batch from memory, and does forward, loss, backward and SGD with momentum."""
 import argparse
@@ -88,7 +88,7 @@ class Lstm(nn.Module):
         return self.fc(self.lstm(self.tokens(x))[0])
 
 
-# Each: how it is made, the shape of an example (None: 128 tokens), classes.
+# Each: how it is made, the shape of an example (a number: so many tokens), classes.
 NETWORKS = {
     "fc": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)), (1, 28, 28), 10),
     "simple_cnn": (lambda: nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(),
@@ -96,8 +96,9 @@ NETWORKS = {
     "resnet8": (lambda: residual(small_stem(16), [16, 32, 64], [1, 1, 1], False, 10), (3, 32, 32), 10),
     "resnet18_cifar": (lambda: residual(small_stem(64), [64, 128, 256, 512], [2, 2, 2, 2], False, 10), (3, 32, 32), 10),
     "resnet50": (lambda: residual(large_stem(64), [64, 128, 256, 512], [3, 4, 6, 3], True, 1000), (3, 224, 224), 1000),
-    "transformer": (lambda: Transformer(4096, 128, 256, 4, 8), None, 4096),
-    "lstm": (lambda: Lstm(4096, 512, 512), None, 4096),
+    "transformer": (lambda: Transformer(4096, 128, 256, 4, 8), 128, 4096),
+    "transformer_124m": (lambda: Transformer(50304, 1024, 768, 12, 12), 1024, 50304),
+    "lstm": (lambda: Lstm(4096, 512, 512), 128, 4096),
 }
 
 
@@ -105,35 +106,44 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("network", choices=NETWORKS)
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--mode", choices=["eager", "channels_last", "compile"], required=True)
+    parser.add_argument("--mode", choices=["eager", "channels_last", "compile", "compile_channels_last"], required=True)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--precision", choices=["fp32", "bf16"], required=True)
     parser.add_argument("--seconds", type=float, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     make, shape, classes = NETWORKS[options.network]
-    model = make()
+    # As Lockstep's fp32: without TF32, which PyTorch's convolutions take by default.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    on_gpu = options.device == "cuda"
+    model = make().to(options.device)
     examples = 4 * options.batch
-    data = torch.randint(0, classes, (examples, 128)) if shape is None else torch.randn(examples, *shape)
-    targets = torch.randint(0, classes, (examples, 128) if shape is None else (examples,))
-    if options.mode == "channels_last" and shape is not None:
+    tokens = isinstance(shape, int)
+    data = torch.randint(0, classes, (examples, shape)) if tokens else torch.randn(examples, *shape)
+    targets = torch.randint(0, classes, (examples, shape) if tokens else (examples,)).to(options.device)
+    data = data.to(options.device)
+    if options.mode.endswith("channels_last") and not tokens:
         model, data = model.to(memory_format=torch.channels_last), data.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    run = torch.compile(model) if options.mode == "compile" else model
+    run = torch.compile(model) if options.mode.startswith("compile") else model
     times, begun = [], None
     while begun is None or time.perf_counter() - begun < options.seconds or len(times) < 4:
-        chosen = torch.arange(options.batch) + len(times) * options.batch % examples
+        chosen = torch.arange(options.batch, device=options.device) + len(times) * options.batch % examples
         start = time.perf_counter()
         x, t = data[chosen], targets[chosen]
-        with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
+        with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
             loss = F.cross_entropy(run(x).flatten(0, -2), t.flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        if on_gpu:
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
         begun = begun or time.perf_counter()  # the first step compiles
     print(json.dumps({"step_ms": 1e3 * statistics.median(times[1:]), "version": torch.__version__,
-                      "peak_rss_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+                      "peak_rss_bytes": torch.cuda.max_memory_allocated() if on_gpu else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class TemporaryFolder {
 /// Where real data are: $LOCKSTEP_DATA_DIR, else shared/data beside the source folder; empty when there is none.
 std::filesystem::path data_dir();
 
-/// tests/golden/<name>.
+/// <name> in tests/golden, or in $LOCKSTEP_GOLDEN_DIR.
 std::string read_golden(const std::string& name);
 
 }  // namespace lockstep::test

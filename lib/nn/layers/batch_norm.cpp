@@ -42,19 +42,18 @@ bool BatchNorm::fuse_addition() {
   return output_.addition = true;
 }
 
-void BatchNorm::plan(const LayerPlan& plan) {
-  Layer::plan(plan);
-  const std::int64_t c = plan.output[-1];
-  memory_ = OwnedTensor("lockstep::batch_norm::state", plan.master(), {7, c});
+void BatchNorm::allocate() {
+  const std::int64_t c = plan_.output[-1];
+  memory_ = OwnedTensor("lockstep::batch_norm::state", plan_.master(), {7, c});
   // mean and m2 beside each other, and the two sums: see BatchStatistics.
   Tensor* const members[] = {&state_.mean,  &state_.m2,     &state_.inv_std, &state_.scale,
                              &state_.shift, &state_.sum_dy, &state_.sum_dy_x};
   auto* place = static_cast<std::byte*>(memory_.get().data);
   for (Tensor* member : members) {
-    *member = {place, plan.master(), {c}};
+    *member = {place, plan_.master(), {c}};
     place += member->bytes();
   }
-  statistics_ = {0, {state_.mean.data, plan.master(), {2, c}}, {state_.sum_dy.data, plan.master(), {2, c}}};
+  statistics_ = {0, {state_.mean.data, plan_.master(), {2, c}}, {state_.sum_dy.data, plan_.master(), {2, c}}};
 }
 
 std::size_t BatchNorm::prepare(std::int64_t n) {

@@ -29,7 +29,7 @@ class BatchNorm final : public Layer {
   LayerTraits traits() const override;
   bool fuse(Activation activation) override;
   bool fuse_addition() override;
-  void plan(const LayerPlan& plan) override;
+  void allocate() override;
   std::size_t prepare(std::int64_t n) override;
 
   void accumulate_statistics(const StepContext& context, const LayerTensors& tensors, bool first) override;
