@@ -121,7 +121,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
       data.emplace(config.data.memory.format(), config.batch.global);
       graph.emplace(make_graph(config, data->format()));
       loss = config.loss.make();
-      check_metrics(config.metrics, *loss);
+      check_metrics(config.metrics, *loss, graph->output_shape());
       check_examples(*data, *graph, *loss);
       check_normalize(data->format(), config.data.normalize);
     });

@@ -38,7 +38,7 @@ class Session {
   StepResult step(const Array& inputs, const Array& targets);
   /// Loss, accuracy and norm of the gradient in the last step.
   StepNumbers numbers();
-  /// Loss and accuracy over other examples, of all ranks together.
+  /// Loss, accuracy and the deck's `metrics` over other examples, of all ranks together.
   Metrics evaluate(const Array& inputs, const Array& targets);
   /// Steps done, those that were skipped included.
   std::int64_t steps() const;

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "io/replace_file.hpp"
+#include "nn/metric_table.hpp"
 
 namespace lockstep {
 namespace {
@@ -31,6 +32,13 @@ std::string rearranged(const std::string& row, const Cells& old_header, const Ce
 }
 
 std::string field(const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : ""; }
+
+Cells header_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return cells_of(line);
+}
 
 /// The first `rows` rows that are there, under this header.
 std::string keep_rows(const std::filesystem::path& path, std::int64_t rows, const std::string& header) {
@@ -57,6 +65,9 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows, std::vector<std::string> metrics)
     : metrics_(std::move(metrics)) {
+  if (rows > 0)
+    for (const std::string& column : header_of(path))
+      if (find_metric(column) && std::ranges::find(metrics_, column) == metrics_.end()) metrics_.push_back(column);
   std::string header(columns);
   for (const std::string& name : metrics_) header += "," + name;
   const std::string kept = header + "\n" + (rows > 0 ? keep_rows(path, rows, header) : "");

@@ -31,8 +31,8 @@ std::vector<std::string> cells_of(const std::string& line);
 /// wait for the next one, or for flush_to_disk.
 class MetricsFile {
  public:
-  /// Continues the file after its first `rows` rows (0: begins it anew). `metrics`: names of the last columns, which
-  /// rows that have no such column yet leave empty.
+  /// Continues the file after its first `rows` rows (0: begins it anew). `metrics`: names of the last columns, behind
+  /// which those follow that the file has had before. Rows without a value are empty there.
   MetricsFile(const std::filesystem::path& path, std::int64_t rows, std::vector<std::string> metrics);
 
   void write(const MetricsRow& row);

@@ -17,11 +17,11 @@ std::unique_ptr<Metric> make(const Shape& one_output) {
 }
 
 constexpr MetricKind table[] = {
-    {"perplexity", "e to the mean cross entropy, without label smoothing", Better::less, true, make<Perplexity>},
-    {"top_2", "share whose class is among the two likeliest", Better::more, true, make<TopK, 2>},
-    {"top_3", "share whose class is among the three likeliest", Better::more, true, make<TopK, 3>},
-    {"top_5", "share whose class is among the five likeliest", Better::more, true, make<TopK, 5>},
-    {"r_squared", "share of the targets' variance that is explained, mean over outputs", Better::more, false,
+    {"perplexity", "e to the mean cross entropy, without label smoothing", Better::less, true, 1, make<Perplexity>},
+    {"top_2", "share whose class is among the two likeliest", Better::more, true, 3, make<TopK, 2>},
+    {"top_3", "share whose class is among the three likeliest", Better::more, true, 4, make<TopK, 3>},
+    {"top_5", "share whose class is among the five likeliest", Better::more, true, 6, make<TopK, 5>},
+    {"r_squared", "share of the targets' variance that is explained, mean over outputs", Better::more, false, 1,
      make<RSquared>},
 };
 

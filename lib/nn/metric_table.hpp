@@ -17,6 +17,7 @@ struct MetricKind {
   std::string_view help;
   Better better;
   bool of_classes;                                           ///< or of values: what the targets are
+  int least_outputs;                                         ///< with fewer it says nothing
   std::unique_ptr<Metric> (*make)(const Shape& one_output);  ///< one_output: the shape of an example's output
 };
 

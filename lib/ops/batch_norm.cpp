@@ -82,7 +82,6 @@ void merge_by_teams(const ExecSpace& space, const C* partial, std::int64_t seen,
 template <class C>
 void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
            std::int64_t c, std::int64_t parts) {
-  if constexpr (thread_per_element) return merge_by_teams(space, partial, seen, mean, m2, rows, c, parts);
   Kokkos::parallel_for(
       "lockstep::batch_norm::merge", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
         C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
@@ -171,7 +170,9 @@ void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t se
     using C = Compute<T>;
     C* partial = static_cast<C*>(workspace.data);
     accumulate_statistics<T, C>(space, x.as<const T>(), partial, size.rows, size.c, parts);
-    merge<C>(space, partial, seen, state.mean.as<C>(), state.m2.as<C>(), size.rows, size.c, parts);
+    C *const mean = state.mean.as<C>(), *const m2 = state.m2.as<C>();
+    if constexpr (thread_per_element) merge_by_teams<C>(space, partial, seen, mean, m2, size.rows, size.c, parts);
+    else merge<C>(space, partial, seen, mean, m2, size.rows, size.c, parts);
   });
 }
 

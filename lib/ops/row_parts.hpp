@@ -29,7 +29,9 @@ inline Rows rows_of(const Tensor& y) {
 /// How many parts the rows are summed in: on GPUs so many that parts × columns keep a large one busy.
 inline std::int64_t parts_of(std::int64_t rows, std::int64_t c) {
   constexpr std::int64_t threads = 1 << 18;
-  const std::int64_t wanted = thread_per_element ? std::clamp<std::int64_t>(threads / c, 32, 4096) : planned_threads();
+  const std::int64_t wanted = thread_per_element
+                                  ? std::clamp<std::int64_t>(threads / std::max<std::int64_t>(c, 1), 32, 4096)
+                                  : planned_threads();
   if (wanted == 1) return 1;
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }

@@ -90,7 +90,7 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
     validate_key(find_metric(name) == nullptr || std::ranges::find(config.metrics, name) != config.metrics.end(),
                  key + ".metric", "evaluations of this deck do not measure {}; add it to metrics", name);
   };
-  check_metrics(config.metrics, loss);
+  check_metrics(config.metrics, loss, graph.output_shape());
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
@@ -135,11 +135,15 @@ void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
   check_targets(data, loss, graph.output_shape());
 }
 
-void check_metrics(std::span<const std::string> names, const Loss& loss) {
-  for (const std::string& name : names)
-    validate_key(find_metric(name)->of_classes == loss.wants_classes(), "metrics",
-                 "{} is of {}, and this loss of {}; remove it", name, loss.wants_classes() ? "values" : "classes",
-                 loss.wants_classes() ? "classes" : "values");
+void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output) {
+  const bool classes = loss.wants_classes();
+  for (const std::string& name : names) {
+    const MetricKind& kind = *find_metric(name);
+    validate_key(kind.of_classes == classes, "metrics", "{} is of {}, and this loss of {}; remove it", name,
+                 classes ? "values" : "classes", classes ? "classes" : "values");
+    validate_key(output[-1] >= kind.least_outputs, "metrics", "{} is the same for any {} outputs; remove it", name,
+                 output[-1]);
+  }
 }
 
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
@@ -205,7 +209,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
-    with_positions(config.source, [&] { check_metrics(config.metrics, *loss); });
+    with_positions(config.source, [&] { check_metrics(config.metrics, *loss, graph.output_shape()); });
     check_examples(*data, graph, *loss);
     check_normalize(data->format(), config.data.normalize);
     batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());

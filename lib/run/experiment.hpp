@@ -32,8 +32,8 @@ std::int64_t vocabulary_of(const Graph& graph);
 
 /// Throws unless the network can read these inputs.
 void check_inputs(const Dataset& data, const Graph& graph);
-/// Throws unless the loss goes with these metrics.
-void check_metrics(std::span<const std::string> names, const Loss& loss);
+/// Throws unless the loss and an output of this shape go with these metrics.
+void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output);
 /// Throws unless the network and the loss can read these examples.
 void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
 

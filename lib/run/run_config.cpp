@@ -77,13 +77,24 @@ void CheckpointOptions::describe(Fields& fields) {
       "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");
 }
 
+namespace {
+
+std::string metric_meanings() {
+  std::string text;
+  for (const MetricKind& kind : metric_kinds())
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", kind.name, kind.help);
+  return text;
+}
+
+}  // namespace
+
 void RunConfig::describe(Fields& fields) {
   // clang-format off
   fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
   fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
   fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
   fields.section("loss", [&](Fields& f) { loss.describe(f); }, "What is minimised");
-  fields.words("metrics", metrics, metric_names(), "what evaluations measure beside the loss, and the accuracy of classes");
+  fields.words("metrics", metrics, metric_names(), "what evaluations measure beside the loss, and the accuracy of classes: " + metric_meanings());
   fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");
   fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
   fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");

@@ -47,10 +47,13 @@ def pytorch(options, network, mode, precision, seconds):
 
 def lockstep(options, network, precision, step_ms, folder):
     """As many steps as fill the time that PyTorch got, by its speed."""
+    batch = NETWORKS[options.device][network][0]
     steps = max(5, min(400, int(1e3 * options.seconds / step_ms)))
     measured(options, [*options.env, options.program, "train", HERE.parent / "train" / f"{network}.yaml", f"run.output_dir={folder}/run",
-            f"run.steps={steps}", f"precision.compute={precision}", f"batch.global={NETWORKS[options.device][network][0]}"])
-    return json.loads((pathlib.Path(folder) / "run/summary.json").read_text())
+            f"run.steps={steps}", f"precision.compute={precision}", f"batch.global={batch}", f"data.synthetic.train={4 * batch}"])
+    summary = json.loads((pathlib.Path(folder) / "run/summary.json").read_text())
+    assert summary["examples_per_step"] == batch, "a step of less than a batch"
+    return summary
 
 
 def measure(options, network, precision, folder):
@@ -83,6 +86,9 @@ def main():
     parser.add_argument("--networks", nargs="+", help="of the device's; all, when not given")
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     options = parser.parse_args()
+    unknown = set(options.networks or []) - set(NETWORKS[options.device])
+    if unknown:
+        parser.error(f"--networks: {', '.join(sorted(unknown))} (known: {', '.join(NETWORKS[options.device])})")
     version = subprocess.run([options.python, "-c", "import torch; print(torch.__version__, [l.strip(' -') for l in torch.__config__.show().splitlines() if 'DNN v' in l][0])"],
                              capture_output=True, text=True, check=True).stdout.strip()
     place = "one core" if options.device == "cpu" else subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()

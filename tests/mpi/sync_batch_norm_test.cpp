@@ -46,6 +46,7 @@ class Split {
     count_ = counts[static_cast<std::size_t>(group.rank())];
     first_ = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::int64_t{0});
     layer_->plan({{shape}, shape, dtype, {}, 3});
+    layer_->allocate();
   }
 
   void expect(const Joined& joined, double tolerance) {

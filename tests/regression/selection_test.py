@@ -163,9 +163,10 @@ class Metrics(LockstepTest):
         before = metrics(self.folder / "run")
         self.train("run.steps=20", "run.log_every=5", metrics=["top_5", "perplexity"])
         rows = metrics(self.folder / "run")
-        self.assertEqual(list(rows[0])[-2:], ["top_5", "perplexity"])
+        self.assertEqual(list(rows[0])[-3:], ["top_5", "perplexity", "top_2"], "what is no longer measured stays")
         for old, row in zip(before, rows):
-            self.assertEqual({**row, "top_2": old["top_2"]}, {**old, "top_5": ""})
+            self.assertEqual(row, {**old, "top_5": ""})
+        self.assertFalse(any(row["top_2"] for row in rows[len(before):]))
         self.assertTrue(all(row["top_5"] for row in rows[len(before):] if row["split"] == "validation"))
 
     def test_mistakes(self):
@@ -175,6 +176,9 @@ class Metrics(LockstepTest):
                 ("perplexity is of classes, and this loss of values; remove it", {**values, "metrics": ["perplexity"]}),
                 ("r_squared is of values, and this loss of classes; remove it", {"metrics": ["r_squared"]}),
                 ("did you mean 'top_5'?", {"metrics": ["top5"]}),
+                ("top_5 is the same for any 5 outputs; remove it",
+                 {"metrics": ["top_5"], "model": {"layers": [{"linear": 5}]},
+                  "data": {"synthetic": {"kind": "random", "shape": [4], "classes": 5, "train": 320, "validation": 50}}}),
                 ("'top_5' stands there twice; remove one", {"metrics": ["top_5", "top_5"]}),
                 ("evaluations of this deck do not measure top_3; add it to metrics",
                  {"metrics": ["top_2"], "run": {**DECK["run"], "target": {"metric": "validation_top_3", "value": 1}}})):

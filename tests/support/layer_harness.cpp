@@ -73,6 +73,7 @@ LayerHarness::LayerHarness(std::unique_ptr<Layer> layer, const std::vector<Shape
   output_shape_ = output.with_batch(n);
   specs_ = layer_->parameters(inputs);
   layer_->plan({inputs, output, dtype_, options.providers, 3});
+  layer_->allocate();
   const std::size_t saved = layer_->saved_bytes(n, output);
   std::size_t workspace = 0;
   for (const std::int64_t count : {n, first_piece(*layer_, n), n - first_piece(*layer_, n)})

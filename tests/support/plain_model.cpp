@@ -15,6 +15,7 @@ PlainModel::PlainModel(Graph graph, DType dtype, std::int64_t n, const Providers
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     GraphNode& node = graph_.nodes()[i];
     node.layer->plan({node.input_shapes, node.shape, dtype, providers, node.number});
+    node.layer->allocate();
     const auto workspace = static_cast<std::int64_t>(node.view ? 0 : node.layer->prepare(n));
     const auto saved = static_cast<std::int64_t>(node.view ? 0 : node.layer->saved_bytes(n, node.shape));
     outputs_.emplace_back("output", dtype, node.shape.with_batch(n));

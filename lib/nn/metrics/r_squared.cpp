@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/metrics/r_squared.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "core/execution.hpp"
 
 namespace lockstep {
@@ -40,6 +43,7 @@ double RSquared::value(std::span<const double> sums, std::int64_t examples) cons
   const auto n = static_cast<double>(examples);
   double total = 0;
   for (std::size_t k = 0; k < sums.size(); k += 3) {
+    if (!std::isfinite(sums[k] + sums[k + 1] + sums[k + 2])) return std::numeric_limits<double>::quiet_NaN();
     const double errors = sums[k], variation = sums[k + 2] - sums[k + 1] * sums[k + 1] / n;
     total += variation > rounding * sums[k + 2] ? 1 - errors / variation : errors == 0 ? 1 : 0;
   }

@@ -15,13 +15,12 @@ void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t rows, std::
         const T* const y = outputs + i * classes;
         const std::int64_t target = targets[i];
         const auto of_target = Compute<T>(y[target]);
-        const bool is_number = of_target == of_target;
-        std::int64_t before = 0;
+        std::int64_t behind = 0;  // what is no number is behind nothing, and nothing behind it
         for (std::int64_t j = 0; j < classes; ++j) {
           const auto other = Compute<T>(y[j]);
-          before += other > of_target || (other == of_target && j < target) ? 1 : 0;
+          behind += other < of_target || (other == of_target && j > target) ? 1 : 0;
         }
-        if (is_number && before < k) Kokkos::atomic_add(hits, 1.0);
+        if (classes - 1 - behind < k && of_target == of_target) Kokkos::atomic_add(hits, 1.0);
       });
 }
 

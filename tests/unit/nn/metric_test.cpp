@@ -75,6 +75,21 @@ TEST_P(Metrics, OutputsThatAreNoNumbersAreNoHits) {
   EXPECT_EQ(measured("top_5", {outputs}, given.get(), classes.get()), 0);
 }
 
+TEST_P(Metrics, ANumberAmongOthersThatAreNoneIsNoHit) {
+  std::vector<double> y(examples * outputs, NAN);
+  for (std::int64_t i = 0; i < examples; ++i) y[static_cast<std::size_t>(i * outputs)] = 1;
+  const OwnedTensor given = test::make_tensor(dtype, {examples, outputs}, y);
+  const OwnedTensor classes = test::make_classes(std::vector<std::int32_t>(examples, 0));
+  EXPECT_EQ(measured("top_5", {outputs}, given.get(), classes.get()), 0);
+}
+
+TEST_P(Metrics, RSquaredOfWhatIsNoNumberIsNone) {
+  const OwnedTensor given = test::make_tensor(dtype, {examples, outputs}, std::vector<double>(examples * outputs, NAN));
+  const OwnedTensor targets = test::make_tensor(master_dtype(dtype), {examples, outputs},
+                                                std::vector<double>(examples * outputs, 0.25));
+  EXPECT_TRUE(std::isnan(measured("r_squared", {outputs}, given.get(), targets.get())));
+}
+
 TEST_P(Metrics, RSquared) {
   const DType master = master_dtype(dtype);
   const std::vector<double> y = test::rounded(dtype, filling(1, examples * outputs));

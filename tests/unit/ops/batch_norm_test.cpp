@@ -122,7 +122,7 @@ TEST_P(BatchNormTest, AgreesWithPlainLoops) {
 INSTANTIATE_TEST_SUITE_P(Types, BatchNormTest,
                          testing::Combine(testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                                           testing::Values(Size{2, 5}, Size{1, 3}, Size{301, 16}, Size{200, 32},
-                                                          Size{129, 67}, Size{1000, 1}),
+                                                          Size{129, 67}, Size{1000, 1}, Size{4200, 1}),
                                           testing::Values(BatchNormOutput{}, BatchNormOutput{.relu = true},
                                                           BatchNormOutput{.addition = true},
                                                           BatchNormOutput{.relu = true, .addition = true})));

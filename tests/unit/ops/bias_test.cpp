@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(sizes, BiasTest,
                                                           Activation::sigmoid, Activation::gelu),
                                           testing::Values(std::tuple(1, 1), std::tuple(1, 77), std::tuple(300, 1),
                                                           std::tuple(131, 10), std::tuple(257, 32), std::tuple(64, 33),
-                                                          std::tuple(1001, 67))),
+                                                          std::tuple(1001, 67), std::tuple(4200, 3))),
                          [](const testing::TestParamInfo<Parameters>& info) {
                            const auto& size = std::get<2>(info.param);
                            return testing::PrintToString(std::get<0>(info.param)) + "_" +
