@@ -10,11 +10,11 @@
 namespace lockstep {
 namespace {
 
-/// In the order of their table.
+/// Of all numbers that evaluations may have.
 std::span<const std::string_view> validation_names() {
   static const std::vector<std::string> texts = [] {
-    std::vector<std::string> all = {"validation_loss", "validation_accuracy"};
-    for (const std::string_view name : metric_names())
+    std::vector<std::string> all;
+    for (const std::string_view name : evaluation_names())
       all.push_back(fmt::format("{}{}", ValidationMetric::prefix, name));
     return all;
   }();

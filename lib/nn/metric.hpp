@@ -19,7 +19,7 @@ class Metric {
   /// sequences [n, T, K] with i32 [n, T]. `scratch`: f64 [n·T, 2].
   virtual void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                    const Tensor& sums) const = 0;
-  /// Of the sums over `examples` examples.
+  /// The metric of `examples` examples, from their sums.
   virtual double value(std::span<const double> sums, std::int64_t examples) const = 0;
 };
 

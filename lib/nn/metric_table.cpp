@@ -38,6 +38,15 @@ std::span<const std::string_view> metric_names() {
   return names;
 }
 
+std::span<const std::string_view> evaluation_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all = {"loss", "accuracy"};
+    all.insert(all.end(), metric_names().begin(), metric_names().end());
+    return all;
+  }();
+  return names;
+}
+
 const MetricKind* find_metric(std::string_view name) {
   const auto found = std::ranges::find(table, name, &MetricKind::name);
   return found == std::end(table) ? nullptr : found;

@@ -25,10 +25,12 @@ struct MetricKind {
 std::span<const MetricKind> metric_kinds();
 /// Their names, in the same order.
 std::span<const std::string_view> metric_names();
-/// Null: there is none of that name.
+/// Null: the table has none of that name.
 const MetricKind* find_metric(std::string_view name);
 
-/// Whether results are better with more of it. `name`: of the table; or loss, accuracy, which every evaluation has.
+/// Every number that an evaluation may have: loss and accuracy, which come without being asked for, and the table's.
+std::span<const std::string_view> evaluation_names();
+/// Whether results are better with more or with less of the number of this name (one of evaluation_names).
 Better better_of(std::string_view name);
 
 }  // namespace lockstep

@@ -75,8 +75,8 @@ void read_last_rows(const fs::path& file, RunResults& run) {
     for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i) {
       if (columns[i] == "step") run.steps = number_in<std::int64_t>(cells[i]);
       if (columns[i] == "split") split = cells[i];
-      const bool is_metric = columns[i] == "loss" || columns[i] == "accuracy" || find_metric(columns[i]);
-      if (const auto value = number_in<double>(cells[i]); is_metric && value) row.emplace(columns[i], *value);
+      const bool is_result = std::ranges::find(evaluation_names(), columns[i]) != evaluation_names().end();
+      if (const auto value = number_in<double>(cells[i]); is_result && value) row.emplace(columns[i], *value);
     }
     if (split == "train") run.train = row;
     if (split == "validation") run.validation = row;

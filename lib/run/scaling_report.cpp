@@ -20,7 +20,7 @@ struct Quantity {
   std::string title;             ///< in Markdown
   const char* format;            ///< likewise
   std::optional<Better> better;  ///< none: nothing to sort by
-  bool always;                   ///< CSV has a column of it where no run does
+  bool always;                   ///< whether CSV has a column of it even where no run has a value
   std::function<std::optional<double>(const RunResults& run)> of;
 };
 
@@ -47,9 +47,8 @@ const std::vector<Quantity>& quantities() {
     for (const auto& [split, name] : {std::pair(&RunResults::train, "train"),
                                       {&RunResults::validation, "validation"},
                                       {&RunResults::test, "test"}}) {
-      for (const std::string_view metric : {"loss", "accuracy"}) all.push_back(metric_of(split, name, metric));
-      for (const std::string_view metric : metric_names())
-        if (split != &RunResults::train) all.push_back(metric_of(split, name, metric));
+      for (const std::string_view metric : evaluation_names())
+        if (split != &RunResults::train || !find_metric(metric)) all.push_back(metric_of(split, name, metric));
     }
     all.push_back({"examples_per_s", "examples/s", "{:.1f}", Better::more, true,
                    [](const RunResults& run) { return run.examples_per_s; }});
@@ -142,7 +141,7 @@ std::string markdown_head(const Row& titles, std::size_t words) {
   return markdown_row(titles) + line + "\n";
 }
 
-/// Those that have a column in tables of these runs.
+/// The quantities that have a column in tables of these runs.
 std::vector<Quantity> shown(const std::vector<Entry>& entries, bool in_csv) {
   std::vector<Quantity> columns;
   std::ranges::copy_if(quantities(), std::back_inserter(columns), [&](const Quantity& quantity) {

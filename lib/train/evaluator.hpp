@@ -39,7 +39,7 @@ class MetricSums {
   double loss(const ExecSpace& space) const;
   /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
-  /// Likewise, and the others.
+  /// Loss, accuracy and the other metrics over the examples of all ranks; collective.
   Metrics reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
 
  private:

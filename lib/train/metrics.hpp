@@ -13,7 +13,7 @@ struct MetricValue {
   double value = 0;
 };
 
-/// Of a batch, or of an evaluation.
+/// How good a network is on a batch, or in an evaluation.
 struct Metrics {
   double loss = 0;                  ///< mean over examples
   std::optional<double> accuracy;   ///< of classes only; of a sequence: the fraction of its tokens

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// Of each output: Σ(t − y)², Σt, Σt². A thread for each adds the examples in their order.
+/// Adds Σ(t − y)², Σt and Σt² of each output to `sums`. One thread an output adds the examples in their order.
 template <class T>
 void add_squares(const ExecSpace& space, std::int64_t n, std::int64_t outputs, const T* y, const Compute<T>* t,
                  double* sums) {
