@@ -49,16 +49,15 @@ struct Problem {
 
 class OnednnConvolution final : public Convolution {
  public:
-  explicit OnednnConvolution(const ConvolutionShape& shape, std::shared_ptr<PackedWeight> weight = nullptr)
+  explicit OnednnConvolution(const ConvolutionShape& shape,
+                             std::shared_ptr<PackedWeight> weight = std::make_shared<PackedWeight>())
       : shape_(shape), weight_(std::move(weight)) {
     const Problem problem(shape);
     const Forward forward = plan_forward(problem);
     plan_backward_data(problem, forward);
     plan_backward_weight(problem, forward);
-    if (weight_) return;
-    using Layouts = PackedWeight::Layouts;
-    weight_ = std::make_shared<PackedWeight>(Layouts{problem.plain_weight, forward_.layout(DNNL_ARG_WEIGHTS)},
-                                             Layouts{problem.plain_weight, backward_data_.layout(DNNL_ARG_WEIGHTS)});
+    forward_weight_ = weight_->prepare(problem.plain_weight, forward_.layout(DNNL_ARG_WEIGHTS));
+    data_weight_ = weight_->prepare(problem.plain_weight, backward_data_.layout(DNNL_ARG_WEIGHTS));
   }
 
   std::unique_ptr<Convolution> resized(std::int64_t n) const override {
@@ -75,7 +74,7 @@ class OnednnConvolution final : public Convolution {
 
   void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
-    const void* weight = weight_->forward();
+    const void* weight = weight_->get(forward_weight_);
     if (shape_.bias)
       forward_.run(
           workspace.data,
@@ -86,7 +85,7 @@ class OnednnConvolution final : public Convolution {
   void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
     backward_data_.run(
         workspace.data,
-        {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward()}, {DNNL_ARG_DIFF_SRC, dx.data}});
+        {{DNNL_ARG_DIFF_DST, dy.data}, {DNNL_ARG_WEIGHTS, weight_->get(data_weight_)}, {DNNL_ARG_DIFF_SRC, dx.data}});
   }
 
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
@@ -139,11 +138,10 @@ class OnednnConvolution final : public Convolution {
   Forward plan_forward(const Problem& p) {
     const auto attributes = onednn_attributes(shape_.activation);
     const auto kind = dnnl::prop_kind::forward_training;
-    const Layout weight = weight_ ? weight_->forward_layout() : p.weight;
     const Forward description = preferring(forward_way(), [&] {
-      return shape_.bias ? Forward(onednn_engine(), kind, algorithm, p.x, weight, p.bias, p.y, p.strides, p.before,
+      return shape_.bias ? Forward(onednn_engine(), kind, algorithm, p.x, p.weight, p.bias, p.y, p.strides, p.before,
                                    p.after, attributes)
-                         : Forward(onednn_engine(), kind, algorithm, p.x, weight, p.y, p.strides, p.before, p.after,
+                         : Forward(onednn_engine(), kind, algorithm, p.x, p.weight, p.y, p.strides, p.before, p.after,
                                    attributes);
     });
     forward_ = {description,
@@ -156,9 +154,8 @@ class OnednnConvolution final : public Convolution {
   }
 
   void plan_backward_data(const Problem& p, const Forward& hint) {
-    const Layout weight = weight_ ? weight_->backward_layout() : p.weight;
     const BackwardData description = preferring(backward_data_way(), [&] {
-      return BackwardData(onednn_engine(), algorithm, p.x, weight, p.y, p.strides, p.before, p.after, hint,
+      return BackwardData(onednn_engine(), algorithm, p.x, p.weight, p.y, p.strides, p.before, p.after, hint,
                           onednn_attributes());
     });
     backward_data_ = {
@@ -189,7 +186,8 @@ class OnednnConvolution final : public Convolution {
   }
 
   ConvolutionShape shape_;
-  std::shared_ptr<PackedWeight> weight_;  // of the convolutions of all sizes
+  std::shared_ptr<PackedWeight> weight_;              // of the convolutions of all sizes
+  std::size_t forward_weight_ = 0, data_weight_ = 0;  // in the layouts that forward_ and backward_data_ want
   OnednnCall forward_, backward_data_;
   OnednnCall backward_weight_, dweight_out_, dweight_add_;
   std::size_t dweight_bytes_ = 0;  // at the workspace's start, of the gradient in oneDNN's layout

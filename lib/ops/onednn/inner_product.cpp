@@ -55,7 +55,8 @@ OnednnCall matmul(Way way, Describe describe) {
 
 class OnednnInnerProduct final : public InnerProduct {
  public:
-  explicit OnednnInnerProduct(const InnerProductShape& shape, std::shared_ptr<PackedWeight> given_weight = nullptr)
+  explicit OnednnInnerProduct(const InnerProductShape& shape,
+                              std::shared_ptr<PackedWeight> given_weight = std::make_shared<PackedWeight>())
       : shape_(shape), weight_(std::move(given_weight)) {
     const DType type = shape.dtype, master = master_dtype(type);
     const Layout x = matrix(shape.n, shape.in, type), y = matrix(shape.n, shape.out, type);
@@ -65,14 +66,11 @@ class OnednnInnerProduct final : public InnerProduct {
     const dnnl::engine& engine = onednn_engine();
     const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation);
     // Rearranged only where it is used many times; else oneDNN does that piece by piece in its products, which is
-    // cheaper.
+    // cheaper. Each batch size asks for its own layout, mostly the same one: given a blocked layout that it has not
+    // chosen itself, several threads of oneDNN 3.7 compute wrong numbers with AVX2, and one takes its reference loops.
     const bool packs = shape.uses > 1;
-    const Layout forward_wanted = weight_ ? weight_->forward_layout()
-                                  : packs ? matrix(shape.in, shape.out, type, Tag::any)
-                                          : weight_transposed;
-    const Layout backward_wanted = weight_ ? weight_->backward_layout()
-                                   : packs ? matrix(shape.out, shape.in, type, Tag::any)
-                                           : weight;
+    const Layout forward_wanted = packs ? matrix(shape.in, shape.out, type, Tag::any) : weight_transposed;
+    const Layout backward_wanted = packs ? matrix(shape.out, shape.in, type, Tag::any) : weight;
     const auto describe_forward = [&] {
       return shape.bias ? Description(engine, x, forward_wanted, bias, y, activated)
                         : Description(engine, x, forward_wanted, y, activated);
@@ -89,10 +87,8 @@ class OnednnInnerProduct final : public InnerProduct {
       backward_weight_add_ = matmul(
           Way::first, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
     }
-    if (weight_) return;
-    using Layouts = PackedWeight::Layouts;
-    weight_ = std::make_shared<PackedWeight>(Layouts{weight_transposed, forward_.layout(DNNL_ARG_WEIGHTS)},
-                                             Layouts{weight, backward_data_.layout(DNNL_ARG_WEIGHTS)});
+    forward_weight_ = weight_->prepare(weight_transposed, forward_.layout(DNNL_ARG_WEIGHTS));
+    data_weight_ = weight_->prepare(weight, backward_data_.layout(DNNL_ARG_WEIGHTS));
   }
 
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
@@ -110,7 +106,7 @@ class OnednnInnerProduct final : public InnerProduct {
   void set_weight(const Tensor& weight) override { weight_->set(weight.data); }
   void forward(const ExecSpace&, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
-    const void* weight = weight_->forward();
+    const void* weight = weight_->get(forward_weight_);
     if (shape_.bias)
       forward_.run(
           workspace.data,
@@ -118,8 +114,9 @@ class OnednnInnerProduct final : public InnerProduct {
     else forward_.run(workspace.data, {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, y.data}});
   }
   void backward_data(const ExecSpace&, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
-    backward_data_.run(workspace.data,
-                       {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->backward()}, {DNNL_ARG_DST, dx.data}});
+    backward_data_.run(
+        workspace.data,
+        {{DNNL_ARG_SRC, dy.data}, {DNNL_ARG_WEIGHTS, weight_->get(data_weight_)}, {DNNL_ARG_DST, dx.data}});
   }
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
@@ -130,7 +127,8 @@ class OnednnInnerProduct final : public InnerProduct {
 
  private:
   InnerProductShape shape_;
-  std::shared_ptr<PackedWeight> weight_;  // of the products of all sizes
+  std::shared_ptr<PackedWeight> weight_;              // of the products of all sizes
+  std::size_t forward_weight_ = 0, data_weight_ = 0;  // in the layouts that forward_ and backward_data_ want
   OnednnCall forward_, backward_data_, backward_weight_, backward_weight_add_;
   std::unique_ptr<InnerProduct> by_product_;  // instead of backward_weight_
 };

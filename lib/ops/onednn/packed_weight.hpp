@@ -2,68 +2,59 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/onednn/call.hpp"
 
 namespace lockstep {
 
-/// A weight in the layouts that the products of the forward and of the backward pass like best, made anew when it has
-/// been changed. Both take their turns in one buffer, so that each is made once a pass: once a step, but more often
-/// where pieces (batch.micro) or blocks that are computed again let passes alternate.
+/// A weight in the layouts that products like best, made anew when it has been changed. Those of the forward and of the
+/// backward pass, and of several batch sizes, take their turns in one buffer, so that each is made once a pass: once a
+/// step, but more often where pieces (batch.micro) or blocks that are computed again let passes alternate.
 class PackedWeight {
  public:
-  /// How the weight is given, and how a product wants it; the same where it takes it as it is.
-  struct Layouts {
-    dnnl::memory::desc given, wanted;
-    bool packs() const { return given != wanted; }
-  };
-
-  PackedWeight(const Layouts& forward, const Layouts& backward) : forward_(forward), backward_(backward) {
-    std::size_t packed = 0, scratchpad = 0;
-    for (const Direction* direction : {&forward_, &backward_}) {
-      if (!direction->layouts.packs()) continue;
-      packed = std::max(packed, direction->layouts.wanted.get_size());
-      scratchpad = std::max(scratchpad, direction->reorder.scratchpad_bytes());
-    }
-    if (packed > 0) packed_ = Buffer("lockstep::packed_weight", packed);
-    if (scratchpad > 0) scratchpad_ = Buffer("lockstep::packed_weight_scratchpad", scratchpad);
-  }
-
+  PackedWeight() = default;
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
 
-  const dnnl::memory::desc& forward_layout() const { return forward_.layouts.wanted; }
-  const dnnl::memory::desc& backward_layout() const { return backward_.layouts.wanted; }
+  /// For a product that wants the weight in another layout than that in which it is given: what `get` takes. At plan
+  /// time.
+  std::size_t prepare(const dnnl::memory::desc& given, const dnnl::memory::desc& wanted) {
+    if (given == wanted) return as_given;
+    for (std::size_t i = 0; i < packings_.size(); ++i)
+      if (packings_[i].given == given && packings_[i].wanted == wanted) return i;
+    const Packing& made = packings_.emplace_back(given, wanted, OnednnCall::reorder(given, wanted));
+    if (wanted.get_size() > packed_.size()) packed_ = Buffer("lockstep::packed_weight", wanted.get_size());
+    if (made.reorder.scratchpad_bytes() > scratchpad_.size())
+      scratchpad_ = Buffer("lockstep::packed_weight_scratchpad", made.reorder.scratchpad_bytes());
+    holds_ = as_given;
+    return packings_.size() - 1;
+  }
 
   void set(const void* weight) {
     given_ = weight;
-    holds_ = nullptr;
+    holds_ = as_given;
   }
-  const void* forward() { return get(forward_); }
-  const void* backward() { return get(backward_); }
-
- private:
-  struct Direction {
-    explicit Direction(const Layouts& given_and_wanted) : layouts(given_and_wanted) {
-      if (layouts.packs()) reorder = OnednnCall::reorder(layouts.given, layouts.wanted);
-    }
-    Layouts layouts;
-    OnednnCall reorder;
-  };
-
-  const void* get(Direction& direction) {
-    if (!direction.layouts.packs()) return given_;
-    if (holds_ != &direction) {
-      direction.reorder.run(scratchpad_.data(), {{DNNL_ARG_FROM, given_}, {DNNL_ARG_TO, packed_.data()}});
-      holds_ = &direction;
+  const void* get(std::size_t packing) {
+    if (packing == as_given) return given_;
+    if (holds_ != packing) {
+      packings_[packing].reorder.run(scratchpad_.data(), {{DNNL_ARG_FROM, given_}, {DNNL_ARG_TO, packed_.data()}});
+      holds_ = packing;
     }
     return packed_.data();
   }
 
-  Direction forward_, backward_;
+ private:
+  static constexpr auto as_given = static_cast<std::size_t>(-1);
+  struct Packing {
+    dnnl::memory::desc given, wanted;
+    OnednnCall reorder;
+  };
+
+  std::vector<Packing> packings_;
   Buffer packed_, scratchpad_;
   const void* given_ = nullptr;
-  const Direction* holds_ = nullptr;  // whose layout packed_ has
+  std::size_t holds_ = as_given;  // whose layout packed_ has; as_given: none's
 };
 
 }  // namespace lockstep

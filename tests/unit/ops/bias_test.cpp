@@ -39,7 +39,7 @@ class BiasTest : public testing::TestWithParam<Parameters> {
 };
 
 TEST_P(BiasTest, forward) {
-  const Values before = random_values(shape_, 1), bias = random_values({c_}, 2);
+  const Values before = random_values(dtype_, shape_, 1), bias = random_values(dtype_, {c_}, 2);
   for (const bool with_bias : {true, false}) {
     const OwnedTensor y = upload(dtype_, shape_, before);
     const OwnedTensor b = with_bias ? upload(dtype_, {c_}, bias) : OwnedTensor();
@@ -61,7 +61,8 @@ TEST_P(BiasTest, forward) {
 }
 
 TEST_P(BiasTest, backward) {
-  const Values y = random_values(shape_, 1), dy = random_values(shape_, 2), before = random_values({c_}, 3);
+  const Values y = random_values(dtype_, shape_, 1), dy = random_values(dtype_, shape_, 2),
+               before = random_values(dtype_, {c_}, 3);
   Values expected = dy, sums(static_cast<std::size_t>(c_));
   for (std::size_t i = 0; i < expected.size(); ++i) {
     expected[i] = gradient(y[i], dy[i]);
@@ -89,11 +90,11 @@ TEST_P(BiasTest, backward) {
 }
 
 TEST_P(BiasTest, same_sums_every_time) {
-  const OwnedTensor y = upload(dtype_, shape_, random_values(shape_, 1));
+  const OwnedTensor y = upload(dtype_, shape_, random_values(dtype_, shape_, 1));
   const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
   Values first;
   for (int call = 0; call < 3; ++call) {
-    const OwnedTensor dy = upload(dtype_, shape_, random_values(shape_, 2)), dbias = not_a_number(dtype_, {c_});
+    const OwnedTensor dy = upload(dtype_, shape_, random_values(dtype_, shape_, 2)), dbias = not_a_number(dtype_, {c_});
     bias_activation_backward(space_, activation_, y.get(), dy.get(), dbias.get(), Store::replace, workspace.get());
     if (call == 0) first = download(dbias.get());
     EXPECT_EQ(download(dbias.get()), first);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
 #include "reference/convolution.hpp"
 
 #include "ops/portable/window_gradient.hpp"
@@ -27,6 +29,46 @@ ConvolutionShape shape_of(const ConvolutionCase& k, DType dtype) {
 using ConvolutionParameters = std::tuple<std::string, DType, ConvolutionCase>;
 class ConvolutionTest : public testing::TestWithParam<ConvolutionParameters> {};
 
+void expect_the_definition(Convolution& product, const ConvolutionShape& shape) {
+  const ExecSpace space;
+  const DType master = master_dtype(shape.dtype);
+  const double storing = storing_error(shape.dtype);
+  const Shape x_shape{shape.n, shape.h, shape.w, shape.c},
+      y_shape{shape.n, shape.out_h(), shape.out_w(), shape.filters};
+  const Shape weight_shape{shape.filters, shape.c / shape.groups, shape.kernel_h, shape.kernel_w};
+  const std::int64_t taps = weight_shape.count() / shape.filters;
+  const Values x = random_values(shape.dtype, x_shape, 1), weight = random_values(shape.dtype, weight_shape, 2);
+  const Values bias = shape.bias ? random_values(shape.dtype, {shape.filters}, 3) : Values();
+  const Values dy = random_values(shape.dtype, y_shape, 4),
+               dweight_before = random_values(shape.dtype, weight_shape, 5);
+  const OwnedTensor tx = upload(shape.dtype, x_shape, x), tweight = upload(shape.dtype, weight_shape, weight);
+  const OwnedTensor tbias = shape.bias ? upload(master, {shape.filters}, bias) : OwnedTensor();
+  const OwnedTensor tdy = upload(shape.dtype, y_shape, dy), ty = not_a_number(shape.dtype, y_shape);
+  const OwnedTensor tdx = not_a_number(shape.dtype, x_shape), tdweight = not_a_number(master, weight_shape);
+  const OwnedTensor workspace = workspace_of(product.workspace_bytes());
+
+  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
+    product.set_weight(tweight.get());
+    product.forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
+    expect_near(download(ty.get()), reference::convolution_forward(shape, x, weight, bias),
+                tolerance(shape.dtype, taps), storing);
+    product.backward_data(space, tdy.get(), tdx.get(), workspace.get());
+    expect_near(download(tdx.get()), reference::convolution_backward_data(shape, dy, weight),
+                tolerance(shape.dtype, taps * shape.filters), storing);
+
+    Values expected(dweight_before.size());
+    reference::convolution_backward_weight(shape, x, dy, expected);
+    const double allowed = tolerance(shape.dtype, shape.n * shape.out_h() * shape.out_w());
+    product.backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
+    expect_near(download(tdweight.get()), expected, allowed, storing);
+
+    const OwnedTensor total = upload(master, weight_shape, dweight_before);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
+    product.backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
+    expect_near(download(total.get()), expected, allowed, storing);
+  }
+}
+
 TEST_P(ConvolutionTest, agrees_with_the_definition) {
   const auto& [provider_name, dtype, k] = GetParam();
   const ConvolutionShape shape = shape_of(k, dtype);
@@ -35,38 +77,7 @@ TEST_P(ConvolutionTest, agrees_with_the_definition) {
   const auto product = provider->convolution(shape);
   if (product == nullptr) GTEST_SKIP() << "not done by this provider";
 
-  const ExecSpace space;
-  const Shape x_shape{k.n, k.h, k.w, k.c}, y_shape{k.n, shape.out_h(), shape.out_w(), k.filters};
-  const Shape weight_shape{k.filters, k.c / k.groups, k.kernel_h, k.kernel_w};
-  const std::int64_t taps = weight_shape.count() / k.filters;
-  const Values x = random_values(x_shape, 1), weight = random_values(weight_shape, 2);
-  const Values bias = k.bias ? random_values({k.filters}, 3) : Values();
-  const Values dy = random_values(y_shape, 4), dweight_before = random_values(weight_shape, 5);
-  const OwnedTensor tx = upload(dtype, x_shape, x), tweight = upload(dtype, weight_shape, weight);
-  const OwnedTensor tbias = k.bias ? upload(dtype, {k.filters}, bias) : OwnedTensor();
-  const OwnedTensor tdy = upload(dtype, y_shape, dy), ty = not_a_number(dtype, y_shape);
-  const OwnedTensor tdx = not_a_number(dtype, x_shape), tdweight = not_a_number(dtype, weight_shape);
-  const OwnedTensor workspace = workspace_of(product->workspace_bytes());
-
-  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
-    product->set_weight(tweight.get());
-    product->forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
-    expect_near(download(ty.get()), reference::convolution_forward(shape, x, weight, bias), tolerance(dtype, taps));
-    product->backward_data(space, tdy.get(), tdx.get(), workspace.get());
-    expect_near(download(tdx.get()), reference::convolution_backward_data(shape, dy, weight),
-                tolerance(dtype, taps * k.filters));
-
-    Values expected(dweight_before.size());
-    reference::convolution_backward_weight(shape, x, dy, expected);
-    const double allowed = tolerance(dtype, k.n * shape.out_h() * shape.out_w());
-    product->backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
-    expect_near(download(tdweight.get()), expected, allowed);
-
-    const OwnedTensor total = upload(dtype, weight_shape, dweight_before);
-    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
-    product->backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
-    expect_near(download(total.get()), expected, allowed);
-  }
+  expect_the_definition(*product, shape);
 }
 
 const ConvolutionCase convolution_cases[] = {
@@ -115,12 +126,39 @@ TEST(WindowGradient, IsWhatWideCasesTest) {
 }
 
 INSTANTIATE_TEST_SUITE_P(providers, ConvolutionTest,
-                         testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
-                                          testing::Values(DType::f32, DType::f64),
+                         testing::Combine(testing::ValuesIn(all_providers()),
+                                          testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                                           testing::ValuesIn(convolution_cases)),
                          [](const testing::TestParamInfo<ConvolutionParameters>& info) {
                            return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param))) + "_" +
                                   std::get<2>(info.param).name;
+                         });
+
+using ResizedParameters = std::tuple<std::string, DType>;
+class ResizedConvolutionTest : public testing::TestWithParam<ResizedParameters> {};
+
+TEST_P(ResizedConvolutionTest, agrees_with_the_definition) {
+  const auto& [provider_name, dtype] = GetParam();
+  const Provider* provider = find_provider(provider_name);
+  if (provider == nullptr) GTEST_SKIP() << "not in this build";
+  for (const ConvolutionCase& k : convolution_cases) {
+    ConvolutionShape shape = shape_of(k, dtype);
+    if (shape.n == 0) continue;
+    const auto product = provider->convolution(shape);
+    if (product == nullptr) continue;
+    for (const std::int64_t n : {shape.n + 2, std::int64_t{1}}) {
+      SCOPED_TRACE(fmt::format("{}, {} images", k.name, n));
+      shape.n = n;
+      expect_the_definition(*product->resized(n), shape);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(providers, ResizedConvolutionTest,
+                         testing::Combine(testing::ValuesIn(all_providers()),
+                                          testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16)),
+                         [](const testing::TestParamInfo<ResizedParameters>& info) {
+                           return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param)));
                          });
 
 }  // namespace

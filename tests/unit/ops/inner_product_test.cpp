@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
 #include "reference/inner_product.hpp"
 
 #include "products_support.hpp"
@@ -18,6 +20,42 @@ struct InnerProductCase {
 using InnerProductParameters = std::tuple<std::string, DType, InnerProductCase>;
 class InnerProductTest : public testing::TestWithParam<InnerProductParameters> {};
 
+void expect_the_definition(InnerProduct& product, const InnerProductShape& shape) {
+  const ExecSpace space;
+  const DType master = master_dtype(shape.dtype);
+  const double storing = storing_error(shape.dtype);
+  const Shape x_shape{shape.n, shape.in}, weight_shape{shape.out, shape.in}, y_shape{shape.n, shape.out};
+  const Values x = random_values(shape.dtype, x_shape, 1), weight = random_values(shape.dtype, weight_shape, 2);
+  const Values bias = shape.bias ? random_values(shape.dtype, {shape.out}, 3) : Values();
+  const Values dy = random_values(shape.dtype, y_shape, 4),
+               dweight_before = random_values(shape.dtype, weight_shape, 5);
+  const OwnedTensor tx = upload(shape.dtype, x_shape, x), tweight = upload(shape.dtype, weight_shape, weight);
+  const OwnedTensor tbias = shape.bias ? upload(master, {shape.out}, bias) : OwnedTensor();
+  const OwnedTensor tdy = upload(shape.dtype, y_shape, dy), ty = not_a_number(shape.dtype, y_shape);
+  const OwnedTensor tdx = not_a_number(shape.dtype, x_shape), tdweight = not_a_number(master, weight_shape);
+  const OwnedTensor workspace = workspace_of(product.workspace_bytes());
+
+  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
+    product.set_weight(tweight.get());
+    product.forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
+    expect_near(download(ty.get()), reference::inner_product_forward(shape, x, weight, bias),
+                tolerance(shape.dtype, shape.in), storing);
+    product.backward_data(space, tdy.get(), tdx.get(), workspace.get());
+    expect_near(download(tdx.get()), reference::inner_product_backward_data(shape, dy, weight),
+                tolerance(shape.dtype, shape.out), storing);
+
+    Values expected(dweight_before.size());
+    reference::inner_product_backward_weight(shape, x, dy, expected);
+    product.backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
+    expect_near(download(tdweight.get()), expected, tolerance(shape.dtype, shape.n), storing);
+
+    const OwnedTensor total = upload(master, weight_shape, dweight_before);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
+    product.backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
+    expect_near(download(total.get()), expected, tolerance(shape.dtype, shape.n), storing);
+  }
+}
+
 TEST_P(InnerProductTest, agrees_with_the_definition) {
   const auto& [provider_name, dtype, chosen] = GetParam();
   const InnerProductShape shape{chosen.n, chosen.in, chosen.out, dtype, chosen.bias, chosen.activation};
@@ -26,36 +64,7 @@ TEST_P(InnerProductTest, agrees_with_the_definition) {
   const auto product = provider->inner_product(shape);
   if (product == nullptr) GTEST_SKIP() << "not done by this provider";
 
-  const ExecSpace space;
-  const Shape x_shape{shape.n, shape.in}, weight_shape{shape.out, shape.in}, y_shape{shape.n, shape.out};
-  const Values x = random_values(x_shape, 1), weight = random_values(weight_shape, 2);
-  const Values bias = shape.bias ? random_values({shape.out}, 3) : Values();
-  const Values dy = random_values(y_shape, 4), dweight_before = random_values(weight_shape, 5);
-  const OwnedTensor tx = upload(dtype, x_shape, x), tweight = upload(dtype, weight_shape, weight);
-  const OwnedTensor tbias = shape.bias ? upload(dtype, {shape.out}, bias) : OwnedTensor();
-  const OwnedTensor tdy = upload(dtype, y_shape, dy), ty = not_a_number(dtype, y_shape);
-  const OwnedTensor tdx = not_a_number(dtype, x_shape), tdweight = not_a_number(dtype, weight_shape);
-  const OwnedTensor workspace = workspace_of(product->workspace_bytes());
-
-  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
-    product->set_weight(tweight.get());
-    product->forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
-    expect_near(download(ty.get()), reference::inner_product_forward(shape, x, weight, bias),
-                tolerance(dtype, shape.in));
-    product->backward_data(space, tdy.get(), tdx.get(), workspace.get());
-    expect_near(download(tdx.get()), reference::inner_product_backward_data(shape, dy, weight),
-                tolerance(dtype, shape.out));
-
-    Values expected(dweight_before.size());
-    reference::inner_product_backward_weight(shape, x, dy, expected);
-    product->backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
-    expect_near(download(tdweight.get()), expected, tolerance(dtype, shape.n));
-
-    const OwnedTensor total = upload(dtype, weight_shape, dweight_before);
-    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
-    product->backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
-    expect_near(download(total.get()), expected, tolerance(dtype, shape.n));
-  }
+  expect_the_definition(*product, shape);
 }
 
 const InnerProductCase inner_product_cases[] = {
@@ -73,12 +82,40 @@ const InnerProductCase inner_product_cases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(providers, InnerProductTest,
-                         testing::Combine(testing::Values("onednn", "kokkos_kernels", "portable"),
-                                          testing::Values(DType::f32, DType::f64),
+                         testing::Combine(testing::ValuesIn(all_providers()),
+                                          testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                                           testing::ValuesIn(inner_product_cases)),
                          [](const testing::TestParamInfo<InnerProductParameters>& info) {
                            return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param))) + "_" +
                                   std::get<2>(info.param).name;
+                         });
+
+using ResizedParameters = std::tuple<std::string, DType>;
+class ResizedInnerProductTest : public testing::TestWithParam<ResizedParameters> {};
+
+TEST_P(ResizedInnerProductTest, agrees_with_the_definition) {
+  const auto& [provider_name, dtype] = GetParam();
+  const Provider* provider = find_provider(provider_name);
+  if (provider == nullptr) GTEST_SKIP() << "not in this build";
+  for (const std::int64_t in : {3, 14, 32})
+    for (const std::int64_t out : {10, 56, 128})
+      for (const std::int64_t uses : {1, 12}) {
+        InnerProductShape shape{.n = 3, .in = in, .out = out, .dtype = dtype, .bias = false, .uses = uses};
+        const auto product = provider->inner_product(shape);
+        if (product == nullptr) GTEST_SKIP() << "not done by this provider";
+        for (const std::int64_t n : {2, 1, 16, 3}) {
+          SCOPED_TRACE(fmt::format("{} examples, {} in, {} out, {} uses", n, in, out, uses));
+          shape.n = n;
+          expect_the_definition(*product->resized(n), shape);
+        }
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(providers, ResizedInnerProductTest,
+                         testing::Combine(testing::ValuesIn(all_providers()),
+                                          testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16)),
+                         [](const testing::TestParamInfo<ResizedParameters>& info) {
+                           return std::get<0>(info.param) + "_" + std::string(name_of(std::get<1>(info.param)));
                          });
 
 TEST(ProvidersTest, automatic_always_finds_one) {

@@ -19,11 +19,15 @@ namespace lockstep::test {
 
 using Values = std::vector<double>;
 
-/// Numbers in [-1, 1) that a float holds exactly, so that fp32 and the reference start from the same.
-inline Values random_values(const Shape& shape, std::uint64_t index) {
+/// Numbers in [-1, 1) that the type holds exactly (and so does fp32), so that products and the reference start from the
+/// same.
+inline Values random_values(DType dtype, const Shape& shape, std::uint64_t index) {
   const RandomStream stream(7, RandomPurpose::dataset, index);
   Values values(static_cast<std::size_t>(shape.count()));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(2 * stream.uniform(i) - 1);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto number = static_cast<float>(2 * stream.uniform(i) - 1);
+    dispatch_float(dtype, [&](auto real) { values[i] = static_cast<double>(decltype(real)(number)); });
+  }
   return values;
 }
 
@@ -52,22 +56,37 @@ inline OwnedTensor not_a_number(DType dtype, const Shape& shape) {
 
 /// Sums of `terms` products of numbers in [-1, 1), in any order: the rounding errors that they may show.
 inline double tolerance(DType dtype, std::int64_t terms) {
-  const double epsilon = dtype == DType::f32 ? std::numeric_limits<float>::epsilon()
-                                             : std::numeric_limits<double>::epsilon();
+  const double epsilon = dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                             : std::numeric_limits<float>::epsilon();
   return epsilon * static_cast<double>(8 + terms);
 }
 
-inline void expect_near(const Values& actual, const Values& expected, double tolerance) {
+/// What storing a number in a 16-bit type may change of it, beside 1 + its size: twice, where a result is stored before
+/// something is added to it.
+inline double storing_error(DType dtype) {
+  return dtype == DType::bf16 ? 2.0 / 256 : dtype == DType::f16 ? 2.0 / 2048 : 0;
+}
+
+/// `storing`: a storing_error of each number.
+inline void expect_near(const Values& actual, const Values& expected, double tolerance, double storing = 0) {
   ASSERT_EQ(actual.size(), expected.size());
   std::size_t worst = 0;
-  double error = -1;
+  double error = -std::numeric_limits<double>::infinity();
+  const auto allowed = [&](std::size_t i) { return tolerance + storing * (1 + std::abs(expected[i])); };
   for (std::size_t i = 0; i < actual.size(); ++i) {
-    const double difference = std::abs(actual[i] - expected[i]);
+    const double difference = std::abs(actual[i] - expected[i]) - allowed(i);
     if (!(difference <= error)) worst = i, error = difference;  // a NaN is the worst
     if (std::isnan(difference)) break;
   }
   if (actual.empty()) return;
-  EXPECT_NEAR(actual[worst], expected[worst], tolerance) << "element " << worst;
+  EXPECT_NEAR(actual[worst], expected[worst], allowed(worst)) << "element " << worst;
+}
+
+/// Names of the providers of all builds: a test skips those that its build lacks.
+inline std::vector<std::string> all_providers() {
+  std::vector<std::string> names(std::begin(provider_names), std::end(provider_names));
+  std::erase(names, "auto");
+  return names;
 }
 
 /// Null when this build lacks it.
