@@ -15,6 +15,7 @@
 #include "bench/all_reduce.hpp"
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
+#include "ops/device_description.hpp"
 #include "resilience/stop_request.hpp"
 #include "run/data_scan.hpp"
 #include "run/plan_report.hpp"
@@ -96,11 +97,17 @@ void declare_check(CLI::App& app, Command& chosen) {
   deck->declare(*command);
   struct Options {
     int ranks = 0;
+    std::string device;
     bool deck_alone = false, data = false, time = false;
   };
   const auto options = std::make_shared<Options>();
   command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on)")
       ->check(CLI::Range(1, 10000000));
+  CLI::Option* device =
+      command
+          ->add_option("--device", options->device,
+                       "device to plan for, which need not be here: what `lockstep info --device` prints where it is")
+          ->option_text("FILE");
   CLI::Option* alone = command->add_flag("--deck", options->deck_alone, "print the resolved deck, and nothing else");
   command
       ->add_flag("--data", options->data,
@@ -109,11 +116,13 @@ void declare_check(CLI::App& app, Command& chosen) {
   command
       ->add_flag("--time", options->time,
                  "run three steps, on the ranks that it is started with, and estimate the run's time")
-      ->excludes(alone);
+      ->excludes(alone)
+      ->excludes(device);
   command->callback([&chosen, deck, options] {
     const auto work = [deck, options](const Communicator& comm) {
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
+        if (!options->device.empty()) plan_for_described_device(options->device);
         std::string text = write_config(config);
         if (options->data) {
           const DataScan found = scan_data(config);

@@ -14,6 +14,7 @@
 #include "io/inspect.hpp"
 #include "io/replace_file.hpp"
 #include "monitor/build_info.hpp"
+#include "ops/device_description.hpp"
 #include "run/run_config.hpp"
 #include "run/scaling_report.hpp"
 
@@ -101,8 +102,12 @@ void declare_report(CLI::App& app, Command& chosen) {
 }
 
 void declare_info(CLI::App& app, Command& chosen) {
-  app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program")->callback([&chosen] {
-    chosen = printing(build_info_text, Start::plan);  // to list providers is to make them, with Kokkos' threads
+  CLI::App* info = app.add_subcommand("info", "Version, compiler, Kokkos, providers, MPI and HDF5 of this program");
+  const auto device = std::make_shared<bool>(false);
+  info->add_flag("--device", *device, "describe this machine's device instead, for `lockstep check --device`");
+  info->callback([&chosen, device] {
+    // To list providers is to make them, with Kokkos' threads.
+    chosen = printing([device] { return *device ? describe_device() + "\n" : build_info_text(); }, Start::plan);
   });
 }
 

@@ -7,6 +7,9 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
+#include "core/device.hpp"
+#include "core/execution.hpp"
+#include "ops/device_description.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "run/experiment.hpp"
 #include "run/resume.hpp"
@@ -61,6 +64,21 @@ std::string steps_text(const RunConfig& config, std::int64_t examples) {
     return fmt::format("{} in {} epoch{} of {}{}", steps, steps / epoch, steps == epoch ? "" : "s", epoch, end);
   return fmt::format("{} in {:.3g} epochs of {}{}", steps, static_cast<double>(steps) / static_cast<double>(epoch),
                      epoch, end);
+}
+
+/// Which device the plans are for, and how much of its memory `step` bytes take. Empty where kernels run on the host.
+std::string planned_for(double step) {
+  if (!runs_on_device) return "";
+  const DeviceDescription* device = described_device();
+  if (device == nullptr)
+    return device_count() > 0 ? ""
+                              : "planned for          no device: none is here, and libraries for devices plan for one; "
+                                "`check --device FILE` names one\n";
+  const double share = step / static_cast<double>(device->memory_bytes);
+  return fmt::format("planned for          {}, whose memory of {} a step {}\n", device->name,
+                     bytes_text(static_cast<double>(device->memory_bytes)),
+                     share < 1 ? fmt::format("fills to {:.3g} %", 100 * share)
+                               : "exceeds; use smaller micro-batches, model.activation_checkpointing, or more ranks");
 }
 
 std::string report(const RunConfig& config, int ranks) {
@@ -122,6 +140,7 @@ std::string report(const RunConfig& config, int ranks) {
   const double copy = config.checkpoint.regular() ? parameters + states : 0;  // of the state, while it is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
                       bytes_text(step + copy + missing + static_cast<double>(resident_bytes())));
+  text += planned_for(step);
   text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
   return text;

@@ -9,7 +9,7 @@ namespace lockstep {
 
 /// What `lockstep check` prints: layers with shapes and parameters, operations, memory and bytes
 /// reduced of a step on `ranks` ranks. Opens the deck's files, and throws for what is wrong with
-/// them, but allocates nothing for a step.
+/// them, but allocates nothing for a step. Builds for devices also say what they plan for (see described_device).
 std::string plan_report(const RunConfig& config, int ranks);
 
 }  // namespace lockstep

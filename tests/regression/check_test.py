@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What `lockstep check` finds in decks and data, and what it prints: examples that are of no use, how a batch is dealt out, the time of a
 run, and the resolved deck for other programs."""
+import json
 import math
 import os
+import pathlib
 import re
 import unittest
 
@@ -18,6 +20,14 @@ try:
     import yaml
 except ImportError:
     yaml = None
+
+
+
+def runs_on_device():
+    """Whether this build's kernels do, or take their memory for a device's."""
+    cache = (pathlib.Path(os.environ["LOCKSTEP_BUILD_DIR"]) / "CMakeCache.txt").read_text()
+    return re.search(r"^LOCKSTEP_FAKE_DEVICE:BOOL=ON$|^LOCKSTEP_BACKEND:\w+=(?!SERIAL|OPENMP|THREADS|$)", cache, re.MULTILINE) is not None
+
 
 VECTORS = {"layers": [{"linear": 5}, "relu", {"linear": 3}]}
 
@@ -141,6 +151,38 @@ class Time(LockstepTest):
         self.assertNotIn("\ntime ", self.lockstep("check", "deck.yaml").out)
 
 
+class DescribedDevice(LockstepTest):
+    """A device that plans are made for, and that need not be here."""
+
+    H100 = {"deviceName": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85028765696, "deviceVer": 900}
+
+    def described(self, **changes):
+        device = {key: value for key, value in {**self.H100, **changes}.items() if value is not None}
+        self.write("device.json", json.dumps(device))
+        return "check", "deck.yaml", "--device", "device.json"
+
+    def setUp(self):
+        super().setUp()
+        self.deck()
+        if not runs_on_device():
+            self.refused(64, ["--device", "a build for GPUs"], *self.described())
+            self.skipTest("kernels of this build run on the host; what it says of --device was tried")
+
+    def test_a_step_fits(self):
+        out = self.lockstep(*self.described()).out
+        self.assertRegex(out, r"\nplanned for +NVIDIA H100 80GB HBM3, whose memory of 85\.03 GB a step fills to [\d.e-]+ %\n")
+
+    def test_a_step_does_not_fit(self):
+        out = self.lockstep(*self.described(totalGlobalMem=1024)).out
+        self.assertIn("whose memory of 1.02 KB a step exceeds; use smaller micro-batches", out)
+
+    def test_what_is_no_description(self):
+        for key in self.H100:
+            self.refused(78, ["device.json:1:1", key, "is missing", "lockstep info --device"], *self.described(**{key: None}))
+        self.refused(78, ["device.json:1:", "totalGlobalMem", "'80 GB' is not a whole number above 0"], *self.described(totalGlobalMem="80 GB"))
+        self.refused(66, ["none.json"], "check", "deck.yaml", "--device", "none.json")
+
+
 class Deck(LockstepTest):
     NUMBERS = ("optimizer.learning_rate=1e-08", "optimizer.weight_decay=2.5e-7", "optimizer.clip_norm=1e22", "data.normalize={mean: [1e-9], std: [1e300]}",
                "run.seed=9007199254740992")
@@ -157,6 +199,7 @@ class Deck(LockstepTest):
         self.assertTrue(self.lockstep("check", "deck.yaml", *self.NUMBERS).out.startswith(text + "\n"), "the report's first part")
         for option in ("--data", "--time"):
             self.refused(64, ["--deck", option], "check", "deck.yaml", "--deck", option)
+        self.refused(64, ["--device", "--time"], "check", "deck.yaml", "--time", "--device", "device.json")
 
     def test_numbers_of_yaml_1_1(self):
         """There 1e-08 is text: what has an exponent needs a point, and the exponent a sign."""

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "ops/device_description.hpp"
 
 namespace cudnn_frontend {
 // cuDNN is linked, and found among the symbols of the program. (Were its functions called by their names, the front end
@@ -57,7 +58,10 @@ CudnnDevice::CudnnDevice() {
 }
 
 const CudnnDevice& CudnnDevice::current() {
-  static const CudnnDevice device;
+  static const CudnnDevice device = [] {
+    const DeviceDescription* described = described_device();
+    return described ? CudnnDevice(described->properties, described->capability) : CudnnDevice();
+  }();
   return device;
 }
 
@@ -65,6 +69,18 @@ CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
   auto described = std::make_shared<fe::DeviceProperties>();
   expect_good(described->deserialize({properties.begin(), properties.end()}), "read these properties of a device");
   implementation_ = std::make_shared<Implementation>(Implementation{nullptr, std::move(described), capability});
+}
+
+std::string CudnnDevice::properties() const {
+  std::shared_ptr<const fe::DeviceProperties> device = implementation_->described;
+  if (!device) {
+    auto present = std::make_shared<fe::DeviceProperties>();
+    expect_good(present->set_handle(implementation_->handle).build(), "describe the device");
+    device = std::move(present);
+  }
+  std::vector<std::uint8_t> text;
+  expect_good(device->serialize(text), "describe the device");
+  return {text.begin(), text.end()};
 }
 
 std::string cudnn_version() {

@@ -16,11 +16,15 @@ namespace lockstep {
 /// What graphs are planned for: the device of this process, or one that need not be there.
 class CudnnDevice {
  public:
-  /// The one that this process computes on. Throws CudnnError when there is none.
+  /// The one that this process plans for: the described_device(), else the one that it computes on. Throws CudnnError
+  /// when there is none.
   static const CudnnDevice& current();
   /// `properties`: JSON as cuDNN writes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); `capability`: 90 for 9.0. Its
   /// graphs can be planned and not be run. Throws CudnnError when cuDNN does not take them.
   CudnnDevice(const std::string& properties, int capability);
+
+  /// JSON, as the constructor takes it. Throws CudnnError when cuDNN does not tell.
+  std::string properties() const;
 
   struct Implementation;
   const Implementation& operator*() const { return *implementation_; }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "base/error.hpp"
 #include "ops/cudnn/provider.hpp"
 
 namespace lockstep {
 
 const Provider* cudnn_provider() { return nullptr; }
+
+std::string cudnn_device_properties() {
+  throw Error(ExitStatus::bad_usage, "this build has no cuDNN, which describes devices");
+}
 
 }  // namespace lockstep

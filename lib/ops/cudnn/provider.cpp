@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "ops/cudnn/graph.hpp"
 #include "ops/cudnn/products.hpp"
 #include "ops/cudnn/provider.hpp"
@@ -44,6 +45,14 @@ class CudnnProvider final : public Provider {
 const Provider* cudnn_provider() {
   static const CudnnProvider provider;
   return &provider;
+}
+
+std::string cudnn_device_properties() {
+  try {
+    return CudnnDevice::current().properties();
+  } catch (const CudnnError& error) {
+    throw Error(ExitStatus::internal, std::string("there is no device to describe: ") + error.what());
+  }
 }
 
 }  // namespace lockstep
