@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "ops/cudnn/graph.hpp"
-#include "ops/cudnn/graph_cache.hpp"
 #include "ops/cudnn/products.hpp"
 
 namespace lockstep {
@@ -18,12 +17,17 @@ struct AttentionGraphs {
 
 class CudnnAttention final : public ScaledDotProductAttention {
  public:
-  explicit CudnnAttention(const AttentionShape& shape) : shape_(shape), graphs_(graphs_for<AttentionGraphs>(shape)) {}
+  explicit CudnnAttention(const AttentionShape& shape) : shape_(shape), graphs_(plans_for<AttentionGraphs>(shape)) {}
 
   std::unique_ptr<ScaledDotProductAttention> resized(std::int64_t n) const override {
     AttentionShape shape = shape_;
     shape.n = n;
-    return std::make_unique<CudnnAttention>(shape);
+    if (!may_begin_anywhere(shape.dtype, {shape.head_size})) return nullptr;
+    try {
+      return std::make_unique<CudnnAttention>(shape);
+    } catch (const PlanError&) {
+      return nullptr;
+    }
   }
   std::size_t workspace_bytes() const override {
     return graphs_ ? std::max(graphs_->forward->workspace_bytes(), graphs_->backward->workspace_bytes()) : 0;
@@ -56,7 +60,12 @@ class CudnnAttention final : public ScaledDotProductAttention {
 }  // namespace
 
 std::unique_ptr<ScaledDotProductAttention> plan_cudnn_attention(const AttentionShape& shape) {
-  return std::make_unique<CudnnAttention>(shape);
+  if (!may_begin_anywhere(shape.dtype, {shape.head_size})) return nullptr;
+  try {
+    return std::make_unique<CudnnAttention>(shape);
+  } catch (const PlanError&) {
+    return nullptr;
+  }
 }
 
 }  // namespace lockstep

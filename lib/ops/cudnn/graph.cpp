@@ -26,12 +26,12 @@ using TensorRef = std::shared_ptr<Attributes>;
 using Extents = std::vector<std::int64_t>;
 
 void expect_good(fe::error_t status, const char* doing) {
-  if (status.is_bad()) throw CudnnError(std::string("cuDNN cannot ") + doing + ": " + status.get_message());
+  if (status.is_bad()) throw PlanError(std::string("cuDNN cannot ") + doing + ": " + status.get_message());
 }
 
 void expect_success(cudnnStatus_t status, const char* doing) {
   if (status != CUDNN_STATUS_SUCCESS)
-    throw CudnnError(std::string("cuDNN cannot ") + doing + ": " + fe::detail::get_error_string(status));
+    throw PlanError(std::string("cuDNN cannot ") + doing + ": " + fe::detail::get_error_string(status));
 }
 
 fe::DataType_t cudnn_type(DType dtype) {
@@ -39,7 +39,7 @@ fe::DataType_t cudnn_type(DType dtype) {
     case DType::f32: return fe::DataType_t::FLOAT;
     case DType::bf16: return fe::DataType_t::BFLOAT16;
     case DType::f16: return fe::DataType_t::HALF;
-    default: throw CudnnError("cuDNN computes in f32, bf16 and f16 here");
+    default: throw PlanError("cuDNN computes in f32, bf16 and f16 here");
   }
 }
 
@@ -151,7 +151,7 @@ class Planner {
                 "make this graph");
     expect_good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "plan this");
     // Only plans that are there can be deselected, so not before.
-    graph.deselect_numeric_notes(declined_).deselect_workspace_greater_than(max_workspace_bytes);
+    graph.deselect_numeric_notes(declined_).deselect_workspace_greater_than(max_plan_workspace_bytes);
     expect_good(graph.check_support(), "do this");
     expect_good(graph.build_plans(), "do this");
     std::int64_t bytes = 0;
@@ -162,9 +162,6 @@ class Planner {
   }
 
  private:
-  /// fp32 convolutions may be planned with a copy of x and y in another layout, which is gigabytes.
-  static constexpr std::int64_t max_workspace_bytes = 1 << 30;
-
   const CudnnDevice::Implementation& device_;
   fe::DataType_t type_;
   std::vector<fe::NumericalNote_t> declined_;

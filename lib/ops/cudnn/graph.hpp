@@ -5,25 +5,25 @@
 
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 
 #include "ops/attention.hpp"
 #include "ops/convolution.hpp"
+#include "ops/library_plans.hpp"
 
 namespace lockstep {
 
 /// What graphs are planned for: the device of this process, or one that need not be there.
 class CudnnDevice {
  public:
-  /// The one that this process plans for: the described_device(), else the one that it computes on. Throws CudnnError
+  /// The one that this process plans for: the described_device(), else the one that it computes on. Throws PlanError
   /// when there is none.
   static const CudnnDevice& current();
   /// `properties`: JSON as cuDNN writes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); `capability`: 90 for 9.0. Its
-  /// graphs can be planned and not be run. Throws CudnnError when cuDNN does not take them.
+  /// graphs can be planned and not be run. Throws PlanError when cuDNN does not take them.
   CudnnDevice(const std::string& properties, int capability);
 
-  /// JSON, as the constructor takes it. Throws CudnnError when cuDNN does not tell.
+  /// JSON, as the constructor takes it. Throws PlanError when cuDNN does not tell.
   std::string properties() const;
 
   struct Implementation;
@@ -35,12 +35,7 @@ class CudnnDevice {
   std::shared_ptr<const Implementation> implementation_;
 };
 
-/// What cuDNN says of what it does not plan.
-struct CudnnError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Operations that cuDNN runs as one, planned for one shape. Makers below throw CudnnError for what it declines.
+/// Operations that cuDNN runs as one, planned for one shape. Makers below throw PlanError for what it declines.
 class CudnnGraph {
  public:
   struct Implementation;
