@@ -116,3 +116,17 @@ if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO"
       "name where they lie in CMAKE_PREFIX_PATH.")
   endif()
 endif()
+
+set(LOCKSTEP_WITH_MIOPEN OFF)
+if(LOCKSTEP_ENABLE_MIOPEN STREQUAL "ON" AND NOT "HIP" IN_LIST Kokkos_DEVICES)
+  message(FATAL_ERROR "LOCKSTEP_ENABLE_MIOPEN is ON, but MIOpen computes on AMD's GPUs and this Kokkos is built for ${Kokkos_DEVICES}; "
+    "leave it AUTO, or take a Kokkos with HIP.")
+endif()
+if(LOCKSTEP_ENABLE_MIOPEN STREQUAL "ON")
+  find_package(miopen REQUIRED)
+elseif(LOCKSTEP_ENABLE_MIOPEN STREQUAL "AUTO" AND "HIP" IN_LIST Kokkos_DEVICES)
+  find_package(miopen QUIET)
+endif()
+if(TARGET MIOpen AND NOT LOCKSTEP_ENABLE_MIOPEN STREQUAL "OFF")
+  set(LOCKSTEP_WITH_MIOPEN ON)
+endif()

@@ -40,6 +40,7 @@ ONLY_IN = {
     r"KokkosBlas.*": {"ops/kokkos_kernels"},
     r"cuda.*\.h": {"core", "ops/cudnn"},
     r"cudnn.*\.h": {"ops/cudnn"},
+    r"miopen/.*": {"ops/miopen"},
     r"(cublas|hipblas).*\.h": {"ops/blaslt"},
 }
 # Where the preprocessor may choose.

@@ -5,6 +5,7 @@
 #include "ops/blaslt/provider.hpp"
 #include "ops/cudnn/provider.hpp"
 #include "ops/kokkos_kernels/provider.hpp"
+#include "ops/miopen/provider.hpp"
 #include "ops/onednn/provider.hpp"
 #include "ops/portable/provider.hpp"
 
@@ -13,16 +14,17 @@ namespace {
 
 // Fastest first, as `lockstep bench` measures them (Zen 3, fp32, the large products of the presets: oneDNN
 // 85 to 95 % of the multiply-add peak, OpenBLAS through Kokkos Kernels 77 to 86 %, portable 72 to 87 %; oneDNN's direct
-// convolutions 78 to 106 %, as they need no im2col, which the other two, at 62 to 75 %, do). On NVIDIA's GPUs not
-// measured yet. A provider declines what it does not do.
-constexpr ProviderKind fastest_first[] = {ProviderKind::blaslt, ProviderKind::cudnn, ProviderKind::onednn,
-                                          ProviderKind::kokkos_kernels, ProviderKind::portable};
+// convolutions 78 to 106 %, as they need no im2col, which the other two, at 62 to 75 %, do). On GPUs not measured
+// yet. A provider declines what it does not do.
+constexpr ProviderKind fastest_first[] = {ProviderKind::blaslt, ProviderKind::cudnn,          ProviderKind::miopen,
+                                          ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
 
 /// Null when this build lacks it.
 const Provider* find(ProviderKind kind) {
   switch (kind) {
     case ProviderKind::blaslt: return blaslt_provider();
     case ProviderKind::cudnn: return cudnn_provider();
+    case ProviderKind::miopen: return miopen_provider();
     case ProviderKind::onednn: return onednn_provider();
     case ProviderKind::kokkos_kernels: return kokkos_kernels_provider();
     case ProviderKind::portable: return portable_provider();

@@ -26,8 +26,8 @@ class Provider {
   virtual std::unique_ptr<ScaledDotProductAttention> attention(const AttentionShape&) const { return nullptr; }
 };
 
-enum class ProviderKind { automatic, blaslt, cudnn, onednn, kokkos_kernels, portable };
-inline constexpr std::string_view provider_names[] = {"auto",   "blaslt",         "cudnn",
+enum class ProviderKind { automatic, blaslt, cudnn, miopen, onednn, kokkos_kernels, portable };
+inline constexpr std::string_view provider_names[] = {"auto",   "blaslt",         "cudnn",   "miopen",
                                                       "onednn", "kokkos_kernels", "portable"};
 
 /// The deck's `providers` section.

@@ -3,6 +3,7 @@
 
 #include "ops/convert.hpp"
 #include "ops/library_plans.hpp"
+#include "ops/transpose.hpp"
 #include "products_support.hpp"
 #include "reference/convolution.hpp"
 
@@ -172,6 +173,15 @@ TEST(LibraryConvolutionTest, what_is_declined_is_null) {
   EXPECT_EQ(library_convolution(grouped, plan_plainly), nullptr);
   odd.h = odd.w = 3, odd.c = 3;  // an image is no multiple of 16 bytes
   EXPECT_EQ(library_convolution(odd, plan_plainly), nullptr);
+}
+
+TEST(TransposeTest, swaps_the_last_two_of_three_extents) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    const OwnedTensor x = upload(dtype, {2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+    const OwnedTensor y = not_a_number(dtype, {2, 2, 3});
+    transpose(ExecSpace(), x.get(), y.get());
+    EXPECT_EQ(download(y.get()), (Values{0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}));
+  }
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
         when="+cuda",
         description="Convolutions and attention by cuDNN",
     )
+    variant("miopen", default=True, when="+rocm", description="Convolutions by MIOpen")
 
     generator("ninja")
 
@@ -80,6 +81,8 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
         depends_on("cudnn@9.8:")
         depends_on("cudnn-frontend@1.11:")
 
+    depends_on("miopen-hip", when="+miopen")
+
     with when("+rocm"):
         depends_on("kokkos+rocm")
         for _target in ROCmPackage.amdgpu_targets:
@@ -96,6 +99,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
             self.define("LOCKSTEP_ENABLE_ONEDNN", spec.satisfies("+onednn")),
             self.define_from_variant("LOCKSTEP_ENABLE_KOKKOS_KERNELS", "kokkos_kernels"),
             self.define("LOCKSTEP_ENABLE_CUDNN", spec.satisfies("+cudnn")),
+            self.define("LOCKSTEP_ENABLE_MIOPEN", spec.satisfies("+miopen")),
             self.define("Kokkos_ROOT", spec["kokkos"].prefix),
             self.define("LOCKSTEP_SPACK_HASH", spec.dag_hash()),
         ]

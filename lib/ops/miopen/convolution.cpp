@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/miopen/convolution.hpp"
+
+#include <miopen/miopen.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.hpp"
+#include "core/memory_plan.hpp"
+#include "ops/library_convolution.hpp"
+#include "ops/library_plans.hpp"
+#include "ops/transpose.hpp"
+
+namespace lockstep {
+namespace {
+
+void expect_planned(miopenStatus_t status, const char* doing) {
+  if (status != miopenStatusSuccess)
+    throw PlanError(fmt::format("MIOpen cannot {}: {}", doing, miopenGetErrorString(status)));
+}
+
+miopenHandle_t miopen_handle() {
+  static const miopenHandle_t made = [] {  // for as long as the process lives
+    miopenHandle_t handle = nullptr;
+    expect_planned(miopenCreate(&handle), "use the device");
+    return handle;
+  }();
+  return made;
+}
+
+miopenDataType_t miopen_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return miopenFloat;
+    case DType::bf16: return miopenBFloat16;
+    case DType::f16: return miopenHalf;
+    default: throw PlanError("MIOpen computes in f32, bf16 and f16 here");
+  }
+}
+
+int miopen_int(std::int64_t value) {
+  if (value > std::numeric_limits<int>::max()) throw PlanError("MIOpen counts in 32 bits");
+  return static_cast<int>(value);
+}
+
+struct MiopenDestroy {
+  void operator()(miopenTensorDescriptor_t it) const { static_cast<void>(miopenDestroyTensorDescriptor(it)); }
+  void operator()(miopenConvolutionDescriptor_t it) const { static_cast<void>(miopenDestroyConvolutionDescriptor(it)); }
+};
+using MiopenTensor = std::unique_ptr<miopenTensorDescriptor, MiopenDestroy>;
+using MiopenWindows = std::unique_ptr<miopenConvolutionDescriptor, MiopenDestroy>;
+
+/// Channels-last, [n, h, w, c]; MIOpen names extents in the order n, c, h, w.
+MiopenTensor describe_channels_last(DType dtype, std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c) {
+  const int extents[] = {miopen_int(n), miopen_int(c), miopen_int(h), miopen_int(w)};
+  const int strides[] = {miopen_int(h * w * c), 1, miopen_int(w * c), miopen_int(c)};
+  miopenTensorDescriptor_t made = nullptr;
+  expect_planned(miopenCreateTensorDescriptor(&made), "describe a tensor");
+  MiopenTensor tensor(made);
+  expect_planned(miopenSetTensorDescriptor(made, miopen_type(dtype), 4, extents, strides), "describe a tensor");
+  return tensor;
+}
+
+/// MIOpen pads both sides alike. That is the same convolution as long as it has as many windows, which begin at the
+/// padding above and on the left.
+MiopenWindows describe_windows(const ConvolutionShape& s) {
+  ConvolutionShape alike = s;
+  alike.pad_bottom = s.pad_top, alike.pad_right = s.pad_left;
+  if (alike.out_h() != s.out_h() || alike.out_w() != s.out_w()) throw PlanError("MIOpen pads both sides alike");
+  miopenConvolutionDescriptor_t made = nullptr;
+  expect_planned(miopenCreateConvolutionDescriptor(&made), "describe a convolution");
+  MiopenWindows windows(made);
+  const int pads[] = {miopen_int(s.pad_top), miopen_int(s.pad_left)};
+  const int strides[] = {miopen_int(s.stride), miopen_int(s.stride)}, dilations[] = {1, 1};
+  expect_planned(miopenInitConvolutionNdDescriptor(made, 2, pads, strides, dilations, miopenConvolution),
+                 "describe a convolution");
+  expect_planned(miopenSetConvolutionGroupCount(made, miopen_int(s.groups)), "describe a convolution");
+  expect_planned(miopenSetConvolutionAttribute(made, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, s.choices.deterministic),
+                 "describe a convolution");
+  return windows;
+}
+
+// The tensors of a convolution, or their gradients.
+enum MiopenOperand { miopen_x, miopen_weight, miopen_y };
+
+/// One of the three products: MIOpen's functions, in whose arguments the operands come in the order `theirs`, the last
+/// one being what is made; `ours` is the order of ConvolutionProducts.
+struct MiopenFunctions {
+  decltype(&miopenConvolutionForwardGetSolution) list;
+  decltype(&miopenConvolutionForwardCompileSolution) compile;
+  decltype(&miopenConvolutionForwardImmediate) run;
+  std::array<MiopenOperand, 3> theirs, ours;
+};
+constexpr MiopenFunctions miopen_forward{miopenConvolutionForwardGetSolution,
+                                         miopenConvolutionForwardCompileSolution,
+                                         miopenConvolutionForwardImmediate,
+                                         {miopen_weight, miopen_x, miopen_y},
+                                         {miopen_x, miopen_weight, miopen_y}};
+constexpr MiopenFunctions miopen_data_gradient{miopenConvolutionBackwardDataGetSolution,
+                                               miopenConvolutionBackwardDataCompileSolution,
+                                               miopenConvolutionBackwardDataImmediate,
+                                               {miopen_y, miopen_weight, miopen_x},
+                                               {miopen_y, miopen_weight, miopen_x}};
+constexpr MiopenFunctions miopen_weight_gradient{miopenConvolutionBackwardWeightsGetSolution,
+                                                 miopenConvolutionBackwardWeightsCompileSolution,
+                                                 miopenConvolutionBackwardWeightsImmediate,
+                                                 {miopen_y, miopen_x, miopen_weight},
+                                                 {miopen_x, miopen_y, miopen_weight}};
+
+/// MIOpen's immediate mode: of its list, which is in the order of the speed that it expects, the first solution whose
+/// workspace is not too large. Nothing is timed here.
+class MiopenProduct final : public ConvolutionProduct {
+ public:
+  MiopenProduct(const ConvolutionShape& s, const MiopenFunctions& functions)
+      : functions_(functions),
+        dtype_(s.dtype),
+        weight_{s.filters, s.c / s.groups, s.kernel_h * s.kernel_w},
+        windows_(describe_windows(s)),
+        operands_{describe_channels_last(s.dtype, s.n, s.h, s.w, s.c),
+                  describe_channels_last(s.dtype, s.filters, s.kernel_h, s.kernel_w, s.c / s.groups),
+                  describe_channels_last(s.dtype, s.n, s.out_h(), s.out_w(), s.filters)} {
+    choose();
+  }
+
+  std::size_t workspace_bytes() const override { return weight_bytes() + solution_.workspace_size; }
+
+  void run(const ExecSpace& space, std::span<void* const> tensors, void* workspace) const override {
+    std::array<void*, 3> at;
+    for (std::size_t i = 0; i < at.size(); ++i) at[functions_.ours[i]] = tensors[i];
+    const Tensor weight{at[miopen_weight], dtype_, weight_};
+    const Tensor channels_last{workspace, dtype_, {weight_[0], weight_[2], weight_[1]}};
+    const bool makes_weight = functions_.theirs[2] == miopen_weight;
+    if (is_rearranged()) {
+      at[miopen_weight] = workspace;
+      if (!makes_weight) transpose(space, weight, channels_last);
+    }
+    start(space, at, solution_.workspace_size > 0 ? static_cast<std::byte*>(workspace) + weight_bytes() : nullptr);
+    if (is_rearranged() && makes_weight) transpose(space, channels_last, weight);
+  }
+
+ private:
+  /// Whether a channels-last weight, which is the only one that MIOpen combines with channels-last images, lies
+  /// otherwise than ours. It stands at the workspace's start then.
+  bool is_rearranged() const { return weight_[1] > 1 && weight_[2] > 1; }
+  std::size_t weight_bytes() const {
+    return is_rearranged() ? align_up(static_cast<std::size_t>(weight_.count()) * size_of(dtype_)) : 0;
+  }
+  miopenTensorDescriptor_t their(std::size_t number) const { return operands_[functions_.theirs[number]].get(); }
+
+  /// MIOpen's function that counts solutions prints an error where there are none, so it is not asked.
+  void choose() {
+    std::array<miopenConvSolution_t, 32> solutions;
+    std::size_t count = 0;
+    expect_planned(functions_.list(miopen_handle(), their(0), their(1), windows_.get(), their(2), solutions.size(),
+                                   &count, solutions.data()),
+                   "plan this");
+    for (const miopenConvSolution_t& candidate : std::span(solutions).first(std::min(count, solutions.size()))) {
+      if (candidate.workspace_size > max_plan_workspace_bytes) continue;
+      expect_planned(
+          functions_.compile(miopen_handle(), their(0), their(1), windows_.get(), their(2), candidate.solution_id),
+          "compile this");
+      solution_ = candidate;
+      return;
+    }
+    throw PlanError("MIOpen has no solution for this");
+  }
+
+  void start(const ExecSpace& space, const std::array<void*, 3>& at, void* workspace) const {
+    const miopenHandle_t handle = miopen_handle();
+    miopenAcceleratorQueue_t stream = nullptr;  // setting one reads the properties of the device again
+    auto status = miopenGetStream(handle, &stream);
+    if (status == miopenStatusSuccess && stream != space.hip_stream())
+      status = miopenSetStream(handle, space.hip_stream());
+    if (status == miopenStatusSuccess)
+      status = functions_.run(handle, their(0), at[functions_.theirs[0]], their(1), at[functions_.theirs[1]],
+                              windows_.get(), their(2), at[functions_.theirs[2]], workspace, solution_.workspace_size,
+                              solution_.solution_id);
+    validate(status == miopenStatusSuccess, ExitStatus::internal, "MIOpen cannot run what it has planned: {}",
+             miopenGetErrorString(status));
+  }
+
+  const MiopenFunctions& functions_;
+  DType dtype_;
+  Shape weight_;  // [filters, c/groups, taps], as ours lies
+  MiopenWindows windows_;
+  std::array<MiopenTensor, 3> operands_;  // by MiopenOperand
+  miopenConvSolution_t solution_{};
+};
+
+struct MiopenProducts : ConvolutionProducts {
+  explicit MiopenProducts(const ConvolutionShape& shape) {
+    forward = std::make_unique<MiopenProduct>(shape, miopen_forward);
+    data_gradient = std::make_unique<MiopenProduct>(shape, miopen_data_gradient);
+    weight_gradient = std::make_unique<MiopenProduct>(shape, miopen_weight_gradient);
+    adds_bias = false;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Convolution> plan_miopen_convolution(const ConvolutionShape& shape) {
+  return library_convolution(shape, [](const ConvolutionShape& of) -> std::shared_ptr<const ConvolutionProducts> {
+    return plans_for<MiopenProducts>(of);
+  });
+}
+
+std::string miopen_version() {
+  std::size_t major = 0, minor = 0, patch = 0;
+  static_cast<void>(miopenGetVersion(&major, &minor, &patch));
+  return fmt::format("{}.{}.{}", major, minor, patch);
+}
+
+}  // namespace lockstep

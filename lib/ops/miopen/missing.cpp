@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/miopen/provider.hpp"
+
+namespace lockstep {
+
+const Provider* miopen_provider() { return nullptr; }
+
+}  // namespace lockstep

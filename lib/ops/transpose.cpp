@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/transpose.hpp"
+
+#include "ops/row_parts.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+void transpose_elements(const ExecSpace& space, std::int64_t count, std::int64_t rows, std::int64_t columns, const T* x,
+                        T* y) {
+  Kokkos::parallel_for(
+      "lockstep::transpose", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t line = row_of(index, rows), row = index - line * rows;
+        const std::int64_t matrix = row_of(line, columns), column = line - matrix * columns;
+        y[index] = x[(matrix * rows + row) * columns + column];
+      });
+}
+
+}  // namespace
+
+void transpose(const ExecSpace& space, const Tensor& x, const Tensor& y) {
+  dispatch_float(x.dtype, [&]<class T>(T) {
+    transpose_elements<T>(space, x.count(), x.shape[1], x.shape[2], x.as<const T>(), y.as<T>());
+  });
+}
+
+}  // namespace lockstep
