@@ -86,8 +86,8 @@ TEST(LibraryConvolutionTest, adds_what_the_products_leave_out) {
   const Shape x_shape{shape.n, shape.h, shape.w, shape.c}, y_shape{shape.n, shape.h, shape.w, shape.filters};
   const Shape weight_shape{shape.filters, shape.c, 3, 3};
   const std::int64_t taps = weight_shape.count() / shape.filters;
-  const Values x = random_values(x_shape, 1), weight = random_values(weight_shape, 2);
-  const Values bias = random_values({shape.filters}, 3), dy = random_values(y_shape, 4);
+  const Values x = random_values(DType::f32, x_shape, 1), weight = random_values(DType::f32, weight_shape, 2);
+  const Values bias = random_values(DType::f32, {shape.filters}, 3), dy = random_values(DType::f32, y_shape, 4);
   const OwnedTensor tx = upload(DType::f32, x_shape, x), tweight = upload(DType::f32, weight_shape, weight);
   const OwnedTensor tbias = upload(DType::f32, {shape.filters}, bias), tdy = upload(DType::f32, y_shape, dy);
   const OwnedTensor ty = not_a_number(DType::f32, y_shape), tdx = not_a_number(DType::f32, x_shape);
@@ -119,8 +119,8 @@ TEST(LibraryConvolutionTest, gradients_of_16_bits_become_those_of_the_parameters
   const ExecSpace space;
   const Shape x_shape{shape.n, shape.h, shape.w, shape.c}, y_shape{shape.n, shape.h, shape.w, shape.filters};
   const Shape weight_shape{shape.filters, shape.c, 3, 3};
-  const OwnedTensor x = upload(DType::bf16, x_shape, random_values(x_shape, 1));
-  const OwnedTensor dy = upload(DType::bf16, y_shape, random_values(y_shape, 4));
+  const OwnedTensor x = upload(DType::bf16, x_shape, random_values(DType::bf16, x_shape, 1));
+  const OwnedTensor dy = upload(DType::bf16, y_shape, random_values(DType::bf16, y_shape, 4));
   const OwnedTensor dweight = not_a_number(DType::f32, weight_shape);
   const OwnedTensor workspace = workspace_of(product->workspace_bytes());
   Values expected(static_cast<std::size_t>(weight_shape.count()));
@@ -145,7 +145,7 @@ TEST(LibraryConvolutionTest, plans_a_shape_once_and_shares_the_weight) {
   const auto smaller = first->resized(2);
   EXPECT_EQ(plans_made, before + 2);
   const Shape weight_shape{own.filters, own.c, own.kernel_h, own.kernel_w}, x_shape{2, own.h, own.w, own.c};
-  const Values x = random_values(x_shape, 1), weight = random_values(weight_shape, 2);
+  const Values x = random_values(DType::f32, x_shape, 1), weight = random_values(DType::f32, weight_shape, 2);
   const OwnedTensor tx = upload(DType::f32, x_shape, x), tweight = upload(DType::f32, weight_shape, weight);
   const OwnedTensor ty = not_a_number(DType::f32, {2, own.h, own.w, own.filters});
   const OwnedTensor workspace = workspace_of(smaller->workspace_bytes());
