@@ -10,23 +10,33 @@
 namespace lockstep {
 
 /// A product planned for the batch sizes that have occurred: the full one, its parts, and the last of
-/// an epoch. All share one weight.
+/// an epoch. All have one weight.
 template <class Product>
 class PlanCache {
  public:
-  /// The product for n, made by make(n) the first time.
+  /// The product for n, made by make(n) where it is the first, or the first one's library declines this size.
   template <class Make>
   Product& prepare(std::int64_t n, Make make) {
     const auto found = by_size_.find(n);
     if (found != by_size_.end()) return *found->second;
-    auto made = by_size_.empty() ? make(n) : by_size_.begin()->second->resized(n);
-    return *by_size_.emplace(n, std::move(made)).first->second;
+    std::unique_ptr<Product> made = first_ ? first_->resized(n) : nullptr;
+    if (!made) made = make(n);
+    Product& product = *by_size_.emplace(n, std::move(made)).first->second;
+    if (!first_) first_ = &product;
+    if constexpr (requires { product.set_weight(weight_); })
+      if (weight_) product.set_weight(weight_);
+    return product;
   }
   Product& at(std::int64_t n) const { return *by_size_.at(n); }
-  void set_weight(const Tensor& weight) { by_size_.begin()->second->set_weight(weight); }
+  void set_weight(const Tensor& weight) {
+    weight_ = weight;
+    for (const auto& [n, product] : by_size_) product->set_weight(weight);
+  }
 
  private:
   std::map<std::int64_t, std::unique_ptr<Product>> by_size_;
+  Product* first_ = nullptr;
+  Tensor weight_;
 };
 
 }  // namespace lockstep

@@ -36,7 +36,7 @@ class ScaledDotProductAttention {
  public:
   virtual ~ScaledDotProductAttention() = default;
 
-  /// This attention for another number of sequences.
+  /// This attention for another number of sequences. Null where the library declines.
   virtual std::unique_ptr<ScaledDotProductAttention> resized(std::int64_t n) const = 0;
   virtual std::size_t workspace_bytes() const = 0;
 

@@ -37,7 +37,7 @@ class Convolution {
  public:
   virtual ~Convolution() = default;
 
-  /// This convolution for another number of images; shares the weight that is set.
+  /// This convolution for another number of images; shares the weight that is set. Null where the library declines.
   virtual std::unique_ptr<Convolution> resized(std::int64_t n) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
 

@@ -31,7 +31,7 @@ class InnerProduct {
  public:
   virtual ~InnerProduct() = default;
 
-  /// This product for another number of rows; shares the weight that is set.
+  /// This product for another number of rows; shares the weight that is set. Null where the library declines.
   virtual std::unique_ptr<InnerProduct> resized(std::int64_t n) const = 0;
   /// Scratch memory that any of the calls may overwrite.
   virtual std::size_t workspace_bytes() const { return 0; }

@@ -13,14 +13,23 @@ namespace {
 
 class LibraryConvolution final : public Convolution {
  public:
-  LibraryConvolution(const ConvolutionShape& shape, PlanConvolution plan,
-                     std::shared_ptr<Tensor> weight = std::make_shared<Tensor>())
+  LibraryConvolution(const ConvolutionShape& shape, PlanConvolution plan, std::shared_ptr<Tensor> weight)
       : shape_(shape), plan_(plan), products_(plan(shape)), weight_(std::move(weight)) {}
+
+  /// Null for what the library declines.
+  static std::unique_ptr<Convolution> planned(const ConvolutionShape& shape, PlanConvolution plan,
+                                              std::shared_ptr<Tensor> weight) {
+    try {
+      return std::make_unique<LibraryConvolution>(shape, plan, std::move(weight));
+    } catch (const PlanError&) {
+      return nullptr;
+    }
+  }
 
   std::unique_ptr<Convolution> resized(std::int64_t n) const override {
     ConvolutionShape shape = shape_;
     shape.n = n;
-    return std::make_unique<LibraryConvolution>(shape, plan_, weight_);
+    return planned(shape, plan_, weight_);
   }
   std::size_t workspace_bytes() const override {
     if (!products_) return 0;
@@ -77,11 +86,7 @@ class LibraryConvolution final : public Convolution {
 std::unique_ptr<Convolution> library_convolution(const ConvolutionShape& shape, PlanConvolution plan) {
   const std::int64_t x = shape.h * shape.w * shape.c, y = shape.out_h() * shape.out_w() * shape.filters;
   if (!may_begin_anywhere(shape.dtype, {x, y})) return nullptr;
-  try {
-    return std::make_unique<LibraryConvolution>(shape, plan);
-  } catch (const PlanError&) {
-    return nullptr;
-  }
+  return LibraryConvolution::planned(shape, plan, std::make_shared<Tensor>());
 }
 
 }  // namespace lockstep

@@ -29,7 +29,8 @@ class Widened final : public Product {
       : inner_(std::move(inner)), each_(each), n_(n), weight_(std::move(weight)) {}
 
   std::unique_ptr<Product> resized(std::int64_t n) const override {
-    return std::make_unique<Widened>(inner_->resized(n), each_, n, weight_);
+    auto inner = inner_->resized(n);
+    return inner ? std::make_unique<Widened>(std::move(inner), each_, n, weight_) : nullptr;
   }
   std::size_t workspace_bytes() const override { return x_bytes() + y_bytes() + inner_->workspace_bytes(); }
 

@@ -155,13 +155,14 @@ class BlasltInnerProduct final : public InnerProduct {
     if (shape.n > 0) products_ = std::make_unique<Products>(shape);
   }
 
-  /// Whether the library has algorithms for all three.
-  bool is_planned() const { return products_ && *products_; }
+  /// Whether the library has algorithms for all three, or there is nothing to do.
+  bool is_planned() const { return !products_ || *products_; }
 
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
     InnerProductShape shape = shape_;
     shape.n = n;
-    return std::make_unique<BlasltInnerProduct>(shape, weight_);
+    auto other = std::make_unique<BlasltInnerProduct>(shape, weight_);
+    return other->is_planned() ? std::move(other) : nullptr;
   }
   std::size_t workspace_bytes() const override {
     if (!products_) return 0;

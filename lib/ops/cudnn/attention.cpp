@@ -22,12 +22,7 @@ class CudnnAttention final : public ScaledDotProductAttention {
   std::unique_ptr<ScaledDotProductAttention> resized(std::int64_t n) const override {
     AttentionShape shape = shape_;
     shape.n = n;
-    if (!may_begin_anywhere(shape.dtype, {shape.head_size})) return nullptr;
-    try {
-      return std::make_unique<CudnnAttention>(shape);
-    } catch (const PlanError&) {
-      return nullptr;
-    }
+    return plan_cudnn_attention(shape);
   }
   std::size_t workspace_bytes() const override {
     return graphs_ ? std::max(graphs_->forward->workspace_bytes(), graphs_->backward->workspace_bytes()) : 0;
