@@ -122,7 +122,7 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
   if constexpr (memory_is_separate) {
-    if (!memory) staging_.resize(gradients.bytes());
+    if (!memory) staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::gradients_on_host", gradients.bytes());
     host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
   }
   if (config.overlap == Overlap::thread && !mpi_serves_threads())

@@ -52,8 +52,8 @@ class BucketedReducer final : public GradientReducer {
 
   Communicator ranks_;
   Tensor gradients_;
-  std::vector<std::byte> staging_;  ///< where kernels write what the host cannot read
-  std::byte* host_ = nullptr;       ///< where the gradients are summed
+  Kokkos::View<std::byte*, StagingSpace> staging_;  ///< where the device writes what the host cannot read
+  std::byte* host_ = nullptr;                       ///< where the gradients are summed
   std::unique_ptr<Collective> all_reduce_;
   std::unique_ptr<Collective> exact_all_reduce_;  ///< beside one that sends 16 bits
   std::vector<Bucket> buckets_;

@@ -27,6 +27,11 @@ std::vector<ProviderKind> provider_kinds() {
   return kinds;
 }
 
+std::vector<ProviderKind> automatic_and_portable() {
+  if (providers().size() == 1) return {ProviderKind::automatic};
+  return {ProviderKind::automatic, ProviderKind::portable};
+}
+
 ProvidersConfig using_provider(ProviderKind kind) {
   ProvidersConfig config;
   config.matmul = config.convolution = kind;

@@ -81,6 +81,8 @@ void golden_start(const ParameterBuffer& parameters, const Graph& graph);
 
 /// Providers to try: auto, and each one that this build has, by name.
 std::vector<ProviderKind> provider_kinds();
+/// auto, and portable where that is another one.
+std::vector<ProviderKind> automatic_and_portable();
 ProvidersConfig using_provider(ProviderKind kind);
 
 }  // namespace lockstep::test

@@ -93,7 +93,7 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Curves, GoldenCurve,
                          testing::Combine(testing::Range<std::size_t>(0, 9), testing::Values(DType::f32, DType::f64),
-                                          testing::Values(ProviderKind::automatic, ProviderKind::portable)));
+                                          testing::ValuesIn(test::automatic_and_portable())));
 
 }  // namespace
 }  // namespace lockstep

@@ -26,7 +26,7 @@ TEST(Golden, Layers) {
       inputs.emplace_back(std::span(all).subspan(1));
     }
     for (const DType dtype : {DType::f32, DType::f64})
-      for (const ProviderKind provider : {ProviderKind::automatic, ProviderKind::portable}) {
+      for (const ProviderKind provider : test::automatic_and_portable()) {
         SCOPED_TRACE(
             fmt::format("{} {} {}", entry, name_of(dtype), provider_names[static_cast<std::size_t>(provider)]));
         test::LayerHarness harness(entry, inputs, golden.at("inputs")[0][0],

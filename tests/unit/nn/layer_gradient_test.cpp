@@ -224,7 +224,7 @@ TEST_P(LayerGradient, F32AgreesWithF64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Providers, LayerGradient,
-                         testing::Combine(testing::Values(ProviderKind::automatic, ProviderKind::portable),
+                         testing::Combine(testing::ValuesIn(test::automatic_and_portable()),
                                           testing::ValuesIn(layer_cases)));
 
 /// Every other provider of the build, where it does the shape; f32, since oneDNN has no f64.

@@ -253,7 +253,7 @@ TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient,
                          testing::Combine(testing::ValuesIn(model_cases), testing::Values("cross_entropy", "mse"),
-                                          testing::Values(ProviderKind::automatic, ProviderKind::portable)),
+                                          testing::ValuesIn(test::automatic_and_portable())),
                          [](const auto& info) {
                            return fmt::format("{}_{}_{}", std::get<0>(info.param).name, std::get<1>(info.param),
                                               provider_names[static_cast<std::size_t>(std::get<2>(info.param))]);
