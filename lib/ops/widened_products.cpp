@@ -19,9 +19,8 @@ class Widened final : public Product {
   };
   /// The fp32 copy of the weight, shared by the products of all sizes.
   struct Weight {
-    explicit Weight(std::int64_t count) : wide("lockstep::wide_weight", DType::f32, {count}) {}
-    Tensor given;  // of 16 bits
-    OwnedTensor wide;
+    Tensor given;       // of 16 bits
+    OwnedTensor wide;   // from the first weight on: `check` plans where there is no device with memory
     bool fresh = true;  // wide holds what is given
   };
 
@@ -35,6 +34,7 @@ class Widened final : public Product {
   std::size_t workspace_bytes() const override { return x_bytes() + y_bytes() + inner_->workspace_bytes(); }
 
   void set_weight(const Tensor& weight) override {
+    if (!weight_->wide.get()) weight_->wide = OwnedTensor("lockstep::wide_weight", DType::f32, {each_.weight});
     weight_->given = weight;
     weight_->fresh = false;
   }
@@ -92,7 +92,7 @@ std::unique_ptr<Product> widened(std::unique_ptr<Product> inner, const typename 
                                  const Shape& shape) {
   if (!inner) return nullptr;
   return std::make_unique<Widened<Product>>(std::move(inner), each, shape.n,
-                                            std::make_shared<typename Widened<Product>::Weight>(each.weight));
+                                            std::make_shared<typename Widened<Product>::Weight>());
 }
 
 }  // namespace

@@ -172,6 +172,9 @@ class DescribedDevice(LockstepTest):
         out = self.lockstep(*self.described()).out
         self.assertRegex(out, r"\nplanned for +NVIDIA H100 80GB HBM3, whose memory of 85\.03 GB a step fills to [\d.e-]+ %\n")
 
+    def test_16_bits(self):
+        self.assertIn("\nplanned for ", self.lockstep(*self.described(), "precision.compute=bf16").out)
+
     def test_a_step_does_not_fit(self):
         out = self.lockstep(*self.described(totalGlobalMem=1024)).out
         self.assertIn("whose memory of 1.02 KB a step exceeds; use smaller micro-batches", out)
