@@ -26,7 +26,7 @@ class Mnist(LockstepTest):
 
     def test_short(self):
         self.assertIn("9000×28×28×1", self.lockstep("inspect", "mnist.h5").out)
-        self.train("mnist_fc.yaml", 0.9, "model.features=[128, 10]", "run.epochs=3", ranks=2, limit=60)
+        self.train("mnist_fc.yaml", 0.9, "model.features=[128, 10]", "run.epochs=3", ranks=2, limit=180)
 
 
     def test_same_curve_in_16_bits(self):

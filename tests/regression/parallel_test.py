@@ -34,7 +34,7 @@ class Parallel(LockstepTest):
         for x, y in zip(self.losses(a), self.losses(b), strict=True):
             self.assertAlmostEqual(x / y, 1, delta=tolerance)
 
-    def on_each_rank(self, script, ranks, limit=60):
+    def on_each_rank(self, script, ranks, limit=180):
         """Runs a shell script on every rank; $rank says which one it is."""
         command = [*program.MPIEXEC, str(ranks), "bash", "-c", f"rank=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}", program.PROGRAM]
         done = subprocess.run(["timeout", "--kill-after=10", str(limit), *command], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)

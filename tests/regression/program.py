@@ -31,7 +31,7 @@ class Result:
         return f"status {self.status} after {self.seconds:.1f} s\n--- out\n{self.out}--- err\n{self.err}"
 
 
-def run(*arguments, ranks=1, cwd=None, limit=60):
+def run(*arguments, ranks=1, cwd=None, limit=180):
     """Ranks: a number, or None for the bare program without mpirun."""
     prefix = [] if ranks is None or ranks == 1 else [*MPIEXEC, str(ranks)]
     start = time.monotonic()
@@ -57,7 +57,7 @@ class LockstepTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def lockstep(self, *arguments, ranks=1, cwd=None, limit=60, status=0):
+    def lockstep(self, *arguments, ranks=1, cwd=None, limit=180, status=0):
         result = run(*arguments, ranks=ranks, cwd=cwd or self.folder, limit=limit)
         self.assertEqual(result.status, status, f"{arguments} on {ranks} ranks: {result}")
         return result
