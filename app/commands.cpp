@@ -98,7 +98,7 @@ void declare_check(CLI::App& app, Command& chosen) {
   struct Options {
     int ranks = 0;
     std::string device;
-    bool deck_alone = false, data = false, time = false;
+    bool deck_alone = false, data = false, schedule = false, time = false;
   };
   const auto options = std::make_shared<Options>();
   command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on)")
@@ -112,6 +112,10 @@ void declare_check(CLI::App& app, Command& chosen) {
   command
       ->add_flag("--data", options->data,
                  "read all examples, and look for numbers that are not finite and classes out of range")
+      ->excludes(alone);
+  command
+      ->add_flag("--schedule", options->schedule,
+                 "print the learning rate and the batch over the run, and nothing else of the plan")
       ->excludes(alone);
   command
       ->add_flag("--time", options->time,
@@ -131,7 +135,8 @@ void declare_check(CLI::App& app, Command& chosen) {
           validate(!found.is_bad, ExitStatus::bad_data,
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
-        if (!options->deck_alone)
+        if (options->schedule) text += "\n" + schedule_report(config);
+        else if (!options->deck_alone)
           text += "\n" + plan_report(config, options->ranks > 0 ? options->ranks : launched_rank().size);
         print(comm, text);
       });

@@ -101,7 +101,11 @@ class Fields {
                         std::string_view help) = 0;
   virtual void text(std::string_view key, std::string& value, std::string_view help,
                     Presence presence = Presence::optional, const TextForm& form = {}) = 0;
-  virtual void texts(std::string_view key, std::vector<std::string>& values, std::string_view help) = 0;
+  virtual void texts(std::string_view key, std::vector<std::string>& values, std::string_view help,
+                     const TextForm& form = {}) = 0;
+  /// A list of [text, number].
+  virtual void points(std::string_view key, std::vector<std::pair<std::string, double>>& values, const TextForm& form,
+                      Range range, std::string_view help) = 0;
   /// A mapping of names that the deck chooses to text, in the deck's order.
   virtual void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
                           std::string_view help) = 0;

@@ -47,8 +47,12 @@ class ReferenceWriter final : public Fields {
                                        : value,
         help);
   }
-  void texts(std::string_view key, std::vector<std::string>&, std::string_view help) override {
-    row(key, "list of text", "–", help);
+  void texts(std::string_view key, std::vector<std::string>&, std::string_view help, const TextForm& form) override {
+    row(key, form.words.empty() ? "list of text" : fmt::format("list, each {}", form.words), "–", help);
+  }
+  void points(std::string_view key, std::vector<std::pair<std::string, double>>&, const TextForm& form, Range range,
+              std::string_view help) override {
+    row(key, fmt::format("list of pairs: {}; {}", form.words, limited("number", range)), "–", help);
   }
   void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>&,
                   std::string_view help) override {

@@ -46,13 +46,20 @@ class SchemaWriter final : public Fields {
   }
   void text(std::string_view key, std::string& value, std::string_view help, Presence presence,
             const TextForm& form) override {
-    Json schema = text_schema();
-    if (!form.pattern.empty()) schema["pattern"] = fmt::format("^({})$", form.pattern);
+    Json schema = text_schema(form);
     if (!value.empty()) schema["default"] = value;
     add(key, schema, help, presence);
   }
-  void texts(std::string_view key, std::vector<std::string>&, std::string_view help) override {
-    add(key, {{"type", "array"}, {"items", text_schema()}}, help);
+  void texts(std::string_view key, std::vector<std::string>&, std::string_view help, const TextForm& form) override {
+    add(key, {{"type", "array"}, {"items", text_schema(form)}}, help);
+  }
+  void points(std::string_view key, std::vector<std::pair<std::string, double>>&, const TextForm& form, Range range,
+              std::string_view help) override {
+    const Json pair = {{"type", "array"},
+                       {"prefixItems", {text_schema(form), limited("number", range)}},
+                       {"minItems", 2},
+                       {"maxItems", 2}};
+    add(key, {{"type", "array"}, {"items", pair}}, help);
   }
   void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>&,
                   std::string_view help) override {
@@ -142,7 +149,11 @@ class SchemaWriter final : public Fields {
   }
 
   /// A deck's words need no quotation marks, and may look like something else.
-  static Json text_schema() { return {{"type", {"string", "number", "boolean"}}, {"minLength", 1}}; }
+  static Json text_schema(const TextForm& form = {}) {
+    Json schema = {{"type", {"string", "number", "boolean"}}, {"minLength", 1}};
+    if (!form.pattern.empty()) schema["pattern"] = fmt::format("^({})$", form.pattern);
+    return schema;
+  }
   static Json with_short_form(const Json& section, std::string_view key) {
     if (key.empty()) return section;
     return {{"anyOf", {section, section.at("properties").at(std::string(key))}}};

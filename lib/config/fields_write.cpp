@@ -41,8 +41,16 @@ class Writer final : public Fields {
   void text(std::string_view key, std::string& value, std::string_view, Presence, const TextForm&) override {
     if (!value.empty()) quoted_pair(key, value);
   }
-  void texts(std::string_view key, std::vector<std::string>& values, std::string_view) override {
+  void texts(std::string_view key, std::vector<std::string>& values, std::string_view, const TextForm&) override {
     if (!values.empty()) quoted_list(key, values);
+  }
+  void points(std::string_view key, std::vector<std::pair<std::string, double>>& values, const TextForm&, Range,
+              std::string_view) override {
+    if (values.empty()) return;
+    out_ << YAML::Key << std::string(key) << YAML::Value << YAML::Flow << YAML::BeginSeq;
+    for (const auto& [text, number] : values)
+      out_ << YAML::Flow << YAML::BeginSeq << YAML::DoubleQuoted << text << number_text(number) << YAML::EndSeq;
+    out_ << YAML::EndSeq;
   }
   void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
                   std::string_view) override {

@@ -8,26 +8,18 @@
 
 namespace lockstep {
 
-std::int64_t batches_per_epoch(std::int64_t examples, std::int64_t global_batch, bool drop_last) {
-  validate_key(!drop_last || global_batch <= examples, "batch.global",
-               "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
-               global_batch, examples);
-  return drop_last ? examples / global_batch : (examples + global_batch - 1) / global_batch;
-}
-
 Sampler::Sampler(const Options& options, SamplerPosition start)
-    : options_(options),
-      batches_per_epoch_(batches_per_epoch(options.dataset_size, options.global_batch, options.drop_last)),
-      position_(start),
-      order_(order_of(start.epoch)) {
-  if (position_.next >= examples_per_epoch()) {
-    position_ = {position_.epoch + 1, 0};
-    order_ = order_of(position_.epoch);
-  }
+    : options_(options), position_(start), order_(order_of(start.epoch)) {
+  if (!options_.batch_at) options_.batch_at = [batch = options.global_batch](const SamplerPosition&) { return batch; };
+  end_epoch();
 }
 
-std::int64_t Sampler::examples_per_epoch() const {
-  return std::min(batches_per_epoch_ * options_.global_batch, options_.dataset_size);
+bool Sampler::end_epoch() {
+  const std::int64_t least = options_.drop_last ? options_.batch_at(position_) : 1;
+  if (options_.dataset_size - position_.next >= least) return false;
+  position_ = {position_.epoch + 1, 0};
+  order_ = order_of(position_.epoch);
+  return true;
 }
 
 Permutation Sampler::order_of(std::int64_t epoch) const {
@@ -39,7 +31,7 @@ std::optional<BatchPlan> Sampler::next() {
   if (options_.epochs && position_.epoch >= *options_.epochs) return std::nullopt;
   BatchPlan plan;
   plan.epoch = position_.epoch;
-  plan.global_examples = std::min(options_.global_batch, examples_per_epoch() - position_.next);
+  plan.global_examples = std::min(options_.batch_at(position_), options_.dataset_size - position_.next);
   const RankShare share = share_of(options_.partition, plan.global_examples, options_.rank);
   plan.first = share.first;
   plan.micro_batches = micro_batches_of(options_.partition, plan.global_examples, options_.rank);
@@ -50,11 +42,7 @@ std::optional<BatchPlan> Sampler::next() {
   }
 
   position_.next += plan.global_examples;
-  plan.last_of_epoch = position_.next >= examples_per_epoch();
-  if (plan.last_of_epoch) {
-    position_ = {position_.epoch + 1, 0};
-    order_ = order_of(position_.epoch);
-  }
+  plan.last_of_epoch = end_epoch();
   plan.after = position_;
   return plan;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -31,9 +32,6 @@ struct BatchPlan {
 /// Another number for each version of Sampler that deals out other examples for the same seed.
 inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
 
-/// Global batches of one epoch, with the ragged last one unless it is dropped. Throws KeyError when that leaves none.
-std::int64_t batches_per_epoch(std::int64_t examples, std::int64_t global_batch, bool drop_last);
-
 /// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
 /// number of ranks sees the same global batches. It remembers no order: each example is computed
 /// (core/permutation.hpp), whatever the size of the dataset.
@@ -42,6 +40,8 @@ class Sampler {
   struct Options {
     std::int64_t dataset_size = 0;
     std::int64_t global_batch = 0;
+    /// The global batch of a step that begins there; empty: global_batch everywhere.
+    std::function<std::int64_t(const SamplerPosition&)> batch_at;
     std::uint64_t seed = 0;
     bool shuffle = true;
     bool drop_last = false;
@@ -50,7 +50,7 @@ class Sampler {
     BatchPartition partition;  ///< among the ranks
   };
 
-  /// Throws KeyError when drop_last leaves no batch at all, and bad_data when there are no examples.
+  /// Throws bad_data when there are no examples, and none for a batch where drop_last leaves nothing else.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
   /// The next batch, or none after the last epoch.
@@ -58,10 +58,10 @@ class Sampler {
 
  private:
   Permutation order_of(std::int64_t epoch) const;
-  std::int64_t examples_per_epoch() const;
+  /// Goes on to the next epoch where nothing is left of this one; whether it does.
+  bool end_epoch();
 
   Options options_;
-  std::int64_t batches_per_epoch_;
   SamplerPosition position_;
   Permutation order_;  ///< of the current epoch
 };

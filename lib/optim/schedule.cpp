@@ -1,67 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/schedule.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <numbers>
+
+#include "optim/schedule_courses.hpp"
 
 namespace lockstep {
 namespace {
 
-/// What the learning rate does after the warm-up.
-struct Course {
-  std::string_view name;
-  std::string_view help;  ///< empty: its name says it
-  bool has_end;           ///< whether it looks at final_fraction
-  /// Factor when so much of the steps after the warm-up is done, 0 to 1.
-  double (*factor)(double done, double final_fraction);
-};
-
-double stay(double, double) { return 1; }
-
-/// Half a cosine (Loshchilov & Hutter, "SGDR", 2017).
-double half_cosine(double done, double final_fraction) {
-  return final_fraction + (1 - final_fraction) * (1 + std::cos(std::numbers::pi * done)) / 2;
-}
-
-constexpr Course courses[] = {
-    {"constant", "", false, stay},
-    {"cosine", "down to final_fraction at the run's last step", true, half_cosine},
-};
-
-constexpr auto course_names = [] {
-  std::array<std::string_view, std::size(courses)> names;
-  std::ranges::transform(courses, names.begin(), &Course::name);
-  return names;
-}();
-
-std::string course_help() {
-  std::string help = "course of the learning rate after the warm-up";
-  for (const Course& course : courses)
-    if (!course.help.empty()) help += fmt::format("; {}: {}", course.name, course.help);
-  return help;
-}
-
-const Course& course_of(const ScheduleConfig& config) { return courses[static_cast<std::size_t>(config.course)]; }
+const Course& course_of(const ScheduleConfig& config) { return dynamic_cast<const Course&>(*config.course); }
 
 }  // namespace
 
+ScheduleConfig::ScheduleConfig() : course(courses().front().make()) {}
+
 void ScheduleConfig::describe(Fields& fields) {
-  fields.choice("type", course, course_names, course_help());
-  fields.integer("warmup_steps", warmup_steps, not_negative,
-                 "steps over which the learning rate rises linearly to its value");
-  fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what cosine ends at");
-  fields.check(course_of(*this).has_end || final_fraction == 0, "final_fraction",
-               fmt::format("stands beside type: {} (the learning rate stays as it is); use type: cosine, or remove it",
-                           course_of(*this).name));
+  fields.one_of("type", type, course, courses(), "course of the learning rate behind the warm-up");
+  fields.text("warmup", warmup, "over which the learning rate rises linearly to its value", Presence::optional,
+              {.pattern = span_pattern, .words = span_words});
+  fields.number("warmup_start", warmup_start, fraction, "of the learning rate, from where the warm-up rises");
+  fields.choice("scale_rule", scale_rule, scale_rule_names,
+                "factor of the learning rate for batches that are not reference_batch: batch / reference_batch, or the "
+                "square root of that");
+  fields.integer("reference_batch", reference_batch, at_least_one,
+                 "the global batch that optimizer.learning_rate is meant for");
+  fields.renamed("warmup_steps", "warmup with its unit, as warmup: 500 steps");
+  fields.check(!course || !course_of(*this).warms_up() || warmup == "0", "warmup",
+               fmt::format("stands beside type: {}, which has a warm-up of its own; remove it", type));
+  fields.check(warmup != "0" || warmup_start == 0, "warmup_start",
+               "stands there without warmup; give that, or remove it");
+  fields.check((scale_rule == ScaleRule::none) == !reference_batch, "scale_rule",
+               "goes together with reference_batch, the batch that the learning rate is meant for; give both, or none");
 }
 
-double ScheduleConfig::factor(std::int64_t step, std::int64_t total_steps) const {
-  if (step < warmup_steps) return static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
-  const double steps = static_cast<double>(std::max<std::int64_t>(1, total_steps - warmup_steps));
-  const double done = std::min(1.0, static_cast<double>(step - warmup_steps) / steps);
-  return course_of(*this).factor(done, final_fraction);
+LearningRateSchedule::LearningRateSchedule(const ScheduleConfig& config, const RunLength& length)
+    : warmup_(length.step_of(training_span_of(config.warmup))),
+      warmup_start_(config.warmup_start),
+      course_(course_of(config).over(length, warmup_)),
+      batch_factor_(
+          [rule = config.scale_rule, reference = config.reference_batch.value_or(1), length](std::int64_t step) {
+            if (rule == ScaleRule::none) return 1.0;
+            const double ratio = static_cast<double>(length.batch_at_step(step)) / static_cast<double>(reference);
+            return rule == ScaleRule::linear ? ratio : std::sqrt(ratio);
+          }) {}
+
+double LearningRateSchedule::factor(std::int64_t step) const {
+  const double risen = static_cast<double>(step + 1) / static_cast<double>(warmup_);
+  return batch_factor_(step) * (step < warmup_ ? warmup_start_ + (1 - warmup_start_) * risen : course_(step));
 }
 
 }  // namespace lockstep

@@ -94,7 +94,8 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
-  steps_per_epoch(config, data.train->size());  // throws where there is none
+  LearningRateSchedule(config.schedule,
+                       run_length(config, data.train->size()));  // throws where they do not go together
 }
 
 /// A split of the deck's data, or of another file.
@@ -169,7 +170,7 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
 }
 
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
-  const std::int64_t batch = std::min(config.batch.global, examples);
+  const std::int64_t batch = std::min(config.batch.largest(), examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
   return fmt::format("batch {} = {} rank{} × {}{}", batch, partition.ranks, partition.ranks == 1 ? "" : "s",
                      least == most       ? ""
@@ -181,11 +182,13 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
 std::vector<std::string> batch_remarks(const RunConfig& config, const BatchPartition& partition,
                                        std::int64_t examples) {
   std::vector<std::string> remarks;
-  const std::int64_t batch = std::min(config.batch.global, examples);
-  if (batch < config.batch.global)
-    remarks.push_back(fmt::format(
-        "batch.global: {} examples are more than the {} there are to train on; each step takes all of these",
-        config.batch.global, batch));
+  const std::int64_t largest = config.batch.largest();
+  if (examples < largest)
+    remarks.push_back(
+        fmt::format("batch.{}: {} examples are more than the {} there are to train on; each step takes all of these",
+                    config.batch.ramp.empty() ? "global" : "ramp", largest, examples));
+  std::int64_t batch = std::min(config.batch.global, examples);
+  for (const RunLength::Stage& stage : config.batch.stages()) batch = std::min(batch, stage.batch);
   std::int64_t idle = 0;
   while (idle < partition.ranks && share_of(partition, batch, static_cast<int>(partition.ranks - idle - 1)).count == 0)
     ++idle;
@@ -212,7 +215,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     with_positions(config.source, [&] { check_metrics(config.metrics, *loss, graph.output_shape()); });
     check_examples(*data, graph, *loss);
     check_normalize(data->format(), config.data.normalize);
-    batch = std::min(share_of(config.batch.global, 0, comm.size()).count, data->size());
+    batch = std::min(share_of(config.batch.largest(), 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
     if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());

@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <set>
 
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -56,7 +57,8 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
 
 /// "12000 in 10 epochs of 1200".
 std::string steps_text(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t steps = total_steps(config, examples), epoch = steps_per_epoch(config, examples);
+  const RunLength length = run_length(config, examples);
+  const std::int64_t steps = length.steps(), epoch = length.step_of({1, TrainingSpan::Unit::epochs});
   const std::string end = config.run.target.present || config.run.patience.present
                               ? ", or fewer by run.target or run.patience"
                               : "";
@@ -85,7 +87,7 @@ std::string report(const RunConfig& config, int ranks) {
   Experiment experiment = open_experiment(config);
   const std::string start = starting_point(config, experiment);
 
-  const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.global, train);
+  const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
   const std::int64_t share = partition.largest_share(global), micro_batch = partition.largest_micro_batch(global);
   const Graph& graph = experiment.graph;
@@ -146,7 +148,37 @@ std::string report(const RunConfig& config, int ranks) {
   return text;
 }
 
+/// Steps to show, of which each is where something begins, or stands among others that are evenly spread.
+std::set<std::int64_t> telling_steps(const RunConfig& config, const RunLength& length) {
+  constexpr std::int64_t evenly = 20;
+  const std::int64_t last = length.steps() - 1;
+  std::set<std::int64_t> steps{0, last};
+  for (std::int64_t i = 1; i < evenly; ++i) steps.insert(i * length.steps() / evenly);
+  const auto around = [&](std::int64_t step) {
+    for (const std::int64_t near : {step - 1, step})
+      if (near >= 0 && near <= last) steps.insert(near);
+  };
+  around(length.step_of(training_span_of(config.schedule.warmup)));
+  for (const RunLength::Stage& stage : config.batch.stages()) around(length.step_of(stage.begin));
+  return steps;
+}
+
 }  // namespace
+
+std::string schedule_report(const RunConfig& config) {
+  return with_positions(config.source, [&] {
+    const RunLength length = run_length(config, open_experiment(config).data.train->size());
+    const LearningRateSchedule schedule(config.schedule, length);
+    std::string text = fmt::format("{:>12} {:>10} {:>14} {:>8} {:>14}\n", "step", "epoch", "examples", "batch",
+                                   "learning rate");
+    for (const std::int64_t step : telling_steps(config, length))
+      text += fmt::format("{:>12} {:>10.4g} {:>14.0f} {:>8} {:>14.6g}\n", step + 1,
+                          length.count_at(step, TrainingSpan::Unit::epochs),
+                          length.count_at(step, TrainingSpan::Unit::examples), length.batch_at_step(step),
+                          config.optimizer.learning_rate() * schedule.factor(step));
+    return text;
+  });
+}
 
 std::string plan_report(const RunConfig& config, int ranks) {
   return with_positions(config.source, [&] { return report(config, ranks); });

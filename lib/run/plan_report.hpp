@@ -12,4 +12,8 @@ namespace lockstep {
 /// them, but allocates nothing for a step. Builds for devices also say what they plan for (see described_device).
 std::string plan_report(const RunConfig& config, int ranks);
 
+/// The learning rate's course, in some forty steps of the run: what `lockstep check --schedule` prints. Opens the
+/// deck's files.
+std::string schedule_report(const RunConfig& config);
+
 }  // namespace lockstep

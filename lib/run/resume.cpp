@@ -100,9 +100,11 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
   if (point.complete) return;
   try {
     const RunConfig then = read_stored_config(before->second, point.file);
-    const double was = learning_rate(then.optimizer, then.schedule, point.applied, total_steps(then, point.examples)),
-                 is = learning_rate(config.optimizer, config.schedule, point.applied,
-                                    total_steps(config, point.examples));
+    const auto learning_rate = [&](const RunConfig& of) {
+      return of.optimizer.learning_rate() *
+             LearningRateSchedule(of.schedule, run_length(of, point.examples)).factor(point.applied);
+    };
+    const double was = learning_rate(then), is = learning_rate(config);
     if (was != is)
       log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", point.step + 1,
           is, was);

@@ -118,14 +118,19 @@ void RunConfig::describe(Fields& fields) {
   // clang-format on
 }
 
-std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples) {
-  return batches_per_epoch(examples, config.batch.global, config.data.drop_last);
-}
-
-std::int64_t total_steps(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t endless = std::numeric_limits<std::int64_t>::max();
-  return std::min(config.run.steps.value_or(endless),
-                  config.run.epochs ? *config.run.epochs * steps_per_epoch(config, examples) : endless);
+RunLength run_length(const RunConfig& config, std::int64_t examples) {
+  const std::vector<RunLength::Stage> stages = config.batch.stages();
+  for (const RunLength::Stage& stage : stages)
+    validate_key(!config.data.drop_last || stage.batch <= examples,
+                 stage.begin.count > 0 ? "batch.ramp" : "batch.global",
+                 "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+                 stage.batch, examples);
+  const RunLength length(examples, config.data.drop_last, stages, config.run.epochs, config.run.steps);
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    validate_key(length.step_of(stages[i].begin) > length.step_of(stages[i - 1].begin), "batch.ramp",
+                 "{} is not behind the point before it; put them in their order", config.batch.ramp[i - 1].first);
+  }
+  return length;
 }
 
 RunConfig read_run_config(DeckNode deck) {
@@ -138,11 +143,21 @@ RunConfig read_run_config(DeckNode deck) {
 RunConfig read_stored_config(const std::string& text, const std::string& file) {
   DeckNode deck = parse_deck(text, file);
   for (DeckNode::Entry& section : deck.entries) {
-    if (section.key != "parallel") continue;
     std::vector<DeckNode::Entry>& keys = section.value.entries;
-    std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // no key any more
-    for (DeckNode::Entry& entry : keys)
-      if (entry.key == "replicas") entry.key = "virtual_replicas";
+    if (section.key == "parallel") {
+      std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // no key any more
+      for (DeckNode::Entry& entry : keys)
+        if (entry.key == "replicas") entry.key = "virtual_replicas";
+    }
+    if (section.key != "schedule") continue;
+    const bool falls = std::ranges::any_of(
+        keys, [](const DeckNode::Entry& entry) { return entry.key == "type" && entry.value.text != "constant"; });
+    if (!falls) std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "final_fraction"; });
+    for (DeckNode::Entry& entry : keys) {
+      if (entry.key != "warmup_steps") continue;
+      entry.key = "warmup";
+      if (entry.value.text != "0") entry.value.text += " steps";
+    }
   }
   return read_run_config(std::move(deck));
 }

@@ -58,10 +58,9 @@ struct RunConfig : Config, TrainingConfig {
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 
-/// Steps of a pass over so many training examples, and of the whole run, unless it reaches its target before. Throws
-/// KeyError for batches of which drop_last leaves none.
-std::int64_t steps_per_epoch(const RunConfig& config, std::int64_t examples);
-std::int64_t total_steps(const RunConfig& config, std::int64_t examples);
+/// How long the run is on so many training examples, unless it reaches its target before. Throws KeyError for batches
+/// of which drop_last leaves none.
+RunLength run_length(const RunConfig& config, std::int64_t examples);
 
 /// Throws Error(bad_deck) for whatever the deck alone shows to be wrong: a DeckError, where it is one thing.
 RunConfig read_run_config(DeckNode deck);

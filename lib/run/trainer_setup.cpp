@@ -49,7 +49,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                                    .data = train,
                                                    .normalize = config.data.normalize,
                                                    .seed = static_cast<std::uint64_t>(config.run.seed),
-                                                   .total_steps = total_steps(config, train.size()),
+                                                   .length = run_length(config, train.size()),
                                                    .measured = read_all_reduce_table(config.parallel, comm)},
                                    comm);
 }

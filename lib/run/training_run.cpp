@@ -20,7 +20,7 @@ std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examp
                      config.run.name, trainer.model().graph().parameter_count(), examples,
                      batch_text(config, trainer.partition(), examples),
                      precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
-                     threads == 1 ? "" : "s", total_steps(config, examples));
+                     threads == 1 ? "" : "s", run_length(config, examples).steps());
 }
 
 /// The running epoch, or the one that has just ended; from 1 on.

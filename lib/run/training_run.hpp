@@ -35,7 +35,7 @@ class TrainingRun {
   const StepResult& step();
 
   /// Steps of the whole run.
-  std::int64_t total_steps() const { return lockstep::total_steps(config_, data_.train->size()); }
+  std::int64_t total_steps() const { return run_length(config_, data_.train->size()).steps(); }
   Trainer& trainer() { return *trainer_; }
 
  private:

@@ -81,7 +81,7 @@ void TrainingRun::write_summary(const std::string& status) {
     summary.spreads.push_back(spread_over_ranks(
         comm_, "batch_norm_exposed", 1e3 * *seconds / static_cast<double>(std::max<std::int64_t>(1, times.count()))));
   summary.examples = progress_.examples();
-  summary.examples_per_step = std::min(config_.batch.global, data_.train->size());
+  summary.examples_per_step = std::min(config_.batch.largest(), data_.train->size());
   summary.flops_per_example = trainer_->model().training_flops(1);
   summary.parameters = trainer_->model().graph().parameter_count();
   summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());

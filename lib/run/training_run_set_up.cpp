@@ -21,14 +21,17 @@ namespace {
 /// before the first step.
 std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& data, const BatchPartition& partition,
                                       const Communicator& comm) {
-  const std::int64_t size = data.train->size(), global = std::min(config.batch.global, size);
+  const std::int64_t size = data.train->size(), largest = std::min(config.batch.largest(), size);
   std::vector<std::int64_t> sizes;
-  for (const std::int64_t examples : {global, config.data.drop_last ? 0 : size % global})
-    for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
-      sizes.push_back(micro_batch.count);
+  for (const RunLength::Stage& stage : config.batch.stages()) {
+    const std::int64_t global = std::min(stage.batch, size);
+    for (const std::int64_t examples : {global, config.data.drop_last ? 0 : size % global})
+      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
+        sizes.push_back(micro_batch.count);
+  }
   for (const Dataset* split : {data.validation.get(), data.test.get()}) {
     if (!split) continue;
-    const std::int64_t all = split->size(), round = partition.largest_micro_batch(global) * comm.size();
+    const std::int64_t all = split->size(), round = partition.largest_micro_batch(largest) * comm.size();
     for (const std::int64_t examples : {std::min(all, round), all % round})
       sizes.push_back(share_of(examples, comm.rank(), comm.size()).count);
   }
@@ -158,19 +161,20 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
 }
 
 void TrainingRun::start_loader() {
-  const std::int64_t global = std::min(config_.batch.global, data_.train->size());
+  const std::int64_t largest = std::min(config_.batch.largest(), data_.train->size());
   // Seeds of decks are below 2⁵³.
   const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
                           (static_cast<std::uint64_t>(state_.rollbacks) << 53);
   const Sampler sampler({.dataset_size = data_.train->size(),
-                         .global_batch = config_.batch.global,
+                         .batch_at = [length = run_length(config_, data_.train->size())](
+                                         const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
                          .seed = order_seed,
                          .shuffle = config_.data.shuffle,
                          .drop_last = config_.data.drop_last,
                          .rank = comm_.rank(),
                          .partition = trainer_->partition()},
                         state_.position);
-  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().largest_share(global),
+  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().largest_share(largest),
                                          config_.data.augment, static_cast<std::uint64_t>(config_.run.seed));
 }
 

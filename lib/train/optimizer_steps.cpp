@@ -4,10 +4,9 @@
 namespace lockstep {
 
 OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
-                               std::int64_t total_steps)
-    : config_(config.optimizer),
-      schedule_(config.schedule),
-      total_steps_(total_steps),
+                               const RunLength& length)
+    : learning_rate_(config.optimizer.learning_rate()),
+      schedule_(config.schedule, length),
       coefficients_(comm, [this, &optimizer](
                               std::int64_t step) { return optimizer.coefficients(learning_rate(step), step + 1); }),
       gradient_scale_(config.optimizer.clip_norm()) {}
@@ -16,10 +15,6 @@ OptimizerStep OptimizerSteps::at(const ExecSpace& space, ParallelStrategy& strat
                                  double factor) {
   const Tensor square = gradient_scale_.clips() ? strategy.gradient_square(space) : Tensor{};
   return {.coefficients = coefficients_.at(applied), .gradient_scale = gradient_scale_.compute(space, square, factor)};
-}
-
-double OptimizerSteps::learning_rate(std::int64_t applied) const {
-  return lockstep::learning_rate(config_, schedule_, applied, total_steps_);
 }
 
 }  // namespace lockstep

@@ -12,19 +12,18 @@ namespace lockstep {
 /// not.
 class OptimizerSteps {
  public:
-  /// `total_steps`: of the course. All outlive this.
+  /// All but `length` outlive this. Throws KeyError where the schedule does not go with the length.
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
-                 std::int64_t total_steps);
+                 const RunLength& length);
 
   /// What the step behind `applied` others is done with. `factor` times the summed gradients is the mean gradient.
   /// Collective.
   OptimizerStep at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied, double factor);
-  double learning_rate(std::int64_t applied) const;
+  double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
 
  private:
-  OptimizerConfig config_;
-  ScheduleConfig schedule_;
-  std::int64_t total_steps_;
+  double learning_rate_;
+  LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   GradientScale gradient_scale_;
 };

@@ -36,7 +36,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   const Topology topology(comm);
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
-  max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.global, problem_.data.size()));
+  max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
   const std::size_t bytes = ParameterLayout(graph, config.dtype()).gradient_bytes();
   std::optional<NodeMemory> memory;
   if (!partition_.separate) memory = gradient_memory(config.parallel, topology, bytes);
@@ -51,7 +51,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                                                                       std::move(memory), model_->parameters());
   comm_.run_collectively([&] {
     optimizer_ = config.optimizer.make(model_->parameters());
-    optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.total_steps);
+    with_positions(config.source, [&] { optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length); });
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_, partition_.separate ? partition_.shards : 1);
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_);
     own_square_.emplace(model_->parameters().trained_size());

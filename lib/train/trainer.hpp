@@ -26,7 +26,7 @@ struct TrainingProblem {
   const Dataset& data;  ///< that is trained on; outlives the trainer
   NormalizeConfig normalize;
   std::uint64_t seed = 0;              ///< of dropout and the like
-  std::int64_t total_steps = 0;        ///< for the learning rate's course
+  RunLength length;                    ///< for the learning rate's course
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce
 
   /// How ranks share the work; `memory`: see gradient_memory. Empty: DataParallel. Collective.

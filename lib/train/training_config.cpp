@@ -2,15 +2,36 @@
 #include "train/training_config.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep {
 
 void BatchOptions::describe(Fields& fields) {
   fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
+  fields.points(
+      "ramp", ramp, {.pattern = span_pattern, .words = span_words}, {1, 1e9},
+      "global batches from later points of the run on, as [[10 epochs, 1024], [30 epochs, 4096]]; schedule.scale_rule "
+      "says what the learning rate makes of them");
+  fields.check(std::ranges::all_of(ramp, [](const auto& point) { return training_span_of(point.first).count > 0; }),
+               "ramp", "has a point at 0, where batch.global holds; remove it");
+  fields.check(std::ranges::all_of(ramp, [](const auto& point) { return std::floor(point.second) == point.second; }),
+               "ramp", "has a batch that is no whole number; give whole numbers");
   fields.integer(
       "micro", micro, {1, 1e9},
       "most examples that a rank computes at once; a larger share is computed in micro-batches whose gradients are summed "
       "(the share, when not given)");
+}
+
+std::int64_t BatchOptions::largest() const {
+  std::int64_t most = global;
+  for (const auto& [begin, batch] : ramp) most = std::max(most, static_cast<std::int64_t>(batch));
+  return most;
+}
+
+std::vector<RunLength::Stage> BatchOptions::stages() const {
+  std::vector<RunLength::Stage> stages{{{}, global}};
+  for (const auto& [begin, batch] : ramp) stages.push_back({training_span_of(begin), static_cast<std::int64_t>(batch)});
+  return stages;
 }
 
 void PrecisionOptions::describe(Fields& fields) {
@@ -27,17 +48,17 @@ DType PrecisionOptions::dtype() const {
   return types[static_cast<std::size_t>(compute)];
 }
 
-double learning_rate(const OptimizerConfig& optimizer, const ScheduleConfig& schedule, std::int64_t applied,
-                     std::int64_t total_steps) {
-  return optimizer.learning_rate() * schedule.factor(applied, total_steps);
-}
-
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
   const ParallelConfig& parallel = config.parallel;
+  for (const auto& [begin, batch] : config.batch.ramp)
+    validate_key(
+        batch >= ranks, "batch.ramp",
+        "{:.0f} examples, from {} on, are less than one for each of the {} ranks; use larger batches, or fewer ranks",
+        batch, begin, ranks);
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   const std::int64_t shards = parallel.deterministic.shards;
-  BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.global)};
+  BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
   if (!parallel.deterministic.present) return partition;

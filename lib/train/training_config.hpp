@@ -23,8 +23,11 @@ namespace lockstep {
 /// The deck's `batch` section.
 struct BatchOptions {
   std::int64_t global = 128;
+  std::vector<std::pair<std::string, double>> ramp;  ///< (TrainingSpan, global batch from there on)
   std::optional<std::int64_t> micro;
 
+  std::int64_t largest() const;  ///< global batch
+  std::vector<RunLength::Stage> stages() const;
   void describe(Fields& fields);
 };
 
@@ -60,10 +63,6 @@ struct TrainingConfig {
 
   DType dtype() const { return precision.dtype(); }
 };
-
-/// The learning rate of a step behind `applied` others, of `total_steps`.
-double learning_rate(const OptimizerConfig& optimizer, const ScheduleConfig& schedule, std::int64_t applied,
-                     std::int64_t total_steps);
 
 /// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks);

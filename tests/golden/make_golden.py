@@ -246,6 +246,32 @@ def make_optimizers():
     save("optimizers.json", cases)
 
 
+def make_schedules():
+    """Factors of the learning rate in each of 100 steps, 10 of them an epoch."""
+    schedulers, cases = torch.optim.lr_scheduler, []
+    for deck, make in [
+            ("{type: step, every: 2 epochs, factor: 0.3}", lambda o: schedulers.StepLR(o, 20, 0.3)),
+            ("{type: multistep, milestones: [3 epochs, 70 steps], factor: 0.2}", lambda o: schedulers.MultiStepLR(o, [30, 70], 0.2)),
+            ("{type: exponential, every: 1 step, factor: 0.97}", lambda o: schedulers.ExponentialLR(o, 0.97)),
+            ("{type: linear, final_fraction: 0.1}", lambda o: schedulers.LinearLR(o, 1, 0.1, 100)),
+            ("{type: linear, decay: 6 epochs}", lambda o: schedulers.LinearLR(o, 1, 0, 60)),
+            ("{type: polynomial, power: 3}", lambda o: schedulers.PolynomialLR(o, 100, 3)),
+            ("{type: cosine, final_fraction: 0.1}", lambda o: schedulers.CosineAnnealingLR(o, 100, 0.1)),
+            ("{type: cosine, period: 2 epochs, final_fraction: 0.2}", lambda o: schedulers.CosineAnnealingWarmRestarts(o, 20, 1, 0.2)),
+            ("{type: cosine, period: 10 steps, period_factor: 2}", lambda o: schedulers.CosineAnnealingWarmRestarts(o, 10, 2)),
+            ("{type: one_cycle}", lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=100)),
+            ("{type: one_cycle, rise: 0.45, start_fraction: 0.1, final_fraction: 0.001}",
+             lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=100, pct_start=0.45, div_factor=10, final_div_factor=100))]:
+        optimizer = torch.optim.SGD([tensor(1, (1,)).requires_grad_()], lr=1.0)
+        scheduler, factors = make(optimizer), []
+        for _ in range(100):
+            factors.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        cases.append({"deck": deck, "factors": factors})
+    save("schedules.json", cases)
+
+
 def make_scalers():
     """The scale after each of 200 steps, some of whose gradients overflow."""
     cases = []
@@ -409,6 +435,7 @@ if __name__ == "__main__":
     make_layers()
     make_losses()
     make_optimizers()
+    make_schedules()
     make_scalers()
     make_curves()
     make_predictions()

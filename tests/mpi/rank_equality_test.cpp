@@ -36,9 +36,11 @@ const Case cases[] = {
     {"one_example", 1, 5, 1000, ""},
     {"more_than_the_data", 700, 500, 64, "\noptimizer.learning_rate=0.02"},
     {"drop_last", 96, 500, 1000, "\ndata.drop_last=true"},
-    {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup_steps=10"},
+    {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup=10 steps"},
     {"adamw", 97, 500, 20,
-     "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup_steps: 5}"},
+     "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup: 5 steps}"},
+    {"batches_that_grow", 97, 500, 20,
+     "\nbatch.ramp=[[300 examples, 130], [1 epoch, 201]]\nschedule={scale_rule: linear, reference_batch: 97}"},
     // Two norms that exchange at one time, one of them with an addition.
     {"batch_norms", 97, 500, 1000, norms},
     {"batch_norms_in_pieces_of_blocks", 97, 500, 1000, norms + "\nmodel.activation_checkpointing=blocks"},

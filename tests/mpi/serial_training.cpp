@@ -21,13 +21,14 @@ Curve train_serially(const RunConfig& config, int steps) {
   const ExecSpace space;
   Experiment experiment = open_experiment(config);
   const Dataset& data = *experiment.data.train;
-  const std::int64_t batch = std::min(config.batch.global, data.size());
+  const std::int64_t batch = std::min(config.batch.largest(), data.size());
   Model model = make_model(config, std::move(experiment.graph), batch, Purpose::training);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   model.parameters().initialize(space, seed);
   const GradientSquare square(model.parameters().trained_size());
   const GradientScale gradient_scale(config.optimizer.clip_norm());
-  const std::int64_t total = config.run.steps.value_or(steps);
+  const RunLength length = run_length(config, data.size());
+  const LearningRateSchedule schedule(config.schedule, length);
   const auto optimizer = config.optimizer.make(model.parameters());
   BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
   const OwnedTensor scratch("scratch", DType::f64, {batch * positions_in(model.graph().output_shape()), 2}),
@@ -38,7 +39,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   host.targets = Kokkos::View<std::byte*, StagingSpace>("targets",
                                                         static_cast<std::size_t>(batch) * data.format().target_bytes());
   Sampler sampler({.dataset_size = data.size(),
-                   .global_batch = config.batch.global,
+                   .batch_at = [&](const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
                    .seed = seed,
                    .shuffle = config.data.shuffle,
                    .drop_last = config.data.drop_last});
@@ -53,11 +54,11 @@ Curve train_serially(const RunConfig& config, int steps) {
     experiment.loss->evaluate(space, outputs, examples.targets, model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, examples.inputs, [](ParameterRange) {});
     const double count = static_cast<double>(host.plan.global_examples);
-    optimizer->step(space, model.parameters(),
-                    {.coefficients = optimizer->coefficients(
-                         config.optimizer.learning_rate() * config.schedule.factor(step, total), step + 1),
-                     .gradient_scale = gradient_scale.compute(
-                         space, square.compute(space, model.parameters().trained_gradients()), 1 / count)});
+    optimizer->step(
+        space, model.parameters(),
+        {.coefficients = optimizer->coefficients(config.optimizer.learning_rate() * schedule.factor(step), step + 1),
+         .gradient_scale = gradient_scale.compute(space, square.compute(space, model.parameters().trained_gradients()),
+                                                  1 / count)});
     model.parameters().update_statistics(space, 1 / count);
     space.fence();
     curve.losses.push_back(values_of(sums.get())[0] / count);

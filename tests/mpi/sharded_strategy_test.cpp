@@ -144,7 +144,7 @@ TEST_P(ShardedStrategy, SameBitsAsDataParallel) {
                             .data = *experiment.data.train,
                             .normalize = config.data.normalize,
                             .seed = 3,
-                            .total_steps = 12};
+                            .length = run_length(config, experiment.data.train->size())};
     if (sharded)
       problem.make_strategy = [&](const Topology&, std::optional<NodeMemory>,
                                   ParameterBuffer& buffer) -> std::unique_ptr<ParallelStrategy> {

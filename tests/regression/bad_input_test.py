@@ -38,6 +38,16 @@ class BadInput(LockstepTest):
         self.lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 8, "--output", name)
         return self.folder / name
 
+    def test_schedules_and_ramps(self):
+        self.train(78, [":1:", "schedule.points", "ends at 1 steps, before the run does"], "schedule={type: points, points: [[0, 1], [1 steps, 0]]}")
+        self.train(78, [":1:", "schedule.decay", "longer than the run"], "schedule={type: warmup_stable_decay, decay: 9999 steps}")
+        self.train(78, ["schedule.warmup", "a length with its unit"], "schedule={warmup: 10}")
+        self.train(78, ["batch.ramp", "in their order"], "batch.ramp=[[20 steps, 32], [10 steps, 64]]")
+        self.train(78, ["batch.ramp", "no whole number"], "batch.ramp=[[20 steps, 32.5]]")
+        self.train(78, ["batch.ramp", "a pair"], "batch.ramp=[20 steps, 32]")
+        self.refused(78, ["batch.ramp", "2 examples, from 10 steps on, are less than one for each of the 4 ranks"],
+                     "train", "deck.yaml", "run.overwrite=true", "run.resume=never", "batch.ramp=[[10 steps, 2]]", ranks=4)
+
     def test_missing_data_file(self):
         self.train(66, ["nothing.h5", "no such file"], "data={file: nothing.h5}")
 

@@ -10,7 +10,7 @@ DECK = {
     "data": {"synthetic": {"kind": "glyphs", "train": 256, "validation": 64}},
     "model": {"preset": "simple_cnn", "filters1": 4, "filters2": 8, "hidden": 16},
     "optimizer": {"type": "sgd", "learning_rate": 0.02, "momentum": 0.9},
-    "schedule": {"warmup_steps": 10},
+    "schedule": {"warmup": "10 steps"},
     "batch": {"global": 32},
 }
 

@@ -19,7 +19,7 @@ DECK = {
     "model": {"layers": [{"conv2d": {"filters": 4, "kernel": 5, "stride": 2}}, "relu", {"max_pool": {"kernel": 2}}, "flatten",
                          {"dropout": {"rate": 0.2}}, {"linear": {"features": 24}}, "relu", {"linear": {"features": 10}}]},
     "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.0001},
-    "schedule": {"type": "constant", "warmup_steps": 45},
+    "schedule": {"type": "constant", "warmup": "45 steps"},
     "batch": {"global": 33, "micro": 9},
 }
 LAST = "checkpoints/step-00000100.h5"
@@ -45,6 +45,22 @@ class Resume(LockstepTest):
         self.assertEqual([row["step"] for row in rows if row["split"] == "validation"], [str(s) for s in (16, 32, 48, 64, 80, 96, 100)])
         self.assertIsNone(summary(folder / "run")["resumed_from"])
         return folder
+
+    def test_batches_that_grow(self):
+        ramp = {"batch": {"global": 33, "micro": 9, "ramp": [["30 steps", 50], ["1500 examples", 64], ["4 epochs", 80]]},
+                "schedule": {"scale_rule": "sqrt", "reference_batch": 33}}
+        whole, parts = self.folder_of("whole", **ramp), self.folder_of("parts", **ramp)
+        self.train(whole, ranks=1)
+        self.train(parts, "run.steps=37", ranks=1)
+        self.train(parts, ranks=2)
+        self.assertEqual([row["learning_rate"] for row in metrics(whole / "run") if row["split"] == "train"],
+                         [row["learning_rate"] for row in metrics(parts / "run") if row["split"] == "train"])
+        self.assertEqual([row["epoch"] for row in metrics(whole / "run")], [row["epoch"] for row in metrics(parts / "run")])
+        self.folder_of("again", **ramp)
+        again = self.folder / "again"
+        self.train(again, "run.steps=45", ranks=1)
+        self.train(again, ranks=1)
+        self.expect_same(whole, again)
 
     def stopped_at_37(self, ranks):
         whole = self.uninterrupted(ranks)
@@ -304,7 +320,7 @@ class EarlierCheckpoints(LockstepTest):
                        "target": {"metric": "validation_accuracy", "value": 0.99}, "patience": {"evaluations": 50}},
                   data={"synthetic": {"kind": "random", "shape": [5, 4, 2], "classes": 3, "train": 50, "validation": 20}},
                   model={"layers": [{"conv2d": {"filters": 3, "kernel": 3}}, {"batch_norm": {}, "name": "norm"}, "relu", "flatten", {"linear": {"features": 3}}]},
-                  optimizer={"type": "adamw", "learning_rate": 0.05, "clip_norm": 1}, schedule={"type": "cosine", "warmup_steps": 2},
+                  optimizer={"type": "adamw", "learning_rate": 0.05, "clip_norm": 1}, schedule={"type": "cosine", "warmup": "2 steps"},
                   batch={"global": 12, "micro": 5}, precision={"compute": "fp16", "loss_scale": {"initial": 4e6, "interval": 3}},
                   loss_watch={"on_anomaly": "skip"}, checkpoint={"every_steps": 6, "keep": 0, "keep_best": {"count": 2}})
         result = self.lockstep("train", "deck.yaml", f"run.resume={SOURCE / 'tests/golden/checkpoints/state_of_2026_11.h5'}")

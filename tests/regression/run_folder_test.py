@@ -193,7 +193,7 @@ class ChangedDeck(Folder):
         self.lockstep("train", "deck.yaml")
         before = snapshot(self.folder / "run")
         for change, words in (("optimizer.learning_rate=0.01", ["optimizer.learning_rate: was 0.1 in the run of run", "and is 0.01 in this deck"]),
-                              ("schedule.warmup_steps=2", ["schedule.warmup_steps: was 0"]), ("model.layers.2=tanh", ["model.layers.2.tanh"])):
+                              ("schedule.warmup=2 steps", ["schedule.warmup: was 0"]), ("model.layers.2=tanh", ["model.layers.2.tanh"])):
             self.refused(78, [*words, "nothing is left to do"], "train", "deck.yaml", change)
         for change in ("run.log_every=3", "checkpoint.keep=7", "run.wall_time=3 h"):
             self.assertIn("nothing is left to do", self.lockstep("train", "deck.yaml", change).out)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/run_length.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {
@@ -89,9 +90,6 @@ TEST(Sampler, FileOrderWithoutShuffle) {
 
 TEST(Sampler, CountsAndMarksTheRaggedEnd) {
   const Sampler sampler({.dataset_size = 10, .global_batch = 4, .epochs = 1});
-  EXPECT_EQ(batches_per_epoch(10, 4, false), 3);
-  EXPECT_EQ(batches_per_epoch(10, 4, true), 2);
-  EXPECT_EQ(batches_per_epoch(8, 4, false), 2);
   const auto plans = plans_of(sampler);
   ASSERT_EQ(plans.size(), 3u);
   EXPECT_FALSE(plans[1].last_of_epoch);
@@ -106,8 +104,28 @@ TEST(Sampler, DropLast) {
   EXPECT_TRUE(plans[1].last_of_epoch);
   EXPECT_EQ(plans[2].epoch, 1);
   for (const auto& plan : plans) EXPECT_EQ(plan.global_examples, 4);
-  options.global_batch = 11;
-  expect_error(ExitStatus::bad_deck, "data.drop_last then leaves nothing", [&] { Sampler{options}; });
+}
+
+TEST(Sampler, BatchesChangeOnTheWay) {
+  using Unit = TrainingSpan::Unit;
+  for (const bool drop_last : {false, true}) {
+    const RunLength length(23, drop_last, {{{}, 4}, {{30, Unit::examples}, 7}, {{3, Unit::epochs}, 10}}, 5,
+                           std::nullopt);
+    const auto plans = plans_of(
+        Sampler({.dataset_size = 23,
+                 .batch_at = [&](const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
+                 .drop_last = drop_last,
+                 .epochs = 5}));
+    ASSERT_EQ(plans.size(), static_cast<std::size_t>(length.steps()));
+    for (std::size_t step = 0; step < plans.size(); ++step) {
+      const RunPoint point = length.point_of({static_cast<double>(step), Unit::steps});
+      EXPECT_EQ(plans[step].epoch, point.epoch) << step;
+      EXPECT_LE(plans[step].global_examples, length.batch_at_step(static_cast<std::int64_t>(step))) << step;
+      if (drop_last || !plans[step].last_of_epoch) {
+        EXPECT_EQ(plans[step].global_examples, length.batch_at_step(static_cast<std::int64_t>(step))) << step;
+      }
+    }
+  }
 }
 
 TEST(Sampler, GoesOnFromAnyPosition) {

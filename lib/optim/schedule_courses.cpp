@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/schedule_courses.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Factor = std::function<double(std::int64_t step)>;
+
+constexpr TextForm span_form{.pattern = span_pattern, .words = span_words};
+
+/// Half a cosine, from 1 to 0 while `done` goes from 0 to 1.
+double half_cosine(double done) { return (1 + std::cos(std::numbers::pi * done)) / 2; }
+
+/// From 1 to `end` while `left` goes from 1 to 0.
+double between(double end, double left) { return end + (1 - end) * left; }
+
+/// How much of the steps from `begin` to `end` is done before `step`, 0 to 1.
+double share_done(std::int64_t step, std::int64_t begin, std::int64_t end) {
+  if (step <= begin) return 0;
+  return std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(std::max<std::int64_t>(1, end - begin)));
+}
+
+/// From the run's beginning to `step`, in units of `span`.
+double spans_before(const RunLength& length, std::int64_t step, const TrainingSpan& span) {
+  return length.count_at(step, span.unit) / span.count;
+}
+
+void check_span(Fields& fields, std::string_view key, const std::string& span) {
+  fields.check(training_span_of(span).count > 0, key, "is nothing; give a length above 0");
+}
+
+struct Constant final : Course {
+  void describe(Fields&) override {}
+  Factor over(const RunLength&, std::int64_t) const override {
+    return [](std::int64_t) { return 1.0; };
+  }
+};
+
+/// He et al., "Deep residual learning", 2016: PyTorch's StepLR, with milestones PyTorch's MultiStepLR.
+struct Steps final : Course {
+  std::string every = "30 epochs";
+  double factor = 0.1;
+
+  void describe(Fields& fields) override {
+    fields.text("every", every, "from the run's beginning, after which the learning rate is multiplied once more",
+                Presence::optional, span_form);
+    fields.number("factor", factor, positive, "that it is multiplied with");
+    check_span(fields, "every", every);
+  }
+  Factor over(const RunLength& length, std::int64_t) const override {
+    return [length, span = training_span_of(every), factor = factor](std::int64_t step) {
+      return std::pow(factor, std::floor(spans_before(length, step, span)));
+    };
+  }
+};
+
+struct MultiStep final : Course {
+  std::vector<std::string> milestones;
+  double factor = 0.1;
+
+  void describe(Fields& fields) override {
+    fields.texts(
+        "milestones", milestones,
+        "points from the run's beginning, as [30 epochs, 60 epochs], at each of which the learning rate is multiplied once more",
+        span_form);
+    fields.number("factor", factor, positive, "that it is multiplied with");
+    fields.check(!milestones.empty(), "milestones", "is missing, or empty; give points, as [30 epochs, 60 epochs]");
+  }
+  Factor over(const RunLength& length, std::int64_t) const override {
+    std::vector<std::int64_t> steps;
+    for (const std::string& milestone : milestones) steps.push_back(length.step_of(training_span_of(milestone)));
+    return [steps, factor = factor](std::int64_t step) {
+      return std::pow(factor, static_cast<double>(std::ranges::count_if(steps, [&](auto at) { return at <= step; })));
+    };
+  }
+};
+
+/// Without stairs: PyTorch's ExponentialLR where it is stepped once in each `every`.
+struct Exponential final : Course {
+  std::string every = "1 epoch";
+  double factor = 0.95;
+
+  void describe(Fields& fields) override {
+    fields.text("every", every, "in which the learning rate falls by the factor, evenly", Presence::optional,
+                span_form);
+    fields.number("factor", factor, positive, "by which it falls");
+    check_span(fields, "every", every);
+  }
+  Factor over(const RunLength& length, std::int64_t warmup) const override {
+    const TrainingSpan span = training_span_of(every);
+    return [length, span, factor = factor, before = spans_before(length, warmup, span)](std::int64_t step) {
+      return std::pow(factor, spans_before(length, step, span) - before);
+    };
+  }
+};
+
+/// Falls from 1 to final_fraction, over `decay` or to the run's end.
+struct Fall : Course {
+  double final_fraction = 0;
+  std::string decay;  ///< empty: to the run's end
+
+  void describe(Fields& fields) override {
+    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it ends at");
+    fields.text("decay", decay,
+                "behind the warm-up, over which it falls; it stays there then (to the run's end, when not given)",
+                Presence::optional, span_form);
+    if (!decay.empty()) check_span(fields, "decay", decay);
+  }
+  Factor over(const RunLength& length, std::int64_t warmup) const override {
+    const std::int64_t end = decay.empty() ? length.steps() : length.step_behind(warmup, training_span_of(decay));
+    return [this_form = form(), warmup, end, last = final_fraction](std::int64_t step) {
+      return between(last, this_form(share_done(step, warmup, end)));
+    };
+  }
+  /// From 1 to 0 while its argument goes from 0 to 1.
+  virtual std::function<double(double)> form() const = 0;
+};
+
+/// With decay and final_fraction, the schedule of Shallue et al., "Measuring the effects of data parallelism", 2019.
+struct Linear final : Fall {
+  std::function<double(double)> form() const override {
+    return [](double done) { return 1 - done; };
+  }
+};
+
+/// The schedule of LARS (You et al., 2017), with power 2.
+struct Polynomial final : Fall {
+  double power = 2;
+
+  void describe(Fields& fields) override {
+    Fall::describe(fields);
+    fields.number("power", power, positive, "of what is left");
+  }
+  std::function<double(double)> form() const override {
+    return [power = power](double done) { return std::pow(1 - done, power); };
+  }
+};
+
+/// Loshchilov & Hutter, "SGDR", 2017: with restarts PyTorch's CosineAnnealingWarmRestarts.
+struct Cosine final : Course {
+  double final_fraction = 0;
+  std::string period;  ///< empty: to the run's end
+  double period_factor = 1;
+
+  void describe(Fields& fields) override {
+    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it falls to");
+    fields.text("period", period, "behind the warm-up, after which it begins anew (to the run's end, when not given)",
+                Presence::optional, span_form);
+    fields.number("period_factor", period_factor, at_least_one,
+                  "each period is so many times as long as the one before");
+    if (!period.empty()) check_span(fields, "period", period);
+    fields.check(!period.empty() || period_factor == 1, "period_factor",
+                 "stands there without period; give that, or remove it");
+  }
+  Factor over(const RunLength& length, std::int64_t warmup) const override {
+    const std::int64_t end = period.empty() ? length.steps() : length.step_behind(warmup, training_span_of(period));
+    return [warmup, end, last = final_fraction, factor = period_factor, restarts = !period.empty()](std::int64_t step) {
+      double behind = static_cast<double>(step - warmup);
+      double steps = static_cast<double>(std::max<std::int64_t>(1, end - warmup));
+      if (factor == 1 && restarts) behind = std::fmod(behind, steps);
+      else if (restarts)
+        for (; behind >= steps; steps *= factor) behind -= steps;
+      return between(last, half_cosine(std::min(1.0, behind / steps)));
+    };
+  }
+};
+
+/// Vaswani et al., "Attention is all you need", 2017, with the value at the warm-up's end as its unit.
+struct InverseSqrt final : Course {
+  void describe(Fields&) override {}
+  Factor over(const RunLength&, std::int64_t warmup) const override {
+    validate_key(warmup > 0, "schedule.warmup", "is missing beside type: inverse_sqrt, whose unit it is; give it");
+    return [warmup](std::int64_t step) {
+      return std::sqrt(static_cast<double>(warmup) / static_cast<double>(std::max(step, warmup)));
+    };
+  }
+};
+
+/// Smith & Topin, "Super-convergence", 2018, as PyTorch's OneCycleLR has it.
+struct OneCycle final : Course {
+  double rise = 0.3, start_fraction = 0.04, final_fraction = 4e-6;
+
+  void describe(Fields& fields) override {
+    fields.number("rise", rise, {0, 1, true, true}, "share of the run in which it rises to the learning rate");
+    fields.number("start_fraction", start_fraction, fraction, "of the learning rate, where it begins");
+    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, where it ends");
+  }
+  bool warms_up() const override { return true; }
+  Factor over(const RunLength& length, std::int64_t) const override {
+    const double last = static_cast<double>(std::max<std::int64_t>(1, length.steps() - 1));
+    const double top = std::max(rise * static_cast<double>(length.steps()) - 1, 0.0);
+    return [=, start = start_fraction, end = final_fraction](std::int64_t step) {
+      const double at = std::min(static_cast<double>(step), last);
+      return at <= top && top > 0 ? between(start, half_cosine(1 - at / top))
+                                  : between(end, half_cosine(last > top ? (at - top) / (last - top) : 1));
+    };
+  }
+};
+
+/// Hu et al., "MiniCPM", 2024; the forms of its end: Hägele et al., "Scaling laws beyond fixed training durations",
+/// 2024.
+struct WarmupStableDecay final : Course {
+  enum class Form { linear, sqrt };
+  static constexpr std::string_view forms[] = {"linear", "sqrt"};
+  std::string decay;
+  double final_fraction = 0;
+  Form form = Form::linear;
+
+  void describe(Fields& fields) override {
+    fields.text("decay", decay, "at the run's end, over which it falls", Presence::required, span_form);
+    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it ends at");
+    fields.choice("form", form, forms, "of the fall: linear, or 1 − the square root of what is done of it");
+    if (!decay.empty()) check_span(fields, "decay", decay);
+  }
+  Factor over(const RunLength& length, std::int64_t warmup) const override {
+    const std::int64_t begin = length.steps() - length.step_of(training_span_of(decay));
+    validate_key(begin >= warmup, "schedule.decay",
+                 "{} and the warm-up are longer than the run of {} steps; make them shorter", decay, length.steps());
+    return [begin, end = length.steps(), last = final_fraction, form = form](std::int64_t step) {
+      const double done = share_done(step, begin, end);
+      return between(last, 1 - (form == Form::linear ? done : std::sqrt(done)));
+    };
+  }
+};
+
+/// Straight lines between points.
+struct Points final : Course {
+  std::vector<std::pair<std::string, double>> points;
+
+  void describe(Fields& fields) override {
+    fields.points(
+        "points", points, span_form, not_negative,
+        "points from the run's beginning with the factor of the learning rate there, as [[0, 0.1], [5 epochs, 1], [20 epochs, 0]]; "
+        "straight lines lie between them");
+    fields.check(points.size() > 1 && training_span_of(points.front().first).count == 0, "points",
+                 "must be two or more, the first at 0; write [[0, 0.1], [5 epochs, 1]]");
+  }
+  bool warms_up() const override { return true; }
+  Factor over(const RunLength& length, std::int64_t) const override {
+    std::vector<std::pair<std::int64_t, double>> known;
+    for (const auto& [span, factor] : points) {
+      const std::int64_t step = length.step_of(training_span_of(span));
+      validate_key(known.empty() || known.back().first < step, "schedule.points",
+                   "{} is not behind the point before it; put them in their order", span);
+      known.emplace_back(step, factor);
+    }
+    validate_key(known.back().first >= length.steps(), "schedule.points",
+                 "ends at {}, before the run does, after {} steps; give a point there", points.back().first,
+                 length.steps());
+    return [known](std::int64_t step) {
+      const auto next = std::ranges::upper_bound(known, step, {}, [](const auto& point) { return point.first; });
+      if (next == known.end()) return known.back().second;
+      const auto& [begin, from] = *(next - 1);
+      return from + (next->second - from) * share_done(step, begin, next->first);
+    };
+  }
+};
+
+constexpr Alternative table[] = {
+    {"constant", "Stays as it is", make_config<Constant>},
+    {"step", "Falls in stairs of one length", make_config<Steps>},
+    {"multistep", "Falls in stairs at given points", make_config<MultiStep>},
+    {"exponential", "Falls by a factor in each span, without stairs", make_config<Exponential>},
+    {"linear", "Falls along a straight line, and stays there", make_config<Linear>},
+    {"polynomial", "Falls along a power of what is left", make_config<Polynomial>},
+    {"cosine", "Falls along half a cosine, once or again and again", make_config<Cosine>},
+    {"inverse_sqrt", "Falls along the square root of warm-up / step", make_config<InverseSqrt>},
+    {"one_cycle", "Rises from little to the learning rate, and falls to nearly nothing", make_config<OneCycle>},
+    {"warmup_stable_decay", "Stays as it is, and falls at the run's end", make_config<WarmupStableDecay>},
+    {"points", "Straight lines between given points", make_config<Points>},
+};
+
+}  // namespace
+
+std::span<const Alternative> courses() { return table; }
+
+}  // namespace lockstep
