@@ -76,6 +76,11 @@ def differences(old, new):
     return [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
 
 
+def inputs_of(program):
+    """The decks of the source folder SOURCE that SOURCE/build/PRESET/app/lockstep was built from: keys change their names."""
+    return pathlib.Path(program).parents[3] / "inputs"
+
+
 class Failure(Exception):
     """Of a run."""
 
@@ -92,9 +97,10 @@ class Comparison:
             raise Failure(f"{program} {' '.join(map(str, arguments))} on {ranks} ranks ended with {done.returncode}; "
                           f"nothing can be compared without it\n{done.stderr}")
 
-    def compare(self, name, deck, overrides, ranks):
+    def compare(self, name, name_of_deck, overrides, ranks):
         """The names of what differs between the two builds."""
         def train(program, run):
+            deck = inputs_of(program) / f"{name_of_deck}.yaml"
             self.lockstep(program, "train", deck, "run.log_every=1", "checkpoint.keep=0",
                           f"checkpoint.every_steps={STEPS // 2}", *short_decks.overrides(deck), *overrides, f"run.steps={STEPS}",
                           f"run.output_dir={run}", ranks=ranks)
@@ -119,7 +125,7 @@ def main():
     options.add_argument("--only", default="", help="a deck of inputs/ or a way, by name; several with commas")
     options.add_argument("--mpiexec", default="mpirun --oversubscribe --bind-to none -n", help="what the number of ranks follows")
     options = options.parse_args()
-    cases = {deck.stem: (deck.stem,) for deck in short_decks.DECKS} | WAYS
+    cases = {deck.stem: (deck.stem,) for deck in short_decks.DECKS if (inputs_of(options.old) / deck.name).exists()} | WAYS
     only = [name for name in options.only.split(",") if name]
     if unknown := set(only) - set(cases):
         print(f"error: --only: {', '.join(sorted(unknown))}: no such case; choose from {', '.join(cases)}", file=sys.stderr)
@@ -130,7 +136,7 @@ def main():
         jobs = [(name, ranks) for ranks in map(int, options.ranks.split(",")) for name in only or cases]
         with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             found = pool.map(lambda job: comparison.compare(
-                job[0], short_decks.INPUTS / f"{cases[job[0]][0]}.yaml", cases[job[0]][1:], job[1]), jobs)
+                job[0], cases[job[0]][0], cases[job[0]][1:], job[1]), jobs)
             differ = 0
             for (name, ranks), names in zip(jobs, found):
                 differ += bool(names)
