@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "bench/all_reduce.hpp"
+#include "bench/optimizers.hpp"
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
 #include "ops/device_description.hpp"
@@ -294,6 +295,8 @@ void declare_bench(CLI::App& app, Command& chosen) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
   }
+  declare("optimizers", "Steps of each optimizer, beside the bandwidth of a copy",
+          [](const Options&, const Print& print) { bench_optimizers(print); });
   declare_all_reduce_bench(*command, chosen);
 }
 

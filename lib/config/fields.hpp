@@ -96,6 +96,7 @@ class Fields {
                           std::string_view help) = 0;
   virtual void number(std::string_view key, double& value, Range range, std::string_view help,
                       Presence presence = Presence::optional) = 0;
+  virtual void number(std::string_view key, std::optional<double>& value, Range range, std::string_view help) = 0;
   virtual void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view help) = 0;
   virtual void integers(std::string_view key, std::vector<std::int64_t>& values, Range range,
                         std::string_view help) = 0;
@@ -128,6 +129,10 @@ class Fields {
   virtual void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
                        std::string_view help) = 0;
 
+  /// A list of mappings that have the same keys. `resize` makes so many of them; `describe` visits the keys of one.
+  virtual void sections(std::string_view key, std::size_t count, const std::function<void(std::size_t)>& resize,
+                        const std::function<void(std::size_t, Fields&)>& describe, std::string_view help) = 0;
+
   /// A rule of presence between keys of this mapping that are described before. `why`: what is wrong without them.
   virtual void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) = 0;
   /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.
@@ -135,6 +140,13 @@ class Fields {
 
   /// A key that older decks have, and what to write in its place. Only reading says so, where a deck has it.
   virtual void renamed(std::string_view, std::string_view) {}
+
+  template <class T>
+  void sections(std::string_view key, std::vector<T>& items, std::string_view help) {
+    sections(
+        key, items.size(), [&](std::size_t count) { items.resize(count); },
+        [&](std::size_t i, Fields& fields) { items[i].describe(fields); }, help);
+  }
 
   template <class Enum>
     requires std::is_enum_v<Enum>

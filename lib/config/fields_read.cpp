@@ -49,6 +49,10 @@ class Reader final : public Fields {
     with(key, presence, [&](const DeckNode& node) { value = to_number(node, range); });
   }
 
+  void number(std::string_view key, std::optional<double>& value, Range range, std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) { value = to_number(node, range); });
+  }
+
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view) override {
     list(key, values, "a list of numbers, as [0.5, 0.5]", [&](const DeckNode& item) { return to_number(item, range); });
   }
@@ -149,6 +153,16 @@ class Reader final : public Fields {
       if (node.items.empty()) throw DeckError(node.position, node.path, "the list is empty; give at least one entry");
       items.clear();
       for (const auto& item : node.items) attempt([&] { items.push_back(read_item(item, alternatives)); });
+    });
+  }
+
+  void sections(std::string_view key, std::size_t, const std::function<void(std::size_t)>& resize,
+                const std::function<void(std::size_t, Fields&)>& describe, std::string_view) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, "a list of mappings, as [{a: 1}, {a: 2}]");
+      resize(node.items.size());
+      for (std::size_t i = 0; i < node.items.size(); ++i)
+        read(node.items[i], complaints_, [&](Fields& fields) { describe(i, fields); });
     });
   }
 

@@ -33,6 +33,9 @@ class ReferenceWriter final : public Fields {
     row(key, limited("number", range), presence == Presence::required ? "**required**" : fmt::format("{}", value),
         help);
   }
+  void number(std::string_view key, std::optional<double>&, Range range, std::string_view help) override {
+    row(key, limited("number", range), "–", help);
+  }
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view help) override {
     row(key, "list of numbers, each " + range_text(range), fmt::format("[{}]", fmt::join(values, ", ")), help);
   }
@@ -101,6 +104,13 @@ class ReferenceWriter final : public Fields {
       nest(fmt::format("{}{}: {}", prefix(), key, alternative.name), fmt::format("{}{}", alternative.help, alone),
            [&](Fields& fields) { config->describe(fields); });
     }
+  }
+  void sections(std::string_view key, std::size_t count, const std::function<void(std::size_t)>& resize,
+                const std::function<void(std::size_t, Fields&)>& describe, std::string_view help) override {
+    row(key, "list of mappings, see below", "–", help);
+    resize(1);
+    nest(fmt::format("{}{}", prefix(), key), help, [&](Fields& fields) { describe(0, fields); });
+    resize(count);
   }
   void need(Needs, std::span<const std::string_view>, std::string_view) override {}
   void check(bool, std::string_view, std::string_view) override {}

@@ -38,6 +38,9 @@ class SchemaWriter final : public Fields {
     if (presence == Presence::optional) schema["default"] = value;
     add(key, schema, help, presence);
   }
+  void number(std::string_view key, std::optional<double>&, Range range, std::string_view help) override {
+    add(key, limited("number", range), help);
+  }
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view help) override {
     add(key, {{"type", "array"}, {"items", limited("number", range)}, {"default", values}}, help);
   }
@@ -122,6 +125,12 @@ class SchemaWriter final : public Fields {
     }
     entries.insert(entries.begin(), Json{{"enum", names}});
     add(key, {{"type", "array"}, {"minItems", 1}, {"items", {{"anyOf", entries}}}}, help);
+  }
+  void sections(std::string_view key, std::size_t count, const std::function<void(std::size_t)>& resize,
+                const std::function<void(std::size_t, Fields&)>& describe, std::string_view help) override {
+    resize(1);
+    add(key, {{"type", "array"}, {"items", describe_section([&](Fields& fields) { describe(0, fields); })}}, help);
+    resize(count);
   }
   void need(Needs needs, std::span<const std::string_view> keys, std::string_view) override {
     Json choices = Json::array();

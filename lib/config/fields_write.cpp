@@ -32,6 +32,9 @@ class Writer final : public Fields {
   void number(std::string_view key, double& value, Range, std::string_view, Presence) override {
     pair(key, number_text(value));
   }
+  void number(std::string_view key, std::optional<double>& value, Range, std::string_view) override {
+    if (value) pair(key, number_text(*value));
+  }
   void numbers(std::string_view key, std::vector<double>& values, Range, std::string_view) override {
     list(key, values, [](double value) { return number_text(value); });
   }
@@ -94,6 +97,13 @@ class Writer final : public Fields {
       if (!item.from.empty()) quoted_list("from", item.from);
       out_ << YAML::EndMap;
     }
+    out_ << YAML::EndSeq;
+  }
+  void sections(std::string_view key, std::size_t count, const std::function<void(std::size_t)>&,
+                const std::function<void(std::size_t, Fields&)>& describe, std::string_view) override {
+    if (count == 0) return;
+    out_ << YAML::Key << std::string(key) << YAML::Value << YAML::BeginSeq;
+    for (std::size_t i = 0; i < count; ++i) mapping([&] { describe(i, *this); });
     out_ << YAML::EndSeq;
   }
   void need(Needs, std::span<const std::string_view>, std::string_view) override {}

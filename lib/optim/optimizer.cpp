@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/optimizer.hpp"
 
-#include "optim/adamw.hpp"
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "optim/adam.hpp"
+#include "optim/lamb.hpp"
+#include "optim/lars.hpp"
+#include "optim/lion.hpp"
+#include "optim/rmsprop.hpp"
 #include "optim/sgd.hpp"
 
 namespace lockstep {
@@ -9,7 +17,15 @@ namespace {
 
 constexpr Alternative optimizers[] = {
     {"sgd", "Stochastic gradient descent with momentum, PyTorch's formula", make_config<SgdConfig>},
+    {"adam", "Adam with weight decay as a part of the gradient, PyTorch's formula", make_config<AdamConfig>},
     {"adamw", "Adam with decoupled weight decay, PyTorch's formula", make_config<AdamWConfig>},
+    {"rmsprop", "Steps divided by the root of the gradient's average square, PyTorch's formula",
+     make_config<RmspropConfig>},
+    {"lion", "Steps of one size along the signs of averaged gradients (Chen et al. 2023)", make_config<LionConfig>},
+    {"lars", "Momentum with a learning rate of its own for each parameter, for large batches (You et al. 2017)",
+     make_config<LarsConfig>},
+    {"lamb", "Adam with a learning rate of its own for each parameter, for large batches (You et al. 2020)",
+     make_config<LambConfig>},
 };
 
 const OptimizerOptions& options_of(const OptimizerConfig& config) {
@@ -22,6 +38,15 @@ void OptimizerOptions::describe(Fields& fields) {
   fields.number("learning_rate", learning_rate, not_negative, "size of a step");
   fields.number("clip_norm", clip_norm, not_negative,
                 "largest norm of the gradient: a longer one is scaled down to it (0: off)");
+  fields.number(
+      "clip_value", clip_value, not_negative,
+      "largest absolute value of the gradient's elements, behind clip_norm: larger ones are cut off (0: off)");
+  fields.number("weight_decay", weight_decay, not_negative, weight_decay_help());
+  fields.boolean(
+      "exclude_bias_and_norm", exclude_bias_and_norm,
+      "whether parameters of one dimension, which are biases and those of norms, have no weight decay, and no "
+      "trust ratio (false: PyTorch's way)");
+  fields.sections("groups", groups, "what is different for some parameters, by their names");
 }
 
 OptimizerConfig::OptimizerConfig() : options(std::make_shared<SgdConfig>()) {}
@@ -36,24 +61,46 @@ double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; 
 
 std::vector<std::string> OptimizerConfig::state_names() const { return options_of(*this).state_names(); }
 
+ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const {
+  return options_of(*this).groups_of(layout);
+}
+
 std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters) const {
   return options_of(*this).make(parameters);
 }
 
-Optimizer::Optimizer(const ParameterBuffer& parameters)
-    : nonfinite_("lockstep::optimizer::nonfinite", DType::i32,
-                 {static_cast<std::int64_t>(parameters.layout().owned().size())}) {
-  std::int64_t first = 0;
-  for (const ParameterRange& range : parameters.layout().owned()) {
-    parts_.push_back({range, first, {nonfinite_.get().as<int>() + parts_.size(), DType::i32, {1}}});
-    first += range.count;
-  }
-  nonfinite_on_host_.resize(parts_.size());
+Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
+    : nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
+  const ExecSpace space;
+  const ParameterLayout& layout = parameters.layout();
+  const ParameterGroups made = options.groups_of(layout);
+  groups_ = made.groups;
+  const std::size_t block_bytes = made.blocks.size() * sizeof(ParameterBlock),
+                    bytes = block_bytes + made.first_blocks.size() * sizeof(std::int64_t);
+  tables_ = Buffer("lockstep::optimizer::tables", bytes);
+  std::vector<std::byte> tables(bytes);
+  std::memcpy(tables.data(), made.blocks.data(), block_bytes);
+  std::memcpy(tables.data() + block_bytes, made.first_blocks.data(), bytes - block_bytes);
+  copy_from_host(space, tables.data(), tables_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
+  blocks_ = {.blocks = reinterpret_cast<const ParameterBlock*>(tables_.data()),
+             .count = static_cast<std::int64_t>(made.blocks.size()),
+             .first_blocks = reinterpret_cast<const std::int64_t*>(tables_.data() + block_bytes),
+             .parameters = static_cast<std::int64_t>(made.first_blocks.size()) - 1,
+             .clip_value = options.clip_value > 0 ? options.clip_value : std::numeric_limits<double>::infinity(),
+             .nonfinite = nonfinite_.get()};
+
+  const std::vector<std::string> names = options.state_names();
+  const std::size_t state_bytes = static_cast<std::size_t>(layout.owned_count()) * size_of(parameters.dtype());
+  if (names.empty()) return;
+  state_memory_ = Buffer("lockstep::optimizer::states", names.size() * state_bytes);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    states_.push_back({names[i], state_memory_.tensor(i * state_bytes, parameters.dtype(), {layout.owned_count()})});
 }
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {
-  copy_to_host(space, nonfinite_.get(), nonfinite_on_host_.data());
-  return std::ranges::any_of(nonfinite_on_host_, [](std::int32_t flag) { return flag != 0; });
+  std::int32_t flag = 0;
+  copy_to_host(space, nonfinite_.get(), &flag);
+  return flag != 0;
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 
 #include "config/fields.hpp"
 #include "nn/parameter_buffer.hpp"
+#include "optim/parameter_groups.hpp"
 
 namespace lockstep {
 
@@ -17,15 +18,40 @@ namespace lockstep {
 /// CPUs.
 using StepCoefficients = std::array<double, 4>;
 
+/// Where a step stands in the run's course.
+struct StepRate {
+  double learning_rate = 0;
+  double learning_rate_before = 0;  ///< in the step before; in the first one its own
+  std::int64_t number = 1;          ///< of the steps that the optimizer has taken, this one included
+};
+
 struct OptimizerStep {
   StepCoefficients coefficients{};
   Tensor
       gradient_scale;  ///< f64 [1] in the step's memory: times the summed gradients it is the gradient of the mean loss
 };
 
+/// Keys that every optimizer has.
+struct OptimizerOptions : Config {
+  double learning_rate = 0.1;
+  double clip_norm = 0;
+  double clip_value = 0;
+  double weight_decay = 0;
+  bool exclude_bias_and_norm = false;
+  std::vector<GroupOptions> groups;
+
+  void describe(Fields& fields) override;
+  virtual std::string_view weight_decay_help() const = 0;
+  virtual std::vector<std::string> state_names() const = 0;
+  ParameterGroups groups_of(const ParameterLayout& layout) const {
+    return {layout, groups, {.weight_decay = weight_decay}, exclude_bias_and_norm};
+  }
+  virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
+};
+
 /// Turns summed gradients into new parameters, and into their 16-bit copy where there is one. Its
 /// state lies in flat buffers, which hold the ranges that this rank owns (ParameterLayout::owned) one after the other:
-/// so a step is one kernel a range, and where a rank owns all that is trained, a checkpoint treats state as it does
+/// so a step is one kernel, and where a rank owns all that is trained, a checkpoint treats state as it does
 /// parameters.
 class Optimizer {
  public:
@@ -34,42 +60,37 @@ class Optimizer {
     Tensor values;     ///< flat, [ParameterLayout::owned_count()]
   };
 
-  explicit Optimizer(const ParameterBuffer& parameters);
+  Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters);
   virtual ~Optimizer() = default;
 
-  /// `number`: of the steps that this optimizer has taken, that one included.
-  virtual StepCoefficients coefficients(double learning_rate, std::int64_t number) const = 0;
+  virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) = 0;
-  virtual const std::vector<State>& states() const = 0;
+  /// In the order of OptimizerOptions::state_names; zero at first.
+  const std::vector<State>& states() const { return states_; }
 
   /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
   /// Takes back what left_nonfinite has found: parameters are others now.
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
 
- protected:
-  /// A range that this rank owns.
-  struct Part {
-    ParameterRange range;
-    std::int64_t first;  ///< its place in the state
-    Tensor nonfinite;    ///< i32 [1], for its kernel to set
+  const std::vector<GroupSettings>& groups() const { return groups_; }
+  /// What the kernels of step_kernel.hpp read.
+  struct Blocks {
+    const ParameterBlock* blocks = nullptr;  ///< in the step's memory
+    std::int64_t count = 0;
+    const std::int64_t* first_blocks = nullptr;  ///< likewise, [parameters + 1]
+    std::int64_t parameters = 0;
+    double clip_value = 0;  ///< infinite: off
+    Tensor nonfinite;       ///< i32 [1], for kernels to set
   };
-  const std::vector<Part>& parts() const { return parts_; }
+  const Blocks& blocks() const { return blocks_; }
 
  private:
-  OwnedTensor nonfinite_;  // i32 [parts]
-  mutable std::vector<std::int32_t> nonfinite_on_host_;
-  std::vector<Part> parts_;
-};
-
-/// Keys that every optimizer has.
-struct OptimizerOptions : Config {
-  double learning_rate = 0.1;
-  double clip_norm = 0;
-
-  void describe(Fields& fields) override;
-  virtual std::vector<std::string> state_names() const = 0;
-  virtual std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const = 0;
+  std::vector<GroupSettings> groups_;
+  Buffer tables_, state_memory_;
+  OwnedTensor nonfinite_;
+  Blocks blocks_;
+  std::vector<State> states_;
 };
 
 /// The deck's `optimizer` section.
@@ -83,6 +104,8 @@ struct OptimizerConfig : Config {
   double clip_norm() const;  ///< 0: off
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
+  /// Throws KeyError where the deck's groups do not suit the parameters.
+  ParameterGroups groups(const ParameterLayout& layout) const;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const;
 };
 

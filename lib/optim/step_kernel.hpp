@@ -6,9 +6,103 @@
 
 #include "core/finite.hpp"
 #include "nn/parameter_buffer.hpp"
+#include "optim/parameter_groups.hpp"
 
-// What the kernels of all optimizers share.
+// The kernels of all optimizers. An optimizer is a rule for one element: a callable rule(p, g, states) that returns the
+// new parameter and changes its states in place, where g is the gradient of the mean loss, clipped. Each group has a
+// rule of its own.
 namespace lockstep {
+
+/// A rule for each group.
+template <class Rule>
+struct Rules {
+  Rule of_group[most_groups];
+};
+
+/// What the kernels read and write. Element i of a block stands at first + i, and at state + i of each state.
+template <class T, class Copy, int states>
+struct StepArrays {
+  const ParameterBlock* blocks = nullptr;
+  std::int64_t count = 0;
+  const T* gradients = nullptr;
+  const double* gradient_scale = nullptr;
+  T clip_value = 0;
+  T* parameters = nullptr;
+  Copy* copies = nullptr;  ///< in 16 bits, where Copy is not T
+  T* state[states > 0 ? states : 1] = {};
+  const double* ratios = nullptr;  ///< of each parameter, where rules have a trust ratio
+
+  KOKKOS_INLINE_FUNCTION T gradient(std::int64_t i, T scale) const {
+    // Two choices that do not depend on each other become vectors; what is not a number stays that.
+    T g = scale * gradients[i];
+    g = g > clip_value ? clip_value : g;
+    return g < -clip_value ? -clip_value : g;
+  }
+};
+
+/// Whether a rule takes its states as they are, and no gradient: that of a second pass.
+template <class Rule>
+concept OnlyReads = requires { typename Rule::only_reads; };
+
+/// Whether a rule multiplies its step with a ratio that each parameter has of its own.
+template <class Rule, class T>
+concept HasTrustRatio = requires(Rule rule, T ratio) { rule.ratio = ratio; };
+
+template <class T, class Copy, int states, class Rule>
+KOKKOS_INLINE_FUNCTION void step_element(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
+                                         std::int64_t i, const Rule& rule, T scale, int& nonfinite) {
+  T state[states > 0 ? states : 1];
+  for (int k = 0; k < states; ++k) state[k] = arrays.state[k][block.state + i];
+  const std::int64_t at = block.first + i;
+  T g = 0;
+  if constexpr (!OnlyReads<Rule>) g = arrays.gradient(at, scale);
+  const T p = rule(arrays.parameters[at], g, state);
+  if constexpr (!OnlyReads<Rule>)
+    for (int k = 0; k < states; ++k) arrays.state[k][block.state + i] = state[k];
+  arrays.parameters[at] = p;
+  if constexpr (!std::is_same_v<T, Copy>) arrays.copies[at] = Copy(p);
+  nonfinite |= is_nonfinite(p) ? 1 : 0;
+}
+
+template <class T, class Copy, int states, class Rule>
+KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
+                                    const Rules<Rule>& rules) {
+  Rule rule = rules.of_group[block.group];
+  if constexpr (HasTrustRatio<Rule, T>) rule.ratio = static_cast<T>(arrays.ratios[block.parameter]);
+  return rule;
+}
+
+/// Applies each block's rule to its elements. `nonfinite` (i32 [1]): whether a parameter is not finite afterwards.
+template <class T, class Copy, int states, class Rule>
+void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule>& rules,
+                     const StepArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {
+  const Kokkos::View<int, MemorySpace, Kokkos::MemoryUnmanaged> result(nonfinite.as<int>());
+  const Kokkos::BOr<int, MemorySpace> found(result);
+  if constexpr (thread_per_element)
+    Kokkos::parallel_reduce(
+        label, RangePolicy(space, 0, arrays.count * parameter_block),
+        KOKKOS_LAMBDA(const std::int64_t index, int& bad) {
+          const ParameterBlock block = arrays.blocks[index / parameter_block];
+          const std::int64_t i = index % parameter_block;
+          if (i < block.count)
+            step_element(arrays, block, i, rule_of(arrays, block, rules), static_cast<T>(*arrays.gradient_scale), bad);
+        },
+        found);
+  else
+    Kokkos::parallel_reduce(
+        label, RangePolicy(space, 0, arrays.count),
+        KOKKOS_LAMBDA(const std::int64_t b, int& bad) {
+          const StepArrays<T, Copy, states> own = arrays;  // which no store can change
+          const ParameterBlock block = own.blocks[b];
+          const Rule rule = rule_of(own, block, rules);
+          const T scale = static_cast<T>(*own.gradient_scale);
+          int bad_here = 0;
+#pragma GCC ivdep
+          for (std::int64_t i = 0; i < block.count; ++i) step_element(own, block, i, rule, scale, bad_here);
+          bad |= bad_here;
+        },
+        found);
+}
 
 /// Calls f(T{}, copy) with the type of the parameters and where their 16-bit copy goes; a null
 /// pointer to T when there is none.
@@ -18,22 +112,6 @@ void dispatch_step(const ParameterBuffer& parameters, F&& f) {
   if (!rounded) dispatch_master(parameters.dtype(), [&]<class T>(T) { f(T{}, static_cast<T*>(nullptr)); });
   else if (rounded.dtype == DType::bf16) f(float{}, rounded.as<bfloat16>());
   else f(float{}, rounded.as<half>());
-}
-
-/// Stores parameter i; sets `nonfinite` where it is that.
-template <class T, class Copy>
-KOKKOS_INLINE_FUNCTION void store_parameter(std::int64_t i, T value, T* parameters, Copy* copy, int& nonfinite) {
-  parameters[i] = value;
-  if constexpr (!std::is_same_v<T, Copy>) copy[i] = Copy(value);
-  nonfinite |= is_nonfinite(value) ? 1 : 0;
-}
-
-/// Calls step(i, nonfinite) for i below `count`, and leaves in `result` (i32 [1]) whether any call has set its
-/// `nonfinite`.
-template <class Step>
-void for_parameters(const ExecSpace& space, const char* label, std::int64_t count, const Tensor& result, Step step) {
-  const Kokkos::View<int, MemorySpace, Kokkos::MemoryUnmanaged> to(result.as<int>());
-  Kokkos::parallel_reduce(label, RangePolicy(space, 0, count), step, Kokkos::BOr<int, MemorySpace>(to));
 }
 
 }  // namespace lockstep

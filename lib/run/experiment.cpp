@@ -94,8 +94,9 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
-  LearningRateSchedule(config.schedule,
-                       run_length(config, data.train->size()));  // throws where they do not go together
+  // Both throw where they do not suit each other.
+  config.optimizer.groups(ParameterLayout(graph, config.dtype()));
+  LearningRateSchedule(config.schedule, run_length(config, data.train->size()));
 }
 
 /// A split of the deck's data, or of another file.

@@ -50,8 +50,10 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                                      : std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
                                                                       std::move(memory), model_->parameters());
   comm_.run_collectively([&] {
-    optimizer_ = config.optimizer.make(model_->parameters());
-    with_positions(config.source, [&] { optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length); });
+    with_positions(config.source, [&] {
+      optimizer_ = config.optimizer.make(model_->parameters());
+      optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
+    });
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_, partition_.separate ? partition_.shards : 1);
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_);
     own_square_.emplace(model_->parameters().trained_size());

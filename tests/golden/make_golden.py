@@ -243,7 +243,50 @@ def make_optimizers():
                 torch.nn.utils.clip_grad_norm_([p], clip_norm)
             optimizer.step()
         cases.append({"type": type, "options": options, "clip_norm": clip_norm, "p": numbers(p)})
+    like_pytorch = [("sgd", {"momentum": 0.9, "dampening": 0.3}, torch.optim.SGD), ("adam", {}, torch.optim.Adam),
+                    ("adam", {"weight_decay": 0.1, "betas": [0.7, 0.9]}, torch.optim.Adam), ("rmsprop", {}, torch.optim.RMSprop),
+                    ("rmsprop", {"alpha": 0.8, "momentum": 0.9, "weight_decay": 0.05, "epsilon": 1e-3}, torch.optim.RMSprop)]
+    for type, options, make in like_pytorch:
+        p = tensor(300, (23,)).requires_grad_()
+        optimizer = make([p], lr=0.1, **{{"epsilon": "eps"}.get(key, key): value for key, value in options.items()})
+        for step in range(10):
+            p.grad = tensor(301 + step, (23,)) / 16
+            if type == "rmsprop":
+                torch.nn.utils.clip_grad_value_([p], 0.01)
+            optimizer.step()
+        cases.append({"type": type, "options": options | ({"clip_value": 0.01} if type == "rmsprop" else {}), "p": numbers(p)})
+    for type, options in [("lion", {}), ("lion", {"weight_decay": 0.3, "betas": [0.95, 0.98]}), ("lars", {}),
+                          ("lars", {"weight_decay": 0.05, "momentum": 0.5, "trust_coefficient": 0.1}), ("lamb", {}),
+                          ("lamb", {"weight_decay": 0.3, "bias_correction": False, "betas": [0.8, 0.95]})]:
+        cases.append({"type": type, "options": options, "p": [float(x) for x in paper(type, **options)]})
     save("optimizers.json", cases)
+
+
+def paper(type, lr=0.1, weight_decay=None, betas=None, momentum=0.9, trust_coefficient=0.001, bias_correction=True, epsilon=1e-6):
+    """Ten steps of optimizers that PyTorch has not, by their papers' formulae: Chen et al. 2023 (lion), You et al. 2017 (lars),
+    You et al. 2020 (lamb)."""
+    def norm(x):
+        return np.sqrt(np.sum(x * x))
+    p = tensor(300, (23,)).numpy()
+    m = v = np.zeros(23)
+    beta1, beta2 = betas or ((0.9, 0.99) if type == "lion" else (0.9, 0.999))
+    decay = weight_decay if weight_decay is not None else 0.01 if type == "lamb" else 0.0
+    for t in range(1, 11):
+        g = tensor(300 + t, (23,)).numpy() / 16
+        if type == "lion":
+            p = p - lr * (np.sign(beta1 * m + (1 - beta1) * g) + decay * p)
+            m = beta2 * m + (1 - beta2) * g
+        elif type == "lars":
+            trust = trust_coefficient * norm(p) / (norm(g) + decay * norm(p))
+            v = momentum * v + lr * trust * (g + decay * p)
+            p = p - v
+        else:
+            m = beta1 * m + (1 - beta1) * g
+            v = beta2 * v + (1 - beta2) * g * g
+            mean, square = (m / (1 - beta1**t), v / (1 - beta2**t)) if bias_correction else (m, v)
+            u = mean / (np.sqrt(square) + epsilon) + decay * p
+            p = p - lr * norm(p) / norm(u) * u
+    return p
 
 
 def make_schedules():

@@ -39,6 +39,8 @@ const Case cases[] = {
     {"file_order_and_warm_up", 97, 500, 20, "\ndata.shuffle=false\nschedule.warmup=10 steps"},
     {"adamw", 97, 500, 20,
      "\noptimizer={type: adamw, learning_rate: 0.0005, epsilon: 0.001, clip_norm: 0.5}\nschedule={type: cosine, warmup: 5 steps}"},
+    {"lamb", 97, 500, 20,
+     "\noptimizer={type: lamb, learning_rate: 0.0005, epsilon: 0.001, groups: [{match: '*/bias', learning_rate_scale: 2}]}"},
     {"batches_that_grow", 97, 500, 20,
      "\nbatch.ramp=[[300 examples, 130], [1 epoch, 201]]\nschedule={scale_rule: linear, reference_batch: 97}"},
     // Two norms that exchange at one time, one of them with an addition.

@@ -56,7 +56,8 @@ Curve train_serially(const RunConfig& config, int steps) {
     const double count = static_cast<double>(host.plan.global_examples);
     optimizer->step(
         space, model.parameters(),
-        {.coefficients = optimizer->coefficients(config.optimizer.learning_rate() * schedule.factor(step), step + 1),
+        {.coefficients = optimizer->coefficients(
+             {.learning_rate = config.optimizer.learning_rate() * schedule.factor(step), .number = step + 1}),
          .gradient_scale = gradient_scale.compute(space, square.compute(space, model.parameters().trained_gradients()),
                                                   1 / count)});
     model.parameters().update_statistics(space, 1 / count);

@@ -48,6 +48,11 @@ class BadInput(LockstepTest):
         self.refused(78, ["batch.ramp", "2 examples, from 10 steps on, are less than one for each of the 4 ranks"],
                      "train", "deck.yaml", "run.overwrite=true", "run.resume=never", "batch.ramp=[[10 steps, 2]]", ranks=4)
 
+    def test_parameter_groups(self):
+        self.train(78, [":1:", "optimizer.groups", "'body/*' matches no parameter"], "optimizer={groups: [{match: body/*, weight_decay: 0.1}]}")
+        self.train(78, ["optimizer.groups.0.match", "is missing"], "optimizer={groups: [{weight_decay: 0.1}]}")
+        self.train(78, ["optimizer.groups.0.decay", "unknown key"], "optimizer={groups: [{match: a, decay: 0.1}]}")
+
     def test_missing_data_file(self):
         self.train(66, ["nothing.h5", "no such file"], "data={file: nothing.h5}")
 

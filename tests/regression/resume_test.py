@@ -46,6 +46,16 @@ class Resume(LockstepTest):
         self.assertIsNone(summary(folder / "run")["resumed_from"])
         return folder
 
+    def test_every_state_goes_on(self):
+        for type in ("adam", "rmsprop", "lion", "lars", "lamb"):
+            with self.subTest(type):
+                whole, parts = (self.folder_of(f"{type}_{name}", optimizer={"type": type, **({"momentum": 0.5} if type == "rmsprop" else {})})
+                                for name in ("whole", "parts"))
+                self.train(whole, ranks=1)
+                self.train(parts, "run.steps=37", ranks=1)
+                self.train(parts, ranks=1)
+                self.expect_same(whole, parts)
+
     def test_batches_that_grow(self):
         ramp = {"batch": {"global": 33, "micro": 9, "ramp": [["30 steps", 50], ["1500 examples", 64], ["4 epochs", 80]]},
                 "schedule": {"scale_rule": "sqrt", "reference_batch": 33}}

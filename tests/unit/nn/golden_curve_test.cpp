@@ -67,9 +67,10 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
     loss->evaluate(context.space, outputs, batch.targets.get(), model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, batch.x.get(), [](ParameterRange) {});
     model.parameters().update_statistics(context.space, 1.0 / n);
-    optimizer->step(
-        context.space, model.parameters(),
-        {optimizer->coefficients(golden.at("learning_rate"), static_cast<std::int64_t>(step) + 1), scale.get()});
+    optimizer->step(context.space, model.parameters(),
+                    {optimizer->coefficients(
+                         {.learning_rate = golden.at("learning_rate"), .number = static_cast<std::int64_t>(step) + 1}),
+                     scale.get()});
     context.space.fence();
     losses.push_back(test::values_of(sums.get())[0] / n);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -61,10 +62,12 @@ TEST(Golden, Optimizers) {
       }
       for (std::uint64_t step = 0; step < 10; ++step) {
         test::set_values(parameters.gradients(weight), test::filling(301 + step, 23));
-        optimizer->step(ExecSpace(), parameters,
-                        {.coefficients = optimizer->coefficients(0.1, static_cast<std::int64_t>(step) + 1),
-                         .gradient_scale = gradient_scale.compute(
-                             ExecSpace(), square.compute(ExecSpace(), parameters.trained_gradients()), 1.0 / 16)});
+        optimizer->step(
+            ExecSpace(), parameters,
+            {.coefficients = optimizer->coefficients(
+                 {.learning_rate = 0.1, .learning_rate_before = 0.1, .number = static_cast<std::int64_t>(step) + 1}),
+             .gradient_scale = gradient_scale.compute(
+                 ExecSpace(), square.compute(ExecSpace(), parameters.trained_gradients()), 1.0 / 16)});
         ExecSpace().fence();
       }
       EXPECT_LT(test::largest_difference(test::values_of(parameters.values(weight)),
@@ -108,6 +111,118 @@ TEST(Optimizer, RefusesWhatMakesNoSense) {
   refused("{type: adamw, epsilon: 0}");
   refused("{type: adamw, momentum: 0.9}");
   refused("{clip_norm: -1}");
+  refused("{clip_value: -1}");
+  refused("{dampening: 0.1}");
+  refused("{momentum: 0.9, nesterov: true, dampening: 0.1}");
+  refused("{type: lion, betas: [0.9]}");
+  refused("{type: lars, trust_coefficient: 0}");
+  refused("{groups: [{weight_decay: 0}]}");
+  refused("{groups: [{match: a, momentum: 0}]}");
+  refused("{groups: {match: a}}");
+}
+
+const char* const two_layers =
+    "[{linear: {features: 5}, name: one}, {layer_norm: {}, name: norm}, {linear: {features: 3}, name: two}]";
+
+/// What a step with gradients of 1 takes from each parameter, whose elements are all 1.
+std::map<std::string, std::vector<double>> steps_of(const std::string& deck) {
+  OptimizerConfig config;
+  read_config(parse_deck(deck, "test"), config);
+  ParameterBuffer parameters(Graph(test::parse_layers(two_layers), {4}), DType::f64);
+  for (const Parameter& parameter : parameters.parameters()) {
+    const std::vector<double> ones(static_cast<std::size_t>(parameter.range.count), 1);
+    test::set_values(parameters.values(parameter), ones);
+    test::set_values(parameters.gradients(parameter), ones);
+  }
+  const auto optimizer = config.make(parameters);
+  const GradientScale scale(0);
+  optimizer->step(ExecSpace(), parameters,
+                  {.coefficients = optimizer->coefficients({.learning_rate = 0.5, .learning_rate_before = 0.5}),
+                   .gradient_scale = scale.compute(ExecSpace(), {}, 1.0)});
+  ExecSpace().fence();
+  std::map<std::string, std::vector<double>> steps;
+  for (const Parameter& parameter : parameters.parameters())
+    for (const double value : test::values_of(parameters.values(parameter))) steps[parameter.name].push_back(1 - value);
+  return steps;
+}
+
+void expect_steps(const std::string& deck, const std::map<std::string, double>& wanted) {
+  SCOPED_TRACE(deck);
+  const auto steps = steps_of(deck);
+  ASSERT_EQ(steps.size(), 6u);
+  for (const auto& [name, step] : wanted)
+    for (const double element : steps.at(name)) EXPECT_NEAR(element, step, 1e-14) << name;
+}
+
+TEST(ParameterGroups, TheFirstThatMatchesCounts) {
+  expect_steps(
+      "{weight_decay: 1, groups: [{match: two/*, weight_decay: 3}, {match: '*/bias', learning_rate_scale: 0.5}]}",
+      {{"one/weight", 0.5 * 2},
+       {"one/bias", 0.25 * 2},
+       {"norm/weight", 0.5 * 2},
+       {"norm/bias", 0.25 * 2},
+       {"two/weight", 0.5 * 4},
+       {"two/bias", 0.5 * 4}});
+  expect_steps("{groups: [{match: 'one/*', learning_rate_scale: 0}]}",
+               {{"one/weight", 0}, {"one/bias", 0}, {"two/bias", 0.5}});
+}
+
+TEST(ParameterGroups, BiasesAndNormsMayBeExcluded) {
+  expect_steps("{weight_decay: 1, exclude_bias_and_norm: true, groups: [{match: two/bias, weight_decay: 2}]}",
+               {{"one/weight", 1},
+                {"one/bias", 0.5},
+                {"norm/weight", 0.5},
+                {"norm/bias", 0.5},
+                {"two/weight", 1},
+                {"two/bias", 1.5}});
+  // One that is not excluded moves by lr·η·‖p‖/(‖g‖ + ‖p‖)·(g + p), the others by lr·g.
+  expect_steps("{type: lars, weight_decay: 1, trust_coefficient: 0.1}",
+               {{"one/weight", 0.05}, {"one/bias", 0.5}, {"norm/weight", 0.5}});
+  expect_steps("{type: lars, weight_decay: 1, trust_coefficient: 0.1, exclude_bias_and_norm: false}",
+               {{"one/weight", 0.05}, {"one/bias", 0.05}});
+  // Adam's first step is 1, LAMB's ‖p‖/‖u‖·u = 1 where the norms are those of vectors of one number.
+  expect_steps("{type: lamb, weight_decay: 1, epsilon: 1e-300}", {{"one/weight", 0.5}, {"one/bias", 0.5}});
+  expect_steps("{type: adamw, weight_decay: 1, epsilon: 1e-300}", {{"one/weight", 1}, {"one/bias", 0.5}});
+  expect_steps("{type: adamw, weight_decay: 1, epsilon: 1e-300, exclude_bias_and_norm: false}",
+               {{"one/weight", 1}, {"one/bias", 1}});
+}
+
+TEST(ParameterGroups, RefusesWhatMatchesNothing) {
+  for (const auto& [deck, words] :
+       {std::pair("{groups: [{match: three/*}]}", "'three/*' matches no parameter"),
+        {"{groups: [{match: '*'}, {match: one/*}]}", "none that the entries before it have left"}}) {
+    try {
+      steps_of(deck);
+      FAIL() << deck;
+    } catch (const KeyError& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Lars, TheVelocityFollowsTheLearningRate) {
+  OptimizerConfig config;
+  read_config(parse_deck("{type: lars, momentum_correction: true}", "test"), config);
+  ParameterBuffer parameters(Graph(test::parse_layers(two_layers), {4}), DType::f64);
+  EXPECT_EQ(config.make(parameters)->coefficients({.learning_rate = 0.6, .learning_rate_before = 0.2, .number = 7})[1],
+            0.6 / 0.2);
+}
+
+/// Blocks of large parameters, and what is owned of them.
+TEST(ParameterGroups, CutsIntoBlocks) {
+  ParameterLayout layout(Graph(test::parse_layers("[{linear: {features: 100}, name: a}]"), {100}), DType::f32);
+  const ParameterGroups all(layout, {}, {}, true);
+  ASSERT_EQ(all.blocks.size(), 4u);  // 10,000 in three blocks, 100 in one
+  EXPECT_EQ(all.groups.size(), 2u);
+  EXPECT_EQ(all.first_blocks.back(), 4);
+  layout.own({{100, 50}, {5000, 4200}});
+  const ParameterGroups some(layout, {}, {}, false);
+  std::int64_t state = 0;
+  for (const ParameterBlock& block : some.blocks) {
+    EXPECT_EQ(block.state, state);
+    state += block.count;
+  }
+  EXPECT_EQ(state, 4250);
 }
 
 TEST(Optimizer, AdamWHasItsOwnDefaults) {

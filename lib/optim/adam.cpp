@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/adam.hpp"
+
+#include <cmath>
+
+#include "optim/rule_step.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Places in StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).
+enum Coefficient : std::size_t { rate, mean_share, root_share };
+
+/// One of `kept` and `decay` does nothing.
+template <class T>
+struct AdamRule {
+  T kept;   ///< of the parameter: decoupled decay
+  T decay;  ///< in the gradient
+  T beta1_rest, beta2, beta2_rest;
+  T rate;
+  T root;
+  T epsilon;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T gradient, T* averages) const {
+    const T g = gradient + decay * p;
+    const T m = averages[0] + beta1_rest * (g - averages[0]);
+    const T v = beta2 * averages[1] + beta2_rest * g * g;
+    averages[0] = m;
+    averages[1] = v;
+    return p * kept - rate * m / (Kokkos::sqrt(v) / root + epsilon);
+  }
+};
+
+}  // namespace
+
+void AdamOptions::describe(Fields& fields) {
+  OptimizerOptions::describe(fields);
+  fields.numbers("betas", betas, fraction_below_one,
+                 "shares that are kept of the averages of the gradient and of its square");
+  fields.check(betas.size() == 2, "betas", "must have two entries; write [0.9, 0.999]");
+  fields.number("epsilon", epsilon, positive, "added to the root of the average square");
+}
+
+AdamWConfig::AdamWConfig() {
+  weight_decay = 0.01;
+  exclude_bias_and_norm = true;
+}
+
+std::unique_ptr<Optimizer> AdamConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Adam>(*this, Adam::Decay::in_gradient, parameters);
+}
+
+std::unique_ptr<Optimizer> AdamWConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Adam>(*this, Adam::Decay::decoupled, parameters);
+}
+
+StepCoefficients Adam::coefficients(const StepRate& rate) const {
+  const auto rest = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(rate.number)); };
+  return {rate.learning_rate, rest(betas_[0]), std::sqrt(rest(betas_[1]))};
+}
+
+void Adam::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
+  const auto& c = step.coefficients;
+  rule_step<2>(space, "lockstep::adam::step", *this, parameters, step, [&]<class T>(T, const GroupSettings& group) {
+    const double learning_rate = group.learning_rate_scale * c[rate];
+    const bool decoupled = decay_ == Decay::decoupled;
+    return AdamRule<T>{.kept = static_cast<T>(decoupled ? 1 - learning_rate * group.weight_decay : 1),
+                       .decay = static_cast<T>(decoupled ? 0 : group.weight_decay),
+                       .beta1_rest = static_cast<T>(1 - betas_[0]),
+                       .beta2 = static_cast<T>(betas_[1]),
+                       .beta2_rest = static_cast<T>(1 - betas_[1]),
+                       .rate = static_cast<T>(learning_rate / c[mean_share]),
+                       .root = static_cast<T>(c[root_share]),
+                       .epsilon = static_cast<T>(epsilon_)};
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+/// Keys of Adam and of what is made of it.
+struct AdamOptions : OptimizerOptions {
+  std::vector<double> betas = {0.9, 0.999};
+  double epsilon = 1e-8;
+
+  AdamOptions() { learning_rate = 1e-3; }
+  void describe(Fields& fields) override;
+  std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
+};
+
+struct AdamConfig final : AdamOptions {
+  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+struct AdamWConfig final : AdamOptions {
+  AdamWConfig();
+  std::string_view weight_decay_help() const override {
+    return "times the learning rate, the share of each parameter that a step takes away";
+  }
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+/// Adam (Kingma & Ba 2015) in PyTorch's form: m ← m + (1 − β₁)·(g − m); v ← β₂·v + (1 − β₂)·g²;
+/// p ← p − lr/(1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε) in step t, from 1. Before that g ← g + weight_decay·p, or decoupled
+/// (AdamW, Loshchilov & Hutter 2019) p ← p·(1 − lr·weight_decay).
+class Adam final : public Optimizer {
+ public:
+  enum class Decay { in_gradient, decoupled };
+  Adam(const AdamOptions& config, Decay decay, const ParameterBuffer& parameters)
+      : Optimizer(config, parameters), betas_(config.betas), epsilon_(config.epsilon), decay_(decay) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+
+ private:
+  std::vector<double> betas_;
+  double epsilon_;
+  Decay decay_;
+};
+
+}  // namespace lockstep

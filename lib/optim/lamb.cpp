@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/lamb.hpp"
+
+#include <cmath>
+
+#include "optim/rule_step.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Places in StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).
+enum Coefficient : std::size_t { rate, mean_share, root_share };
+
+template <class T>
+struct LambUpdate {
+  T decay, mean_factor, root, epsilon;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, const T* averages) const {
+    return averages[0] * mean_factor / (Kokkos::sqrt(averages[1]) / root + epsilon) + decay * p;
+  }
+};
+
+/// Averages the gradient; its value is the update.
+template <class T>
+struct LambAverages {
+  LambUpdate<T> update;
+  T beta1_rest, beta2, beta2_rest;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T g, T* averages) const {
+    averages[0] += beta1_rest * (g - averages[0]);
+    averages[1] = beta2 * averages[1] + beta2_rest * g * g;
+    return update(p, averages);
+  }
+};
+
+template <class T>
+struct LambRule {
+  using only_reads = void;
+  LambUpdate<T> update;
+  T rate, ratio;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T, const T* averages) const {
+    return p - rate * ratio * update(p, averages);
+  }
+};
+
+/// ‖p‖/‖u‖, by group.
+struct LambRatio {
+  bool wanted[most_groups];
+  KOKKOS_INLINE_FUNCTION double operator()(int group, double p_norm, double update_norm) const {
+    return wanted[group] ? p_norm / update_norm : 1;
+  }
+};
+
+}  // namespace
+
+LambConfig::LambConfig() {
+  epsilon = 1e-6;
+  weight_decay = 0.01;
+  exclude_bias_and_norm = true;
+}
+
+void LambConfig::describe(Fields& fields) {
+  AdamOptions::describe(fields);
+  fields.boolean("bias_correction", bias_correction,
+                 "whether averages are divided by what they have of gradients so far");
+}
+
+std::unique_ptr<Optimizer> LambConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Lamb>(*this, parameters);
+}
+
+Lamb::Lamb(const LambConfig& config, const ParameterBuffer& parameters)
+    : Optimizer(config, parameters), config_(config), trust_(blocks().count, blocks().parameters) {}
+
+StepCoefficients Lamb::coefficients(const StepRate& rate) const {
+  if (!config_.bias_correction) return {rate.learning_rate, 1, 1};
+  const auto rest = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(rate.number)); };
+  return {rate.learning_rate, rest(config_.betas[0]), std::sqrt(rest(config_.betas[1]))};
+}
+
+void Lamb::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
+  const auto& c = step.coefficients;
+  LambRatio ratio{};
+  for (std::size_t i = 0; i < groups().size(); ++i) ratio.wanted[i] = groups()[i].trust_ratio;
+  const auto update = [&]<class T>(T, const GroupSettings& group) {
+    return LambUpdate<T>{.decay = static_cast<T>(group.weight_decay),
+                         .mean_factor = static_cast<T>(1 / c[mean_share]),
+                         .root = static_cast<T>(c[root_share]),
+                         .epsilon = static_cast<T>(config_.epsilon)};
+  };
+  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
+    StepArrays<T, Copy, 2> arrays = step_arrays<2, T>(*this, parameters, step, copies);
+    block_squares(space, "lockstep::lamb::averages",
+                  rules_of<T>(*this,
+                              [&](auto type, const GroupSettings& group) {
+                                using Number = decltype(type);
+                                return LambAverages<Number>{.update = update(type, group),
+                                                            .beta1_rest = static_cast<Number>(1 - config_.betas[0]),
+                                                            .beta2 = static_cast<Number>(config_.betas[1]),
+                                                            .beta2_rest = static_cast<Number>(1 - config_.betas[1])};
+                              }),
+                  arrays, trust_.squares());
+    trust_ratios(space, "lockstep::lamb::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
+                 trust_.squares(), ratio, trust_.ratios());
+    arrays.ratios = trust_.ratios();
+    step_parameters(space, "lockstep::lamb::step",
+                    rules_of<T>(*this,
+                                [&](auto type, const GroupSettings& group) {
+                                  using Number = decltype(type);
+                                  return LambRule<Number>{
+                                      .update = update(type, group),
+                                      .rate = static_cast<Number>(group.learning_rate_scale * c[rate]),
+                                      .ratio = Number(1)};
+                                }),
+                    arrays, blocks().nonfinite);
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/lars.hpp"
+
+#include "optim/rule_step.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Places in StepCoefficients: lr, and what the momentum is multiplied with.
+enum Coefficient : std::size_t { rate, correction };
+
+template <class T>
+struct GradientRule {
+  KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
+};
+
+template <class T>
+struct LarsRule {
+  T rate, decay, momentum, ratio;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T g, T* velocity) const {
+    velocity[0] = momentum * velocity[0] + rate * ratio * (g + decay * p);
+    return p - velocity[0];
+  }
+};
+
+/// λ, by group.
+struct LarsRatio {
+  double coefficient;
+  double decay[most_groups];
+  bool wanted[most_groups];
+  KOKKOS_INLINE_FUNCTION double operator()(int group, double p_norm, double g_norm) const {
+    return wanted[group] ? coefficient * p_norm / (g_norm + decay[group] * p_norm) : 1;
+  }
+};
+
+}  // namespace
+
+LarsConfig::LarsConfig() {
+  learning_rate = 1;
+  exclude_bias_and_norm = true;
+}
+
+void LarsConfig::describe(Fields& fields) {
+  OptimizerOptions::describe(fields);
+  fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
+  fields.number("trust_coefficient", trust_coefficient, positive,
+                "of the ratio of a parameter's norm to its gradient's");
+  fields.boolean(
+      "momentum_correction", momentum_correction,
+      "whether the velocity follows changes of the learning rate, as it is made of steps (Goyal et al. 2017)");
+}
+
+std::unique_ptr<Optimizer> LarsConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Lars>(*this, parameters);
+}
+
+Lars::Lars(const LarsConfig& config, const ParameterBuffer& parameters)
+    : Optimizer(config, parameters), config_(config), trust_(blocks().count, blocks().parameters) {}
+
+StepCoefficients Lars::coefficients(const StepRate& rate) const {
+  const bool corrects = config_.momentum_correction && rate.learning_rate_before > 0;
+  return {rate.learning_rate, corrects ? rate.learning_rate / rate.learning_rate_before : 1};
+}
+
+void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
+  const auto& c = step.coefficients;
+  LarsRatio ratio{.coefficient = config_.trust_coefficient, .decay = {}, .wanted = {}};
+  for (std::size_t i = 0; i < groups().size(); ++i) {
+    ratio.decay[i] = groups()[i].weight_decay;
+    ratio.wanted[i] = groups()[i].trust_ratio;
+  }
+  dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
+    StepArrays<T, Copy, 1> arrays = step_arrays<1, T>(*this, parameters, step, copies);
+    block_squares(space, "lockstep::lars::norms",
+                  rules_of<T>(*this, [](auto type, const GroupSettings&) { return GradientRule<decltype(type)>{}; }),
+                  step_arrays<0, T>(*this, parameters, step, copies), trust_.squares());
+    trust_ratios(space, "lockstep::lars::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
+                 trust_.squares(), ratio, trust_.ratios());
+    arrays.ratios = trust_.ratios();
+    step_parameters(space, "lockstep::lars::step",
+                    rules_of<T>(*this,
+                                [&](auto type, const GroupSettings& group) {
+                                  using Number = decltype(type);
+                                  return LarsRule<Number>{
+                                      .rate = static_cast<Number>(group.learning_rate_scale * c[rate]),
+                                      .decay = static_cast<Number>(group.weight_decay),
+                                      .momentum = static_cast<Number>(config_.momentum * c[correction]),
+                                      .ratio = Number(1)};
+                                }),
+                    arrays, blocks().nonfinite);
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/optimizer.hpp"
+#include "optim/trust_ratio.hpp"
+
+namespace lockstep {
+
+struct LarsConfig final : OptimizerOptions {
+  double momentum = 0.9;
+  double trust_coefficient = 0.001;
+  bool momentum_correction = false;
+
+  LarsConfig();
+  void describe(Fields& fields) override;
+  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::vector<std::string> state_names() const override { return {"velocity"}; }
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+/// You et al., "Large batch training of convolutional networks", 2017: λ = η‖p‖ / (‖g‖ + weight_decay·‖p‖) of each
+/// parameter; v ← momentum·v + lr·λ·(g + weight_decay·p); p ← p − v. λ is 1 for parameters without trust ratio, and
+/// where a norm is zero. With correction (Goyal et al. 2017) the velocity is multiplied by lr / lr before, as it is
+/// made of steps.
+class Lars final : public Optimizer {
+ public:
+  Lars(const LarsConfig& config, const ParameterBuffer& parameters);
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+
+ private:
+  LarsConfig config_;
+  TrustRatios trust_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/lion.hpp"
+
+#include "optim/rule_step.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+struct LionRule {
+  T rate, decay, beta1, beta1_rest, beta2, beta2_rest;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T g, T* average) const {
+    const T direction = beta1 * average[0] + beta1_rest * g;
+    average[0] = beta2 * average[0] + beta2_rest * g;
+    T sign = direction > T(0) ? T(1) : direction;  // what is not a number stays that
+    sign = sign < T(0) ? T(-1) : sign;
+    return p - rate * (sign + decay * p);
+  }
+};
+
+}  // namespace
+
+LionConfig::LionConfig() {
+  learning_rate = 1e-4;
+  exclude_bias_and_norm = true;
+}
+
+void LionConfig::describe(Fields& fields) {
+  OptimizerOptions::describe(fields);
+  fields.numbers("betas", betas, fraction_below_one,
+                 "shares of the gradient's average that are kept: in the step, and for the next one");
+  fields.check(betas.size() == 2, "betas", "must have two entries; write [0.9, 0.99]");
+}
+
+std::unique_ptr<Optimizer> LionConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Lion>(*this, parameters);
+}
+
+void Lion::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
+  rule_step<1>(space, "lockstep::lion::step", *this, parameters, step, [&]<class T>(T, const GroupSettings& group) {
+    return LionRule<T>{.rate = static_cast<T>(group.learning_rate_scale * step.coefficients[0]),
+                       .decay = static_cast<T>(group.weight_decay),
+                       .beta1 = static_cast<T>(betas_[0]),
+                       .beta1_rest = static_cast<T>(1 - betas_[0]),
+                       .beta2 = static_cast<T>(betas_[1]),
+                       .beta2_rest = static_cast<T>(1 - betas_[1])};
+  });
+}
+
+}  // namespace lockstep

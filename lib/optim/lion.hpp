@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+struct LionConfig final : OptimizerOptions {
+  std::vector<double> betas = {0.9, 0.99};
+
+  LionConfig();
+  void describe(Fields& fields) override;
+  std::string_view weight_decay_help() const override {
+    return "times the learning rate, the share of each parameter that a step takes away";
+  }
+  std::vector<std::string> state_names() const override { return {"exp_avg"}; }
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+/// Chen et al., "Symbolic discovery of optimization algorithms", 2023, algorithm 2: u = sign(β₁·m + (1 − β₁)·g);
+/// p ← p − lr·(u + weight_decay·p); m ← β₂·m + (1 − β₂)·g.
+class Lion final : public Optimizer {
+ public:
+  Lion(const LionConfig& config, const ParameterBuffer& parameters)
+      : Optimizer(config, parameters), betas_(config.betas) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+
+ private:
+  std::vector<double> betas_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/parameter_groups.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+}
+
+}  // namespace
+
+void GroupOptions::describe(Fields& fields) {
+  fields.text("match", match, "names of parameters, as \"*/bias\" or \"conv1/*\"; the first entry that matches counts",
+              Presence::required);
+  fields.number("weight_decay", weight_decay, not_negative,
+                "in the place of the optimizer's (the optimizer's, when not given)");
+  fields.number("learning_rate_scale", learning_rate_scale, not_negative, "factor of the learning rate; 0: they stay");
+}
+
+ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options,
+                                 const GroupSettings& usual, bool exclude) {
+  std::vector<bool> used(options.size());
+  const auto settings_of = [&](const Parameter& parameter) {
+    GroupSettings settings = usual;
+    if (exclude && parameter.shape.rank() == 1) {
+      settings.weight_decay = 0;
+      settings.trust_ratio = false;
+    }
+    const auto entry = std::ranges::find_if(
+        options, [&](const GroupOptions& option) { return matches(option.match, parameter.name); });
+    if (entry == options.end()) return settings;
+    used[static_cast<std::size_t>(entry - options.begin())] = true;
+    settings.learning_rate_scale = entry->learning_rate_scale;
+    settings.weight_decay = entry->weight_decay.value_or(settings.weight_decay);
+    return settings;
+  };
+  const auto group_of = [&](const GroupSettings& settings) {
+    const auto number = std::ranges::find(groups, settings) - groups.begin();
+    if (number == std::ssize(groups)) groups.push_back(settings);
+    return static_cast<std::int32_t>(number);
+  };
+  std::vector<const Parameter*> trained;
+  std::vector<std::int32_t> group;
+  for (const Parameter& parameter : layout.parameters()) {
+    if (parameter.kind != ParameterSpec::Kind::trained) continue;
+    trained.push_back(&parameter);
+    group.push_back(group_of(settings_of(parameter)));
+  }
+  for (std::size_t i = 0; i < options.size(); ++i)
+    validate_key(used[i], "optimizer.groups",
+                 "'{}' matches no parameter that is trained, or none that the entries before it have left; "
+                 "`lockstep check` lists the names",
+                 options[i].match);
+  validate_key(groups.size() <= most_groups, "optimizer.groups", "make {} kinds of parameters; {} are the most",
+               groups.size(), most_groups);
+  std::int64_t state = 0;  // of the owned range
+  for (const ParameterRange& owned : layout.owned()) {
+    for (std::size_t i = 0; i < trained.size(); ++i) {
+      const ParameterRange& range = trained[i]->range;
+      const std::int64_t begin = std::max(range.first, owned.first);
+      const std::int64_t end = std::min(range.first + range.count, owned.first + owned.count);
+      if (begin >= end) continue;
+      const auto number = static_cast<std::int32_t>(first_blocks.size());
+      first_blocks.push_back(static_cast<std::int64_t>(blocks.size()));
+      for (std::int64_t first = begin; first < end; first += parameter_block)
+        blocks.push_back(
+            {first, std::min(parameter_block, end - first), state + first - owned.first, group[i], number});
+    }
+    state += owned.count;
+  }
+  first_blocks.push_back(static_cast<std::int64_t>(blocks.size()));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/fields.hpp"
+#include "core/execution.hpp"
+#include "nn/parameter_layout.hpp"
+
+namespace lockstep {
+
+/// An entry of `optimizer.groups`: what is different for parameters of these names.
+struct GroupOptions {
+  std::string match;
+  std::optional<double> weight_decay;
+  double learning_rate_scale = 1;
+
+  void describe(Fields& fields);
+};
+
+/// What the optimizer does with some parameters.
+struct GroupSettings {
+  double learning_rate_scale = 1;
+  double weight_decay = 0;
+  bool trust_ratio = true;  ///< whether LARS and LAMB scale their steps by it
+  friend bool operator==(const GroupSettings&, const GroupSettings&) = default;
+};
+
+/// Kernels hold a rule for each.
+inline constexpr std::size_t most_groups = 16;
+
+/// Neighbouring elements of one parameter, which kernels take together.
+struct ParameterBlock {
+  std::int64_t first = 0;  ///< in the flat buffer
+  std::int64_t count = 0;  ///< up to parameter_block
+  std::int64_t state = 0;  ///< place of the first one in the optimizer's state
+  std::int32_t group = 0;
+  std::int32_t parameter = 0;  ///< of those that the optimizer moves; their blocks stand one after the other
+};
+inline constexpr std::int64_t parameter_block = 4096;
+
+/// What an optimizer moves, cut into blocks, and the groups of these.
+struct ParameterGroups {
+  std::vector<GroupSettings> groups;
+  std::vector<ParameterBlock> blocks;
+  std::vector<std::int64_t> first_blocks;  ///< of each parameter, and the number of blocks behind the last one
+
+  /// Each parameter takes `usual`, or what the first of `options` that matches its name changes of that. `exclude`:
+  /// those of one dimension, which are biases and the parameters of norms, have neither decay nor trust ratio, unless
+  /// an entry says so. Throws KeyError (optimizer.groups) for patterns that match nothing, and for more groups than
+  /// most_groups.
+  ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options, const GroupSettings& usual,
+                  bool exclude);
+};
+
+}  // namespace lockstep

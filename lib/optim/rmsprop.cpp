@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/rmsprop.hpp"
+
+#include "optim/rule_step.hpp"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+struct RmspropRule {
+  T rate, decay, alpha, alpha_rest, epsilon;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T gradient, T* square) const {
+    return p - rate * update(p, gradient, square);
+  }
+  KOKKOS_INLINE_FUNCTION T update(T p, T gradient, T* square) const {
+    const T g = gradient + decay * p;
+    square[0] = alpha * square[0] + alpha_rest * g * g;
+    return g / (Kokkos::sqrt(square[0]) + epsilon);
+  }
+};
+
+template <class T>
+struct RmspropMomentumRule {
+  RmspropRule<T> plain;
+  T momentum;
+  KOKKOS_INLINE_FUNCTION T operator()(T p, T gradient, T* states) const {
+    states[1] = momentum * states[1] + plain.update(p, gradient, states);
+    return p - plain.rate * states[1];
+  }
+};
+
+}  // namespace
+
+void RmspropConfig::describe(Fields& fields) {
+  OptimizerOptions::describe(fields);
+  fields.number("alpha", alpha, fraction_below_one, "share that is kept of the average square of the gradient");
+  fields.number("epsilon", epsilon, positive, "added to the root of the average square");
+  fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
+}
+
+std::vector<std::string> RmspropConfig::state_names() const {
+  if (momentum == 0) return {"square_avg"};
+  return {"square_avg", "velocity"};
+}
+
+std::unique_ptr<Optimizer> RmspropConfig::make(const ParameterBuffer& parameters) const {
+  return std::make_unique<Rmsprop>(*this, parameters);
+}
+
+void Rmsprop::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
+  const auto plain = [&]<class T>(T, const GroupSettings& group) {
+    return RmspropRule<T>{.rate = static_cast<T>(group.learning_rate_scale * step.coefficients[0]),
+                          .decay = static_cast<T>(group.weight_decay),
+                          .alpha = static_cast<T>(config_.alpha),
+                          .alpha_rest = static_cast<T>(1 - config_.alpha),
+                          .epsilon = static_cast<T>(config_.epsilon)};
+  };
+  if (config_.momentum == 0) return rule_step<1>(space, "lockstep::rmsprop::step", *this, parameters, step, plain);
+  rule_step<2>(space, "lockstep::rmsprop::momentum_step", *this, parameters, step,
+               [&]<class T>(T type, const GroupSettings& group) {
+                 return RmspropMomentumRule<T>{plain(type, group), static_cast<T>(config_.momentum)};
+               });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+struct RmspropConfig final : OptimizerOptions {
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double momentum = 0;
+
+  RmspropConfig() { learning_rate = 1e-2; }
+  void describe(Fields& fields) override;
+  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::vector<std::string> state_names() const override;
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+/// Tieleman & Hinton 2012 in PyTorch's form: g ← g + weight_decay·p; v ← α·v + (1 − α)·g²; u = g / (√v + ε);
+/// p ← p − lr·u, or with momentum b ← momentum·b + u; p ← p − lr·b.
+class Rmsprop final : public Optimizer {
+ public:
+  Rmsprop(const RmspropConfig& config, const ParameterBuffer& parameters)
+      : Optimizer(config, parameters), config_(config) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+
+ private:
+  RmspropConfig config_;
+};
+
+}  // namespace lockstep

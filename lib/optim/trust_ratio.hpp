@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/optimizer.hpp"
+#include "optim/step_kernel.hpp"
+
+// A learning rate of its own for each parameter: the norm of the parameter over that of its step, for LARS and LAMB.
+// Norms are of whole parameters, so that a rank must own these.
+namespace lockstep {
+
+/// Norms of the blocks, and ratios.
+class TrustRatios {
+ public:
+  explicit TrustRatios(std::int64_t blocks, std::int64_t parameters)
+      : squares_("lockstep::trust_ratio::squares", DType::f64, {std::max<std::int64_t>(1, blocks), 2}),
+        ratios_("lockstep::trust_ratio::ratios", DType::f64, {std::max<std::int64_t>(1, parameters)}) {}
+
+  double* squares() const { return squares_.get().as<double>(); }
+  double* ratios() const { return ratios_.get().as<double>(); }
+
+ private:
+  OwnedTensor squares_, ratios_;
+};
+
+struct BlockSquares {
+  double parameters = 0, steps = 0;
+};
+
+/// The sums of squares of a block's parameters, and of their steps: rule(p, g, states), which also changes the states.
+template <class Member, class T, class Copy, int states, class Rule>
+KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArrays<T, Copy, states>& arrays,
+                                               const ParameterBlock& block, const Rule& rule) {
+  const T scale = static_cast<T>(*arrays.gradient_scale);
+  const auto step_of = [&](std::int64_t i) {
+    T state[states > 0 ? states : 1];
+    for (int k = 0; k < states; ++k) state[k] = arrays.state[k][block.state + i];
+    const T step = rule(arrays.parameters[block.first + i], arrays.gradient(block.first + i, scale), state);
+    for (int k = 0; k < states; ++k) arrays.state[k][block.state + i] = state[k];
+    return step;
+  };
+  BlockSquares squares;
+  if constexpr (is_a_device) {
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(team, block.count),
+        [&](const std::int64_t i, double& parameter_sum, double& step_sum) {
+          const auto p = static_cast<double>(arrays.parameters[block.first + i]);
+          const auto step = static_cast<double>(step_of(i));
+          parameter_sum += p * p;
+          step_sum += step * step;
+        },
+        squares.parameters, squares.steps);
+  } else {
+    constexpr int lanes = 16;            // sums side by side, so that additions need not wait for each other
+    constexpr std::int64_t piece = 256;  // elements
+    double parameter_lanes[lanes] = {}, step_lanes[lanes] = {};
+    T p[piece], step[piece];
+    for (std::int64_t first = 0; first < block.count; first += piece) {
+      const std::int64_t count = block.count - first < piece ? block.count - first : piece;
+      const T* const from = arrays.parameters + block.first + first;
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < count; ++i) {
+        p[i] = from[i];
+        step[i] = step_of(first + i);
+      }
+      for (std::int64_t i = count; i < piece; ++i) p[i] = step[i] = 0;
+      for (std::int64_t i = 0; i < piece; i += lanes)
+        for (int lane = 0; lane < lanes; ++lane) {
+          parameter_lanes[lane] += static_cast<double>(p[i + lane]) * static_cast<double>(p[i + lane]);
+          step_lanes[lane] += static_cast<double>(step[i + lane]) * static_cast<double>(step[i + lane]);
+        }
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      squares.parameters += parameter_lanes[lane];
+      squares.steps += step_lanes[lane];
+    }
+  }
+  return squares;
+}
+
+/// squares [blocks, 2]: those of each block.
+template <class T, class Copy, int states, class Rule>
+void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>& rules,
+                   const StepArrays<T, Copy, states>& arrays, double* squares) {
+  using Team = Kokkos::TeamPolicy<ExecSpace>;
+  Kokkos::parallel_for(
+      label, Team(space, static_cast<int>(arrays.count), team_threads(256), 1),
+      KOKKOS_LAMBDA(const typename Team::member_type& team) {
+        const StepArrays<T, Copy, states> own = arrays;  // which no store can change
+        const ParameterBlock block = own.blocks[team.league_rank()];
+        const BlockSquares found = squares_of(team, own, block, rules.of_group[block.group]);
+        Kokkos::single(Kokkos::PerTeam(team), [&] {
+          squares[2 * team.league_rank()] = found.parameters;
+          squares[2 * team.league_rank() + 1] = found.steps;
+        });
+      });
+}
+
+/// ratios[parameter] = ratio(group, norm of the parameter, norm of its step), or 1 where either is zero.
+template <class Ratio>
+void trust_ratios(const ExecSpace& space, const char* label, const ParameterBlock* blocks,
+                  const std::int64_t* first_blocks, std::int64_t parameters, const double* squares, const Ratio& ratio,
+                  double* ratios) {
+  using Team = Kokkos::TeamPolicy<ExecSpace>;
+  Kokkos::parallel_for(
+      label, Team(space, static_cast<int>(parameters), team_threads(256), 1),
+      KOKKOS_LAMBDA(const typename Team::member_type& team) {
+        const int parameter = team.league_rank();
+        const std::int64_t first = first_blocks[parameter], end = first_blocks[parameter + 1];
+        double p_square = 0, step_square = 0;
+        Kokkos::parallel_reduce(
+            Kokkos::TeamThreadRange(team, first, end),
+            [&](const std::int64_t b, double& p_sum, double& step_sum) {
+              p_sum += squares[2 * b];
+              step_sum += squares[2 * b + 1];
+            },
+            p_square, step_square);
+        Kokkos::single(Kokkos::PerTeam(team), [&] {
+          ratios[parameter] = p_square > 0 && step_square > 0
+                                  ? ratio(blocks[first].group, Kokkos::sqrt(p_square), Kokkos::sqrt(step_square))
+                                  : 1;
+        });
+      });
+}
+
+}  // namespace lockstep
