@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "base/text.hpp"
 
+#include <fnmatch.h>
+
 #include <fmt/format.h>
 
 namespace lockstep {
@@ -25,6 +27,10 @@ std::string for_message(std::string_view text, std::size_t most) {
   std::string shown;
   for (const char c : text) shown += is_control(c) ? fmt::format("\\x{:02x}", c) : std::string(1, c);
   return shown;
+}
+
+bool matches_pattern(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
 std::string bytes_text(double bytes) {

@@ -13,6 +13,9 @@ bool is_control(char c);
 /// out.
 std::string for_message(std::string_view text, std::size_t most);
 
+/// Whether a name is what a pattern stands for, in which * stands for anything and ? for a letter.
+bool matches_pattern(const std::string& pattern, const std::string& name);
+
 /// "812 B", "1.50 KB", "3.27 GB": powers of 1000.
 std::string bytes_text(double bytes);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/graph.hpp"
 
-#include <fnmatch.h>
-
 #include <algorithm>
+
+#include "base/text.hpp"
 
 namespace lockstep {
 namespace {
@@ -154,16 +154,14 @@ std::int64_t Graph::parameter_count() const {
 }
 
 void Graph::freeze(std::span<const std::string> patterns, const std::string& key) {
-  const auto matches = [](const std::string& pattern, const std::string& name) {
-    return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-  };
   for (const std::string& pattern : patterns) {
     bool found = false;
     for (GraphNode& node : nodes_) {
       if (node.parameters.empty()) continue;
       const auto count = static_cast<std::size_t>(std::ranges::count_if(
-          node.parameters, [&](const ParameterSpec& spec) { return matches(pattern, node.name + "/" + spec.name); }));
-      if (count == 0 && !matches(pattern, node.name)) continue;
+          node.parameters,
+          [&](const ParameterSpec& spec) { return matches_pattern(pattern, node.name + "/" + spec.name); }));
+      if (count == 0 && !matches_pattern(pattern, node.name)) continue;
       validate_key(count == 0 || count == node.parameters.size(), key,
                    "'{}' matches {} of the {} parameters of layer '{}' (a layer is frozen as a whole); write '{}/*'",
                    pattern, count, node.parameters.size(), node.name, node.name);

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/parameter_groups.hpp"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace lockstep {
-namespace {
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-}
-
-}  // namespace
 
 void GroupOptions::describe(Fields& fields) {
   fields.text("match", match, "names of parameters, as \"*/bias\" or \"conv1/*\"; the first entry that matches counts",
@@ -32,7 +25,7 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
       settings.trust_ratio = false;
     }
     const auto entry = std::ranges::find_if(
-        options, [&](const GroupOptions& option) { return matches(option.match, parameter.name); });
+        options, [&](const GroupOptions& option) { return matches_pattern(option.match, parameter.name); });
     if (entry == options.end()) return settings;
     used[static_cast<std::size_t>(entry - options.begin())] = true;
     settings.learning_rate_scale = entry->learning_rate_scale;
