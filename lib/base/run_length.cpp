@@ -76,11 +76,14 @@ RunPoint RunLength::walk(const BegunStage& stage, const TrainingSpan& to) const 
   const double epochs = to.unit == TrainingSpan::Unit::epochs  ? left()
                         : to.unit == TrainingSpan::Unit::steps ? left() / static_cast<double>(steps)
                                                                : left() / static_cast<double>(taken);
-  const auto whole = static_cast<std::int64_t>(epochs);
+  constexpr double farthest = 1e18;  // steps or examples; no run goes so far, and whole numbers can hold it
+  const double most = std::floor(farthest / static_cast<double>(std::max(steps, taken)));
+  const auto whole = static_cast<std::int64_t>(std::min(epochs, most));
   point.epoch += whole;
   point.step += whole * steps;
   point.examples += whole * taken;
-  while (left() > 0) finish_epoch();
+  if (epochs < most)
+    while (left() > 0) finish_epoch();
   return point;
 }
 

@@ -147,14 +147,13 @@ struct Polynomial final : Fall {
 struct Cosine final : Course {
   double final_fraction = 0;
   std::string period;  ///< empty: to the run's end
-  double period_factor = 1;
+  std::int64_t period_factor = 1;
 
   void describe(Fields& fields) override {
     fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it falls to");
     fields.text("period", period, "behind the warm-up, after which it begins anew (to the run's end, when not given)",
                 Presence::optional, span_form);
-    fields.number("period_factor", period_factor, at_least_one,
-                  "each period is so many times as long as the one before");
+    fields.integer("period_factor", period_factor, {1, 1e6}, "each period is so many times as long as the one before");
     if (!period.empty()) check_span(fields, "period", period);
     fields.check(!period.empty() || period_factor == 1, "period_factor",
                  "stands there without period; give that, or remove it");
@@ -166,7 +165,7 @@ struct Cosine final : Course {
       double steps = static_cast<double>(std::max<std::int64_t>(1, end - warmup));
       if (factor == 1 && restarts) behind = std::fmod(behind, steps);
       else if (restarts)
-        for (; behind >= steps; steps *= factor) behind -= steps;
+        for (; behind >= steps; steps *= static_cast<double>(factor)) behind -= steps;
       return between(last, half_cosine(std::min(1.0, behind / steps)));
     };
   }

@@ -71,6 +71,12 @@ TEST(RunLength, EndsAtWhicheverComesFirst) {
   EXPECT_EQ(RunLength(100, true, {{.batch = 30}}, 1'000'000'000, std::nullopt).steps(), 3'000'000'000);
 }
 
+TEST(RunLength, GoesFartherThanAnyRun) {
+  const RunLength length(100, false, {{.batch = 30}}, 3, std::nullopt);
+  for (const Unit unit : {Unit::steps, Unit::epochs, Unit::examples})
+    EXPECT_GT(length.step_of({1e99, unit}), 1'000'000'000'000) << static_cast<int>(unit);
+}
+
 TEST(RunLength, BatchesGrowAtTheirStages) {
   // 4 steps of 30, 30, 30, 10; from the second epoch on 50; after 250 examples 100.
   const RunLength length(100, false, {{.batch = 30}, {{1, Unit::epochs}, 50}, {{250, Unit::examples}, 100}}, 4,

@@ -225,6 +225,9 @@ TEST(Texts, OfAForm) {
   EXPECT_EQ(drawing_complaint(std::string("frame: {color: '#00ff7f'}") + enough), "");
   EXPECT_THAT(drawing_complaint(std::string("frame: {color: '#00ff7f0'}") + enough), HasSubstr("a word, or #rrggbb"))
       << "all of the text counts";
+  EXPECT_THAT(drawing_complaint("title: A" + std::string(200'000, 'a') + enough),
+              HasSubstr("a name with a capital is expected"))
+      << "what has a form is short";
   Drawing drawing;
   const auto properties = nlohmann::json::parse(json_schema(drawing, "Drawing")).at("properties");
   EXPECT_EQ(properties.at("title").at("pattern"), "^([A-Z].*)$");
