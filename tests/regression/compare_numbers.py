@@ -77,8 +77,10 @@ def differences(old, new):
 
 
 def inputs_of(program):
-    """The decks of the source folder SOURCE that SOURCE/build/PRESET/app/lockstep was built from: keys change their names."""
-    return pathlib.Path(program).parents[3] / "inputs"
+    """The decks of the source folder SOURCE that SOURCE/build/PRESET/app/lockstep was built from, as keys change their
+    names; those of this folder for a program elsewhere."""
+    own = [folder / "inputs" for folder in pathlib.Path(program).parents[3:4]]
+    return own[0] if own and own[0].is_dir() else short_decks.INPUTS
 
 
 class Failure(Exception):
