@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <regex>
 
 #include "config/fields_text.hpp"
 
@@ -57,8 +58,12 @@ void wrong_type(const DeckNode& node, std::string_view wanted) {
                   fmt::format("{} is given ({} is expected); write {}", given, wanted, wanted));
 }
 
-std::string to_text(const DeckNode& node) {
+std::string to_text(const DeckNode& node, const TextForm& form) {
+  constexpr std::size_t longest = 100;  // what has a form is short; std::regex calls itself for each character
   if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
+  if (!form.pattern.empty() &&
+      (node.text.size() > longest || !std::regex_match(node.text, std::regex(std::string(form.pattern)))))
+    wrong_type(node, form.words);
   return node.text;
 }
 

@@ -14,7 +14,8 @@ namespace lockstep {
 /// Another kind of value is wanted there.
 [[noreturn]] void wrong_type(const DeckNode& node, std::string_view wanted);
 
-std::string to_text(const DeckNode& node);
+/// An empty form: any text.
+std::string to_text(const DeckNode& node, const TextForm& form = {});
 std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted = "a whole number");
 double to_number(const DeckNode& node, Range range);
 

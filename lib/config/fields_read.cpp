@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 #include <utility>
 
@@ -64,18 +63,18 @@ class Reader final : public Fields {
 
   void text(std::string_view key, std::string& value, std::string_view, Presence presence,
             const TextForm& form) override {
-    with(key, presence, [&](const DeckNode& node) { value = to_formed_text(node, form); });
+    with(key, presence, [&](const DeckNode& node) { value = to_text(node, form); });
   }
 
   void texts(std::string_view key, std::vector<std::string>& values, std::string_view, const TextForm& form) override {
-    list(key, values, "a list of text, as [a, b]", [&](const DeckNode& item) { return to_formed_text(item, form); });
+    list(key, values, "a list of text, as [a, b]", [&](const DeckNode& item) { return to_text(item, form); });
   }
 
   void points(std::string_view key, std::vector<std::pair<std::string, double>>& values, const TextForm& form,
               Range range, std::string_view) override {
     list(key, values, "a list of pairs, as [[0, 1], [5 epochs, 2]]", [&](const DeckNode& item) {
       if (item.kind != DeckNode::Kind::sequence || item.items.size() != 2) wrong_type(item, "a pair, as [5 epochs, 2]");
-      return std::pair(to_formed_text(item.items[0], form), to_number(item.items[1], range));
+      return std::pair(to_text(item.items[0], form), to_number(item.items[1], range));
     });
   }
 
@@ -242,15 +241,6 @@ class Reader final : public Fields {
             .entries = {{std::string(key), node.position, std::move(value)}},
             .position = node.position,
             .path = node.path};
-  }
-
-  static std::string to_formed_text(const DeckNode& node, const TextForm& form) {
-    constexpr std::size_t longest = 100;  // what has a form is short; std::regex calls itself for each character
-    std::string given = to_text(node);
-    if (!form.pattern.empty() &&
-        (given.size() > longest || !std::regex_match(given, std::regex(std::string(form.pattern)))))
-      wrong_type(node, form.words);
-    return given;
   }
 
   template <class Work>

@@ -30,9 +30,12 @@ struct Region {
 };
 
 struct Copy {
+  const void* stream;
+  std::uint64_t number;  // of all copies
   void* to;
   const void* from;
   std::size_t bytes;
+  bool ordered;  // behind the kernels that have written what it reads
 };
 
 struct Device {
@@ -40,6 +43,8 @@ struct Device {
   std::map<std::uintptr_t, Region> regions;  // by first address
   int at_work = 0;                           // kernels and copies that have begun and not ended
   std::vector<Copy> pending;
+  std::uint64_t kernels = 0, copies = 0;            // that have been started
+  std::map<const void*, std::uint64_t> beside;      // streams beside the step's: the kernels that they come behind
   struct sigaction before = {};                     // what is done at other SIGSEGVs
   Kokkos::Tools::beginFunction listener = nullptr;  // who else is told of kernels
 };
@@ -55,20 +60,47 @@ void protect(int protection) {
     mprotect(reinterpret_cast<void*>(first), region.size, protection);
 }
 
+/// Who calls these two holds the lock.
+void open_memory() {
+  if (device().at_work++ == 0) protect(PROT_READ | PROT_WRITE);
+}
+void close_memory() {
+  if (--device().at_work == 0) protect(PROT_NONE);
+}
+
+/// Makes the pending copies that are `due`; whether there were any. Who calls it holds the lock.
+template <class Due>
+bool make_copies(Due due) {
+  std::vector<Copy>& pending = device().pending;
+  if (std::ranges::none_of(pending, due)) return false;
+  open_memory();
+  for (const Copy& copy : pending) {
+    if (!due(copy)) continue;
+    if (copy.ordered) std::memcpy(copy.to, copy.from, copy.bytes);
+    else std::memset(copy.to, 0xFF, copy.bytes);  // NaN
+  }
+  close_memory();
+  std::erase_if(pending, due);
+  return true;
+}
+
 void begin() {
   const std::lock_guard lock(device().lock);
-  if (device().at_work++ == 0) protect(PROT_READ | PROT_WRITE);
-  for (const Copy& copy : device().pending) std::memcpy(copy.to, copy.from, copy.bytes);
-  device().pending.clear();
+  open_memory();
+  make_copies([](const Copy& copy) { return !device().beside.contains(copy.stream); });
 }
 
 void end() {
   const std::lock_guard lock(device().lock);
-  if (--device().at_work == 0) protect(PROT_NONE);
+  close_memory();
 }
 
 void begin_kernel(const char* name, std::uint32_t device_id, std::uint64_t* id) {
   begin();
+  {
+    const std::lock_guard lock(device().lock);
+    ++device().kernels;
+  }
   if (device().listener) device().listener(name, device_id, id);
 }
 void end_kernel(std::uint64_t) { end(); }
@@ -78,13 +110,11 @@ void begin_copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::To
   begin();
 }
 
+/// Kokkos does not say which of its Serial instances is waited for: all are.
 void begin_fence(const char*, std::uint32_t, std::uint64_t*) {
-  bool waiting;
-  {
-    const std::lock_guard lock(device().lock);
-    waiting = !device().pending.empty();
-  }
-  if (waiting) begin(), end();
+  const std::lock_guard lock(device().lock);
+  make_copies([](const Copy&) { return true; });
+  for (auto& [stream, behind] : device().beside) behind = device().kernels;
 }
 
 const std::pair<const std::uintptr_t, Region>* find(const void* address) {
@@ -128,8 +158,8 @@ void listen() {
 }
 
 void release(std::byte* first) {
-  begin(), end();  // copies that are pending may be of these bytes
   const std::lock_guard lock(device().lock);
+  make_copies([](const Copy&) { return true; });  // which may be of these bytes
   const auto region = device().regions.find(reinterpret_cast<std::uintptr_t>(first));
   munmap(first - region->second.guard, region->second.size + 2 * region->second.guard);
   device().regions.erase(region);
@@ -156,9 +186,34 @@ bool owns(const void* address) {
   return find(address) != nullptr;
 }
 
-void copy_later(void* to, const void* from, std::size_t bytes) {
+void add_stream(const void* stream) {
   const std::lock_guard lock(device().lock);
-  device().pending.push_back({to, from, bytes});
+  device().beside[stream] = 0;
+}
+
+void copy_later(const void* stream, void* to, const void* from, std::size_t bytes) {
+  const std::lock_guard lock(device().lock);
+  const auto beside = device().beside.find(stream);
+  const bool ordered = beside == device().beside.end() || !find(from) || beside->second == device().kernels;
+  device().pending.push_back({stream, ++device().copies, to, from, bytes, ordered});
+}
+
+Moment now(const void* stream) {
+  const std::lock_guard lock(device().lock);
+  const auto beside = device().beside.find(stream);
+  return {stream, device().copies, beside == device().beside.end() ? device().kernels : beside->second};
+}
+
+bool has_come(const Moment& moment) {
+  const std::lock_guard lock(device().lock);
+  return !make_copies([&](const Copy& copy) { return copy.stream == moment.stream && copy.number <= moment.copies; });
+}
+
+void order(const void* stream, const Moment& behind) {
+  has_come(behind);
+  const std::lock_guard lock(device().lock);
+  const auto beside = device().beside.find(stream);
+  if (beside != device().beside.end()) beside->second = std::max(beside->second, behind.kernels);
 }
 
 }  // namespace lockstep::fake_device

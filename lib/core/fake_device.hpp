@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 /// Preset fake_device: kernels run on the host, and the step's memory is as far from it as a GPU's. Its pages can be
 /// read and written inside Kokkos' kernels and copies alone; anything else that touches them ends the program by
 /// SIGSEGV, after a message and a backtrace. Copies that may still be under way when their call returns are made as
-/// late as possible: at the next fence, or before the next kernel or copy, so that a missing fence shows.
+/// late as possible, so that a missing wait shows: those of the step's stream at the next fence, or before the next
+/// kernel or copy; those of a stream beside it at the next fence, or when an event behind them is waited for.
 namespace lockstep::fake_device {
 
 /// Zeroed, at the start of a page, and between pages that nobody may touch. Kokkos must have started. Throws
@@ -18,7 +20,23 @@ std::shared_ptr<std::byte> allocate(const std::string& label, std::size_t bytes)
 /// Whether the address is within such memory.
 bool owns(const void* address);
 
-/// Copies bytes, of which one side is the host's, at the next fence, kernel or copy.
-void copy_later(void* to, const void* from, std::size_t bytes);
+/// Has a stream from here on work beside the step's.
+void add_stream(const void* stream);
+
+/// Copies bytes, of which one side is the host's, as late as possible. Where `from` is the device's, and the stream
+/// beside the step's is not ordered behind all kernels that have been started, numbers that are none arrive.
+void copy_later(const void* stream, void* to, const void* from, std::size_t bytes);
+
+/// A moment in the work of a stream: how many copies it has been given, and which kernels it comes behind.
+struct Moment {
+  const void* stream = nullptr;
+  std::uint64_t copies = 0, kernels = 0;
+};
+Moment now(const void* stream);
+/// Makes the copies before it that are left; whether there were none. So a moment behind copies has not come yet when
+/// it is first asked for.
+bool has_come(const Moment& moment);
+/// The stream's work from here on comes behind that moment.
+void order(const void* stream, const Moment& behind);
 
 }  // namespace lockstep::fake_device

@@ -39,12 +39,38 @@ double StreamEvent::seconds_since(const StreamEvent& before) const {
   static_cast<void>(LOCKSTEP_DEVICE(EventElapsedTime)(&milliseconds, event_in(before.event_), event_in(event_)));
   return 1e-3 * static_cast<double>(milliseconds);
 }
+void wait_for(const ExecSpace& space, const StreamEvent& event) {
+  static_cast<void>(LOCKSTEP_DEVICE(StreamWaitEvent)(stream_of(space), event_in(event.event_), 0));
+}
+void bind_thread(const ExecSpace& space) {
+#ifdef KOKKOS_ENABLE_CUDA
+  static_cast<void>(LOCKSTEP_DEVICE(SetDevice)(space.cuda_device()));
 #else
-StreamEvent::StreamEvent(const ExecSpace&) {}
-bool StreamEvent::has_happened() const { return true; }
+  static_cast<void>(LOCKSTEP_DEVICE(SetDevice)(space.hip_device()));
+#endif
+}
+#else
+StreamEvent::StreamEvent(const ExecSpace& space) {
+  if constexpr (LOCKSTEP_FAKE_DEVICE) moment_ = fake_device::now(space.impl_internal_space_instance());
+}
+bool StreamEvent::has_happened() const {
+  if constexpr (LOCKSTEP_FAKE_DEVICE) return fake_device::has_come(moment_);
+  else return true;
+}
 double StreamEvent::seconds_since(const StreamEvent& before) const {
+  static_cast<void>(has_happened());
   return before.since_.seconds() - since_.seconds();
 }
+void wait_for(const ExecSpace& space, const StreamEvent& event) {
+  if constexpr (LOCKSTEP_FAKE_DEVICE) fake_device::order(space.impl_internal_space_instance(), event.moment_);
+}
+void bind_thread(const ExecSpace&) {}
 #endif
+
+ExecSpace space_beside(const ExecSpace& space) {
+  const ExecSpace made = Kokkos::Experimental::partition_space(space, 1)[0];
+  if constexpr (LOCKSTEP_FAKE_DEVICE) fake_device::add_stream(made.impl_internal_space_instance());
+  return made;
+}
 
 }  // namespace lockstep

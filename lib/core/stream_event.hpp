@@ -5,6 +5,7 @@
 
 #include "base/timer.hpp"
 #include "core/execution.hpp"
+#include "core/fake_device.hpp"
 
 namespace lockstep {
 
@@ -19,8 +20,18 @@ class StreamEvent {
   double seconds_since(const StreamEvent& before) const;
 
  private:
+  friend void wait_for(const ExecSpace& space, const StreamEvent& event);
+
   Timer since_;                  // hosts
   std::shared_ptr<void> event_;  // devices
+  fake_device::Moment moment_;   // preset fake_device
 };
+
+/// An instance on the same device, whose work is done beside that of `space`.
+ExecSpace space_beside(const ExecSpace& space);
+/// What is given to `space` from now on begins when the event has happened. Returns at once.
+void wait_for(const ExecSpace& space, const StreamEvent& event);
+/// Events of the device of `space` may from now on be asked for by this thread too.
+void bind_thread(const ExecSpace& space);
 
 }  // namespace lockstep

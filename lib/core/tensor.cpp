@@ -60,10 +60,19 @@ void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to) 
 void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor& to) {
   assert(is_host_memory(from));
   if constexpr (LOCKSTEP_FAKE_DEVICE) {
-    fake_device::copy_later(to.data, from, to.bytes());
+    fake_device::copy_later(space.impl_internal_space_instance(), to.data, from, to.bytes());
   } else {
     Kokkos::deep_copy(space, bytes_of(to),
                       Bytes<const std::byte, StagingSpace>(static_cast<const std::byte*>(from), to.bytes()));
+  }
+}
+
+void start_copy_to_host(const ExecSpace& space, const Tensor& from, void* to) {
+  assert(is_host_memory(to));
+  if constexpr (LOCKSTEP_FAKE_DEVICE) {
+    fake_device::copy_later(space.impl_internal_space_instance(), to, from.data, from.bytes());
+  } else {
+    Kokkos::deep_copy(space, Bytes<std::byte, StagingSpace>(static_cast<std::byte*>(to), from.bytes()), bytes_of(from));
   }
 }
 

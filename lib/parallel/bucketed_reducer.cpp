@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -16,6 +17,17 @@ namespace {
 
 /// The first bucket is smaller, so that communication begins early, and so is the last one, for which the step waits.
 constexpr double end_bucket_mb = 1;
+
+/// Does something again and again until the kernels that were started before are done. Not by SpinBackoff: a device
+/// that hangs is no other rank that is waited for.
+template <class Meanwhile>
+void outlast_kernels(const ExecSpace& space, Meanwhile meanwhile) {
+  const StreamEvent kernels(space);
+  while (!kernels.has_happened()) {
+    meanwhile();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
 
 }  // namespace
 
@@ -36,7 +48,11 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const To
 /// Runs the sums, bucket by bucket, as they are allowed.
 class BucketedReducer::Helper {
  public:
-  explicit Helper(const std::vector<Bucket>& buckets) : buckets_(buckets), thread_([this] { work(); }) {}
+  Helper(const std::vector<Bucket>& buckets, const ExecSpace& space)
+      : buckets_(buckets), thread_([this, space] {
+          bind_thread(space);
+          work();
+        }) {}
   /// After a failure a sum may be under way that never ends.
   ~Helper() {
     {
@@ -74,6 +90,8 @@ class BucketedReducer::Helper {
       const Bucket bucket = buckets_[summed_];
       heartbeat().sum(static_cast<std::int32_t>(summed_));
       lock.unlock();
+      wait_until([&] { return bucket.has_arrived() || stopping_; });
+      if (stopping_) return;
       bucket.start();
       wait_until([&] { return bucket.sum->advance() || stopping_; });
       lock.lock();
@@ -124,6 +142,8 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   if constexpr (memory_is_separate) {
     if (!memory) staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::gradients_on_host", gradients.bytes());
     host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
+    if (memory) pinned_ = PinnedMemory(host_, gradients.bytes());
+    streams_ = Streams{space_beside(ExecSpace()), space_beside(ExecSpace())};
   }
   if (config.overlap == Overlap::thread && !mpi_serves_threads())
     throw SharedError(
@@ -156,7 +176,7 @@ void BucketedReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, dou
   for (std::int64_t first = begin; first < end; first = buckets_.back().end) {
     const std::int64_t left = end - first;
     const std::int64_t count = left <= at_ends ? left : first == begin ? at_ends : std::min(most, left - at_ends);
-    buckets_.push_back({first, first + count, sum});
+    buckets_.push_back({first, first + count, sum, std::nullopt});
   }
 }
 
@@ -165,17 +185,20 @@ BucketedReducer::~BucketedReducer() = default;
 void BucketedReducer::use(Overlap overlap) {
   overlap_ = overlap;
   if (overlap != Overlap::thread) helper_.reset();
-  else if (!helper_) helper_ = std::make_unique<Helper>(buckets_);
+  else if (!helper_) helper_ = std::make_unique<Helper>(buckets_, ExecSpace());
 }
 
 void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
   if (!all_reduce_) return;
   ready_ += count;
   const std::size_t before = available_;
-  while (available_ < buckets_.size() && buckets_[available_].end <= ready_) ++available_;
-  if (available_ > before) wait_for_kernels(space);
+  std::size_t last = available_;
+  while (last < buckets_.size() && buckets_[last].end <= ready_) ++last;
+  make_available(space, last);
+  if (memory_is_separate && overlap_ == Overlap::none && available_ > before) outlast_kernels(space, [] {});
   const Timer timer;
-  if (available_ > before) to_host(space, buckets_[available_ - 1].end);
+  if constexpr (!memory_is_separate)
+    if (available_ > before) space.fence("lockstep::gradient_reducer");
   switch (overlap_) {
     case Overlap::none: complete(std::min(available_, buckets_.size() - 1), [] {}); break;  // the last one in `finish`
     case Overlap::poll: advance(available_); break;
@@ -187,16 +210,29 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
   exposed_seconds_ += timer.seconds();
 }
 
+/// The host has started all kernels of the backward pass, and sums are all that is left for it to do while they run.
+void BucketedReducer::shard_done(const ExecSpace& space) {
+  if (!memory_is_separate || !all_reduce_) return;
+  make_available(space, buckets_.size());
+  if (helper_) helper_->allow(available_);
+  if (overlap_ == Overlap::poll) outlast_kernels(space, [this] { advance(available_); });
+}
+
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   if (!all_reduce_) return;
+  shard_done(space);  // of which a rank without examples has heard nothing
   wait_for_kernels(space);
   const Timer timer;
-  to_host(space, gradients_.count());
-  if (helper_) helper_->finish();
-  else complete(buckets_.size(), meanwhile);
-  if constexpr (memory_is_separate) copy_from_host(space, host_, gradients_);
+  if constexpr (!memory_is_separate) space.fence("lockstep::gradient_reducer");
+  if (helper_) {
+    helper_->finish();
+    for (const Bucket& bucket : buckets_) copy_back(bucket);
+  } else {
+    complete(buckets_.size(), meanwhile);
+  }
+  if (streams_) wait_for(space, StreamEvent(streams_->to_device));
   exposed_seconds_ += timer.seconds();
-  ready_ = on_host_ = 0;
+  ready_ = 0;
   available_ = next_ = 0;
   heartbeat().sum(-1);
   if (!trial_) return;
@@ -205,25 +241,40 @@ void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>
   if (chosen) trial_.reset();
 }
 
-/// Kernels have written elements up to `end`: the host can read them from here on.
-void BucketedReducer::to_host(const ExecSpace& space, std::int64_t end) {
-  if constexpr (memory_is_separate) {
-    const std::size_t before = static_cast<std::size_t>(on_host_) * size_of(gradients_.dtype);
-    if (end > on_host_)
-      copy_to_host(space, {static_cast<std::byte*>(gradients_.data) + before, gradients_.dtype, {end - on_host_}},
-                   host_ + before);
-    on_host_ = end;
-  } else {
-    space.fence("lockstep::gradient_reducer");
-  }
+/// The buckets before `last` are final, and those of a device begin to be copied to the host.
+void BucketedReducer::make_available(const ExecSpace& space, std::size_t last) {
+  if (streams_ && last > available_) wait_for(streams_->to_host, StreamEvent(space));
+  for (; available_ < last; ++available_) copy_out(buckets_[available_]);
+}
+
+void BucketedReducer::copy_out(Bucket& bucket) {
+  if (!streams_) return;
+  start_copy_to_host(streams_->to_host, gradients_of(bucket), host_ + bytes_before(bucket));
+  bucket.on_host.emplace(streams_->to_host);
+}
+
+void BucketedReducer::copy_back(const Bucket& bucket) {
+  if (streams_) start_copy_from_host(streams_->to_device, host_ + bytes_before(bucket), gradients_of(bucket));
+}
+
+std::size_t BucketedReducer::bytes_before(const Bucket& bucket) const {
+  return static_cast<std::size_t>(bucket.first) * size_of(gradients_.dtype);
+}
+
+Tensor BucketedReducer::gradients_of(const Bucket& bucket) const {
+  return {
+      static_cast<std::byte*>(gradients_.data) + bytes_before(bucket), gradients_.dtype, {bucket.end - bucket.first}};
 }
 
 /// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.
 void BucketedReducer::advance(std::size_t last) {
   for (;;) {
-    if (running_ && !buckets_[next_ - 1].sum->advance()) return;
-    running_ = false;
-    if (next_ == last) return;
+    if (running_) {
+      if (!buckets_[next_ - 1].sum->advance()) return;
+      running_ = false;
+      copy_back(buckets_[next_ - 1]);
+    }
+    if (next_ == last || !buckets_[next_].has_arrived()) return;
     heartbeat().sum(static_cast<std::int32_t>(next_));
     buckets_[next_++].start();
     running_ = true;

@@ -8,6 +8,8 @@
 
 #include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
+#include "core/pinned_memory.hpp"
+#include "core/stream_event.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
@@ -17,7 +19,8 @@ namespace lockstep {
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
 
 /// Sums in buckets: as the backward pass makes stretches of the gradients final, from their beginning on, each full
-/// bucket is summed, one after the other.
+/// bucket is summed, one after the other. Buckets of a device are copied to the host and back beside its kernels, which
+/// the host goes on starting meanwhile.
 class BucketedReducer final : public GradientReducer {
  public:
   using Overlap = ParallelConfig::Overlap;
@@ -30,7 +33,7 @@ class BucketedReducer final : public GradientReducer {
   ~BucketedReducer() override;
 
   void ready(const ExecSpace& space, std::int64_t count) override;
-  void shard_done(const ExecSpace&) override {}
+  void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
@@ -40,11 +43,21 @@ class BucketedReducer final : public GradientReducer {
   struct Bucket {
     std::int64_t first, end;
     Collective* sum;
+    std::optional<StreamEvent> on_host;  ///< that its copy is there; none: nothing is copied
 
+    bool has_arrived() const { return !on_host || on_host->has_happened(); }
     void start() const { sum->start(first, end - first); }
   };
+  /// Where memory is separate: the ways that buckets are copied.
+  struct Streams {
+    ExecSpace to_host, to_device;
+  };
 
-  void to_host(const ExecSpace& space, std::int64_t end);
+  void make_available(const ExecSpace& space, std::size_t last_bucket);
+  void copy_out(Bucket& bucket);
+  void copy_back(const Bucket& bucket);
+  std::size_t bytes_before(const Bucket& bucket) const;
+  Tensor gradients_of(const Bucket& bucket) const;
   void cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum);
   void advance(std::size_t last_bucket);
   void complete(std::size_t last_bucket, const std::function<void()>& meanwhile);
@@ -54,12 +67,13 @@ class BucketedReducer final : public GradientReducer {
   Tensor gradients_;
   Kokkos::View<std::byte*, StagingSpace> staging_;  ///< where the device writes what the host cannot read
   std::byte* host_ = nullptr;                       ///< where the gradients are summed
+  PinnedMemory pinned_;
+  std::optional<Streams> streams_;
   std::unique_ptr<Collective> all_reduce_;
   std::unique_ptr<Collective> exact_all_reduce_;  ///< beside one that sends 16 bits
   std::vector<Bucket> buckets_;
   std::int64_t ready_ = 0;     ///< elements that are final
-  std::int64_t on_host_ = 0;   ///< of these, elements in host_
-  std::size_t available_ = 0;  ///< buckets that are final
+  std::size_t available_ = 0;  ///< buckets that are final, and on their way to the host
   std::size_t next_ = 0;       ///< bucket to be begun
   bool running_ = false;       ///< the one before it is being summed
   double exposed_seconds_ = 0;

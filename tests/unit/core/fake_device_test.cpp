@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
+#include "core/stream_event.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {
@@ -71,6 +73,65 @@ TEST(FakeDevice, CopiesComeBeforeTheKernelsThatFollow) {
   Kokkos::parallel_for(
       "lockstep::test", RangePolicy(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t i) { device[i] *= 10; });
   EXPECT_EQ(on_host(tensor.get()), (std::vector<float>{10, 20}));
+}
+
+/// A tensor {1, 2}, written by a kernel.
+OwnedTensor counted(const ExecSpace& space) {
+  const OwnedTensor tensor("lockstep::test", DType::f32, {2});
+  auto* device = tensor.get().as<float>();
+  Kokkos::parallel_for(
+      "lockstep::test", RangePolicy(space, 0, 2),
+      KOKKOS_LAMBDA(const std::int64_t i) { device[i] = static_cast<float>(i + 1); });
+  return tensor;
+}
+
+TEST(FakeDevice, CopiesToTheHostArriveWhenTheyAreWaitedFor) {
+  const ExecSpace space, beside = space_beside(space);
+  const OwnedTensor tensor = counted(space), other = counted(space);
+  std::vector<float> numbers(2);
+  wait_for(beside, StreamEvent(space));
+  start_copy_to_host(beside, tensor.get(), numbers.data());
+  const StreamEvent arrived(beside);
+  EXPECT_EQ(numbers, (std::vector<float>{0, 0})) << "too early";
+  fill_zero(space, other.get());  // kernels of another stream bring nothing
+  EXPECT_EQ(numbers, (std::vector<float>{0, 0}));
+  EXPECT_FALSE(arrived.has_happened()) << "when it is first asked for";
+  EXPECT_TRUE(arrived.has_happened());
+  EXPECT_EQ(numbers, (std::vector<float>{1, 2}));
+
+  numbers = {0, 0};
+  start_copy_to_host(space, tensor.get(), numbers.data());
+  EXPECT_EQ(numbers, (std::vector<float>{0, 0}));
+  space.fence();
+  EXPECT_EQ(numbers, (std::vector<float>{1, 2}));
+}
+
+TEST(FakeDevice, ACopyThatIsNotOrderedBehindKernelsShows) {
+  const ExecSpace space, beside = space_beside(space);
+  const StreamEvent before(space);
+  const OwnedTensor tensor = counted(space);
+  std::vector<float> numbers(2);
+  wait_for(beside, before);
+  start_copy_to_host(beside, tensor.get(), numbers.data());
+  beside.fence();
+  EXPECT_TRUE(std::isnan(numbers[0]) && std::isnan(numbers[1]));
+}
+
+TEST(FakeDevice, KernelsThatDoNotWaitForACopyBesideThemShow) {
+  const ExecSpace space, beside = space_beside(space);
+  const OwnedTensor tensor = counted(space), sum = counted(space);
+  const auto* device = tensor.get().as<const float>();
+  auto* total = sum.get().as<float>();
+  const auto add = [&] {
+    Kokkos::parallel_for(
+        "lockstep::test", RangePolicy(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t i) { total[i] += device[i]; });
+  };
+  const std::vector<float> numbers{10, 20};
+  start_copy_from_host(beside, numbers.data(), tensor.get());
+  add();  // too early
+  wait_for(space, StreamEvent(beside));
+  add();
+  EXPECT_EQ(on_host(sum.get()), (std::vector<float>{1 + 1 + 10, 2 + 2 + 20}));
 }
 
 }  // namespace
