@@ -2,6 +2,7 @@
 #include "ops/loss.hpp"
 
 #include "ops/fast_math.hpp"
+#include "ops/loss_sums.hpp"
 #include "ops/row_sums.hpp"
 
 namespace lockstep {
@@ -181,32 +182,6 @@ void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int6
       });
 }
 
-/// The mean over the positions of each example, in the place of its first.
-void average_positions(const ExecSpace& space, std::int64_t n, std::int64_t positions, double* per_row) {
-  Kokkos::parallel_for(
-      "lockstep::loss::positions", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
-        double* const row = per_row + 2 * i * positions;
-        double loss = 0, correct = 0;
-        for (std::int64_t t = 0; t < positions; ++t) {
-          loss += row[2 * t];
-          correct += row[2 * t + 1];
-        }
-        row[0] = loss / static_cast<double>(positions);
-        row[1] = correct / static_cast<double>(positions);
-      });
-}
-
-/// Examples are summed in their order by one thread: n is small, and the result does not depend on
-/// the number of threads. Example i stands in row i · stride.
-void add_up(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_example, double* sums) {
-  Kokkos::parallel_for(
-      "lockstep::loss::sum", RangePolicy(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
-        double sum = sums[column];
-        for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i * stride + column];
-        sums[column] = sum;
-      });
-}
-
 }  // namespace
 
 void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits, const Tensor& targets,
@@ -225,8 +200,8 @@ void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const
     if constexpr (thread_per_element) run(softmax_cross_entropy_by_teams<T>);
     else run(softmax_cross_entropy<T>);
   });
-  if (positions > 1) average_positions(space, n, positions, per_example.as<double>());
-  add_up(space, n, positions, per_example.as<double>(), sums.as<double>());
+  add_rows(space, n, positions, per_example.as<double>(), sums.as<double>());
+  count_rows(space, n * positions, sums.as<double>());
 }
 
 void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
@@ -236,7 +211,8 @@ void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Ten
     mean_squared_error<T>(space, gradient_scale, n, outputs.shape[1], outputs.as<T>(), targets.as<Compute<T>>(),
                           doutputs ? doutputs.as<T>() : nullptr, per_example.as<double>());
   });
-  add_up(space, n, 1, per_example.as<double>(), sums.as<double>());
+  add_rows(space, n, 1, per_example.as<double>(), sums.as<double>());
+  count_rows(space, n, sums.as<double>());
 }
 
 }  // namespace lockstep

@@ -133,6 +133,7 @@ void check_inputs(const Dataset& data, const Graph& graph) {
 
 void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
   check_inputs(data, graph);
+  loss.check_output(graph.output_shape());
   check_targets(data, loss, graph.output_shape());
 }
 

@@ -6,13 +6,13 @@
 
 #include "base/heartbeat.hpp"
 #include "data/data_loader.hpp"
-#include "ops/loss.hpp"
 
 namespace lockstep {
 
 MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics)
-    : per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_in(one_output), 2}),
-      sums_("lockstep::loss_sums", DType::f64, {2}) {
+    : positions_(positions_in(one_output)),
+      per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_, 2}),
+      sums_("lockstep::loss_sums", DType::f64, {3}) {
   for (const std::string& name : metrics) {
     const MetricKind& kind = *find_metric(name);
     std::unique_ptr<Metric> metric = kind.make(one_output);
@@ -30,19 +30,18 @@ void MetricSums::add_others(const ExecSpace& space, const Tensor& outputs, const
   for (const Other& other : others_) other.metric->add(space, outputs, targets, per_example_.get(), other.sums.get());
 }
 
-double MetricSums::loss(const ExecSpace& space) const {
+LossSums MetricSums::local(const ExecSpace& space) const {
   LossSums sums{};
   copy_to_host(space, sums_.get(), &sums);
-  return sums.loss;
+  return sums;
 }
 
 Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,
                            std::int64_t examples) const {
-  LossSums sums{};
-  copy_to_host(space, sums_.get(), &sums);
-  double values[2] = {sums.loss, sums.correct};
+  const LossSums sums = local(space);
+  double values[3] = {sums.loss, sums.correct, sums.weight};
   comm.all_reduce_sum(values);
-  Metrics metrics{.loss = values[0] / static_cast<double>(examples)};
+  Metrics metrics{.loss = values[0] / divisor(values[2], examples)};
   if (std::isnan(metrics.loss)) metrics.loss = std::abs(metrics.loss);  // its sign means nothing, and would be printed
   if (loss.wants_classes()) metrics.accuracy = values[1] / static_cast<double>(examples);
   return metrics;

@@ -14,6 +14,7 @@
 #include "nn/loss.hpp"
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
+#include "ops/loss.hpp"
 #include "train/metrics.hpp"
 
 namespace lockstep {
@@ -36,7 +37,12 @@ class MetricSums {
   /// Behind `add`, of the same examples: the other metrics.
   void add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets);
   /// Summed over the examples so far, of this rank. Waits for the device.
-  double loss(const ExecSpace& space) const;
+  LossSums local(const ExecSpace& space) const;
+  /// By what a sum of losses over `examples` is divided, whose LossSums::weight is this: their number, where none has a
+  /// weight of its own (and where all weigh nothing: their loss is 0).
+  double divisor(double weight, std::int64_t examples) const {
+    return weight > 0 ? weight / static_cast<double>(positions_) : static_cast<double>(examples);
+  }
   /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
   /// Loss, accuracy and the other metrics over the examples of all ranks; collective.
@@ -48,8 +54,9 @@ class MetricSums {
     std::unique_ptr<Metric> metric;
     OwnedTensor sums;  ///< f64 [metric->sum_count()]
   };
+  std::int64_t positions_;
   OwnedTensor per_example_;
-  OwnedTensor sums_;  ///< f64 [2]
+  OwnedTensor sums_;  ///< f64 [3]: LossSums
   std::vector<Other> others_;
 };
 

@@ -127,10 +127,12 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
 /// While they are summed, this rank's vote is on its way.
 StepVote Trainer::finish_gradients(const StepRequests& requests) {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+  const LossSums sums = sums_->local(space_);
   consensus_->begin({.stop = requests.stop,
                      .checkpoint = requests.checkpoint,
                      .bad_parameters = optimizer_->left_nonfinite(space_),
-                     .loss = sums_->loss(space_)});
+                     .loss = sums.loss,
+                     .weight = sums.weight});
   strategy_->finish_gradients(space_, [this] { consensus_->advance(); });
   return consensus_->finish();
 }
@@ -139,8 +141,10 @@ StepVote Trainer::finish_gradients(const StepRequests& requests) {
 StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
   const auto examples = static_cast<double>(batch.plan.global_examples);
-  last_step_ = {.examples = batch.plan.global_examples, .gradient_factor = 1 / (examples * guard_->loss_factor())};
-  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, count_.done + 1);
+  const double divisor = sums_->divisor(votes.weight, batch.plan.global_examples);
+  last_step_ = {.examples = batch.plan.global_examples, .gradient_factor = 1 / (divisor * guard_->loss_factor())};
+  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, votes.loss / divisor,
+                                                      count_.done + 1);
   if (finding.status == StepStatus::applied) {
     before_update_();
     strategy_->update(space_, *optimizer_,

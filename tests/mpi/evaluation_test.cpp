@@ -74,7 +74,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   all.read(numbers, host.inputs.data(), host.targets.data());
   BatchUploader uploader(all.format(), config.data.normalize, config.dtype(), size);
   const DeviceBatch examples = uploader.upload(space, host, 0, size);
-  const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {3});
   const Tensor outputs = model.forward({.space = space, .training = false}, examples.inputs);
   experiment.loss->evaluate(space, outputs, examples.targets, Tensor{}, scratch.get(), sums.get());
   space.fence();

@@ -9,7 +9,7 @@ namespace lockstep {
 class Perplexity final : public Metric {
  public:
   explicit Perplexity(const Shape&) {}
-  std::int64_t sum_count() const override { return 2; }
+  std::int64_t sum_count() const override { return 3; }
   void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
            const Tensor& sums) const override;
   double value(std::span<const double> sums, std::int64_t examples) const override;

@@ -56,7 +56,7 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
   const auto loss = loss_config.make();
 
   const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}),
-      sums("sums", DType::f64, {2});
+      sums("sums", DType::f64, {3});
   const OwnedTensor scale = test::make_tensor(DType::f64, {1}, {1.0 / n});
   const StepContext context;
   std::vector<double> losses;

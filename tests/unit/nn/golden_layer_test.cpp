@@ -74,7 +74,7 @@ TEST(Golden, Losses) {
       const OwnedTensor y = test::make_filled(dtype, {n, k}, 1, golden.at("scale")),
                         values = test::make_filled(dtype, {n, k}, 2);
       const OwnedTensor labels = test::make_classes(classes), dy("dy", dtype, {n, k});
-      const OwnedTensor scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
+      const OwnedTensor scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {3});
       loss->evaluate(ExecSpace(), y.get(), loss->wants_classes() ? labels.get() : values.get(), dy.get(), scratch.get(),
                      sums.get());
       ExecSpace().fence();

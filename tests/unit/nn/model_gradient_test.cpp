@@ -101,7 +101,7 @@ class Experiment {
         input_(test::make_filled(DType::f64, c.input.with_batch(n), 1)),
         values_(test::make_filled(DType::f64, {n, k_}, 2)),
         scratch_("scratch", DType::f64, {n, 2}),
-        sums_("sums", DType::f64, {2}) {
+        sums_("sums", DType::f64, {3}) {
     LossConfig config;
     read_config(parse_deck("type: " + loss_type + "\n", "test"), config);
     loss_ = config.make();

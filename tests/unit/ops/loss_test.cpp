@@ -32,7 +32,7 @@ class LossOps : public testing::TestWithParam<std::tuple<DType, Case>> {
   const Case c = std::get<1>(GetParam());
   const double tolerance = dtype == DType::f64 ? 1e-12 : 1e-5;
   const OwnedTensor dy{"dy", dtype, {c.n, c.k}}, scratch{"scratch", DType::f64, {c.n, 2}},
-      sums{"sums", DType::f64, {2}};
+      sums{"sums", DType::f64, {3}};
 };
 
 TEST_P(LossOps, CrossEntropy) {
@@ -116,7 +116,7 @@ TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
     const ExecSpace space;
     const std::int64_t n = 6, k = 531;
     const OwnedTensor logits = make_filled(dtype, {n, k}, 1, 8), dy("dy", dtype, {n, k}),
-                      scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
+                      scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {3});
     const std::vector<std::int32_t> targets = {0, 530, 17, 200, 3, 511};
     const auto expected = reference::cross_entropy(0.1, static_cast<std::size_t>(k), values_of(logits.get()), targets);
     softmax_cross_entropy(space, 0.1, logits.get(), test::make_classes(targets).get(), dy.get(), scratch.get(),
@@ -133,7 +133,7 @@ TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
 /// A run that diverges must show it, and a target is right only when it is the first of the largest.
 TEST(LossOps16, NotANumberAndTies) {
   const ExecSpace space;
-  const OwnedTensor scratch("scratch", DType::f64, {1, 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {1, 2}), sums("sums", DType::f64, {3});
   const auto evaluate = [&](DType dtype, std::vector<double> logits, std::int32_t target) {
     fill_zero(space, sums.get());
     const OwnedTensor z = test::make_tensor(dtype, {1, static_cast<std::int64_t>(logits.size())}, logits);
