@@ -159,6 +159,9 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
   command->add_option("--data", what->place, "FILE with examples, or FILE:/GROUP, in the place of the deck's data");
   command->add_option("--split", what->split, "of these data: train, validation, test, or another group of FILE")
       ->capture_default_str();
+  command->add_option("--confusion-matrix", what->confusion_matrix,
+                      "file to make (.h5, .npy or .csv): how many of each class (rows) were taken for each (columns)");
+  command->add_flag("--overwrite", what->overwrite, "replace that file when there is one");
   command->callback([&chosen, deck, file, what] {
     const auto work = [deck, file, what](const Communicator& comm) {
       const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);

@@ -4,13 +4,16 @@
 namespace lockstep {
 namespace {
 
-/// Numbers outside [0, end).
+/// Numbers that are neither in [0, end) nor `ignored`.
 template <class Space>
-std::int64_t count_outside(const std::int32_t* numbers, std::int64_t count, std::int64_t end) {
+std::int64_t count_outside(const std::int32_t* numbers, std::int64_t count, std::int64_t end, std::int64_t ignored) {
   std::int64_t outside = 0;
   Kokkos::parallel_reduce(
       "lockstep::check_numbers", Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(0, count),
-      KOKKOS_LAMBDA(const std::int64_t i, std::int64_t& sum) { sum += numbers[i] < 0 || numbers[i] >= end ? 1 : 0; },
+      KOKKOS_LAMBDA(const std::int64_t i, std::int64_t& sum) {
+        const std::int64_t number = numbers[i];
+        sum += number < 0 || (number >= end && number != ignored) ? 1 : 0;
+      },
       outside);
   return outside;
 }
@@ -41,11 +44,13 @@ void check_array(const std::string& what, const Array& array, DType dtype, const
            array.data ? "an address" : "no address");
 }
 
-void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end) {
+void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end,
+                   std::int64_t ignored) {
   const auto* numbers = static_cast<const std::int32_t*>(array.data);
   const std::int64_t count = array.examples * shape.count();
-  const std::int64_t outside = array.on_device ? count_outside<ExecSpace>(numbers, count, end)
-                                               : count_outside<Kokkos::DefaultHostExecutionSpace>(numbers, count, end);
+  const std::int64_t outside = array.on_device
+                                   ? count_outside<ExecSpace>(numbers, count, end, ignored)
+                                   : count_outside<Kokkos::DefaultHostExecutionSpace>(numbers, count, end, ignored);
   validate(outside == 0, ExitStatus::bad_data,
            "{} of the {} {} are not from 0 to {}; correct them, or change the model", outside, count, what, end - 1);
 }

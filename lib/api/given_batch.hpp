@@ -21,7 +21,8 @@ class GivenExamples final : public Dataset {
   std::string description() const override { return "data.memory"; }
   bool can_be_read_again() const override { return false; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
-  void check_classes(std::int64_t /*classes*/) const override {}  // of each batch: see check_numbers
+  void check_classes(std::int64_t /*classes*/, std::int64_t /*ignored*/) const override {
+  }  // of each batch: see check_numbers
 
  private:
   ExampleFormat format_;
@@ -31,8 +32,9 @@ class GivenExamples final : public Dataset {
 /// Throws Error(bad_usage) unless the array is there, with numbers of this type, of examples of this shape. `what`:
 /// "inputs".
 void check_array(const std::string& what, const Array& array, DType dtype, const Shape& shape);
-/// Throws Error(bad_data) unless 32-bit integers are all in [0, end).
-void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end);
+/// Throws Error(bad_data) unless 32-bit integers are all in [0, end), or `ignored`.
+void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end,
+                   std::int64_t ignored = -1);
 
 /// The batch's memory is that of the arrays.
 void point_at(HostBatch& batch, const ExampleFormat& format, const Array& inputs, const Array* targets);

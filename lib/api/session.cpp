@@ -99,7 +99,7 @@ struct Session::State {
   std::string provenance;
   std::optional<GivenExamples> data;
   std::unique_ptr<Trainer> trainer;
-  std::int64_t classes = 0, vocabulary = 0;  ///< 0: there are no classes, no tokens
+  std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: there are no classes, no tokens
   HostBatch batch;
   std::optional<StepNumbers> numbers;  ///< of the last step, once they are asked for
   bool has_step = false;               ///< the last step is done, and its sums are there
@@ -127,6 +127,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
     });
     vocabulary = data->format().has_tokens() ? vocabulary_of(*graph) : 0;
     classes = loss->wants_classes() ? graph->output_shape()[-1] : 0;
+    ignored_class = loss->ignored_class();
   });
   provenance = lockstep::provenance(comm, {}, {});
   trainer = make_trainer(config, std::move(*graph), std::move(loss), *data, comm);
@@ -145,7 +146,7 @@ void Session::State::check(const Array& inputs, const Array& targets) const {
   validate(inputs.examples == targets.examples, ExitStatus::bad_usage,
            "the inputs are {} examples and the targets {}; give as many of both", inputs.examples, targets.examples);
   if (vocabulary > 0) check_numbers("tokens", inputs, format.input_shape, vocabulary);
-  if (classes > 0) check_numbers("classes", targets, format.target_shape, classes);
+  if (classes > 0) check_numbers("classes", targets, format.target_shape, classes, ignored_class);
 }
 
 const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targets, bool divided) {

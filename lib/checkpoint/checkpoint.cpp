@@ -141,6 +141,9 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, const std::functio
   return checkpoint;
 }
 
+/// Of the moving average that an optimizer keeps (ema_state), where the rest of the name is a parameter's.
+constexpr const char* averages_prefix = "/optimizer/ema";
+
 ParameterFile read_parameters(const std::filesystem::path& path) {
   require_readable_file(path);
   verify_manifest(path);
@@ -148,7 +151,10 @@ ParameterFile read_parameters(const std::filesystem::path& path) {
   ParameterFile found;
   for (const auto& name : file.datasets()) {
     if (name.starts_with("/model/")) {
-      if (!name.ends_with("/num_batches_tracked")) found.arrays.push_back(read_array(file, name, Checksum::if_present));
+      if (name.ends_with("/num_batches_tracked")) continue;
+      const std::string average = averages_prefix + name.substr(std::string_view("/model").size());
+      found.arrays.push_back(read_array(file, file.has(average) ? average : name, Checksum::if_present));
+      found.arrays.back().name = name;
     } else if (file.info(name).type.kind == StoredType::Kind::text && name.rfind('/') == 0) {
       std::string text = file.read_text(name);
       verify_checksum(file, name, text.data(), text.size(), Checksum::if_present);

@@ -45,7 +45,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, const std::functio
 
 /// What a network can take of a file.
 struct ParameterFile {
-  std::vector<NamedArray> arrays;            ///< those below /model
+  std::vector<NamedArray> arrays;            ///< those below /model; their moving averages, where there are such
   std::map<std::string, std::string> texts;  ///< as in a checkpoint; those of other programs have none
 
   bool is_checkpoint() const { return texts.contains("state"); }

@@ -15,8 +15,10 @@ namespace {
 
 std::string format_text(const ExampleFormat& format) {
   if (format.has_tokens()) return fmt::format("{} tokens, and those that follow them", to_string(format.input_shape));
-  return fmt::format("inputs {} {}, targets {} {}", to_string(format.input_shape), name_of(format.input_dtype),
-                     format.has_classes() ? "classes" : to_string(format.target_shape), name_of(format.target_dtype));
+  return fmt::format(
+      "inputs {} {}, targets {} {}", to_string(format.input_shape), name_of(format.input_dtype),
+      format.has_classes() && format.target_shape.rank() == 0 ? "classes" : to_string(format.target_shape),
+      name_of(format.target_dtype));
 }
 
 /// Groups that hold examples: "/train", "/validation"; "" for the file itself.

@@ -13,7 +13,8 @@ namespace lockstep {
 
 /// What the examples of a dataset look like. Inputs: images [H, W, C] u8, f32 or f64, vectors [F],
 /// or T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token (shape {T}:
-/// the token that follows), or K values (f32 or f64, shape {K}; {0}: there are none).
+/// the token that follows) or for each place of a picture (shape {H, W}), or values (f32 or f64, shape {K} or {H, W,
+/// K}; {0}: there are none).
 struct ExampleFormat {
   Shape input_shape;
   DType input_dtype = DType::f32;
@@ -46,8 +47,8 @@ class Dataset {
   virtual bool is_computed() const { return false; }
   /// The characters that tokens stand for, in their order (UTF-8), where the file says; else empty.
   virtual std::string vocabulary() const { return ""; }
-  /// Throws Error(bad_data) naming the first class target outside [0, classes).
-  virtual void check_classes(std::int64_t classes) const = 0;
+  /// Throws Error(bad_data) naming the first class target outside [0, classes), but for those that are `ignored`.
+  virtual void check_classes(std::int64_t classes, std::int64_t ignored = -1) const = 0;
   /// Throws Error(bad_data) naming the first token outside [0, vocabulary). Other inputs are not looked at.
   virtual void check_tokens(std::int64_t /*vocabulary*/) const {}
 };

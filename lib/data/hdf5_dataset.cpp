@@ -65,12 +65,17 @@ void check_targets(const StoredArray& targets, const std::string& where, std::in
   const bool classes = targets.type.kind == StoredType::Kind::integer;
   require(classes || targets.type == StoredType::of(DType::f32), where,
           "holds {} (integers for classes, or f32, are expected); store it as one of these", to_string(targets.type));
+  const auto rank = targets.extents.size();
   if (classes)
-    require(targets.extents.size() == 1, where, "has the shape {} (class targets have one dimension, N); reshape it",
+    require(rank == 1 || (rank >= 1 && targets.count() != targets.extents[0]), where,
+            "has the shape {} (class targets are N numbers, or N×H×W for one at each place of a picture); reshape it",
             extents_text(targets.extents));
   else
-    require(targets.extents.size() == 2 && targets.extents[1] > 0, where,
-            "has the shape {} (f32 targets have two dimensions, N×K); reshape it", extents_text(targets.extents));
+    require(rank >= 2, where,
+            "has the shape {} (f32 targets are N×K, or N×H×W×K for K at each place of a picture); reshape it",
+            extents_text(targets.extents));
+  require(targets.extents[0] == 0 || targets.count() > 0, where,
+          "has the shape {}, so that its examples have no targets; give them some", extents_text(targets.extents));
   require(targets.extents[0] == examples, where, "has {} targets ({} has {} examples); give each example its target",
           targets.extents[0], inputs, examples);
 }
@@ -92,15 +97,19 @@ SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const S
 Targets load_classes(const Hdf5File& file, const std::string& name, const StoredArray& array,
                      const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());
+  const std::int64_t of_each = array.count() / array.extents[0];
   Targets targets;
   targets.values = reading.load(count * sizeof(std::int32_t) + sizeof(std::int64_t), [&](std::byte* to) {
     std::int64_t largest = 0;
     read_in_pieces(file, name, array, [&](std::int64_t first, std::int64_t rows, const std::byte* values) {
-      for_each_integer(array.type, rows, values, [&](std::int64_t i, std::int64_t value) {
-        require(value >= 0 && value <= std::numeric_limits<std::int32_t>::max(), file.name() + ":" + name,
-                "example {} is of class {} (classes count from 0 and fit into 32 bits); correct it", first + i, value);
+      for_each_integer(array.type, rows * of_each, values, [&](std::int64_t i, std::int64_t value) {
+        require(
+            value >= 0 && value <= std::numeric_limits<std::int32_t>::max(), file.name() + ":" + name,
+            "example {} is of class {} (classes count from 0 and fit into 32 bits; see loss.ignore_class for those that have none); "
+            "correct it",
+            first + i / of_each, value);
         const auto narrow = static_cast<std::int32_t>(value);
-        std::memcpy(to + static_cast<std::size_t>(first + i) * sizeof narrow, &narrow, sizeof narrow);
+        std::memcpy(to + static_cast<std::size_t>(first * of_each + i) * sizeof narrow, &narrow, sizeof narrow);
         largest = std::max(largest, value);
       });
     });

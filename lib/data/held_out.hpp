@@ -32,7 +32,9 @@ class ChosenExamples final : public Dataset {
   std::int64_t number_in_file(std::int64_t example) const override { return order_(first_ + example); }
   std::string vocabulary() const override { return all_->vocabulary(); }
   // Classes and tokens are checked in the whole dataset.
-  void check_classes(std::int64_t classes) const override { all_->check_classes(classes); }
+  void check_classes(std::int64_t classes, std::int64_t ignored) const override {
+    all_->check_classes(classes, ignored);
+  }
   void check_tokens(std::int64_t vocabulary) const override { all_->check_tokens(vocabulary); }
 
  private:

@@ -16,9 +16,9 @@ void gather(std::span<const std::int64_t> examples, const std::byte* from, std::
   }
 }
 
-std::int32_t class_at(const std::byte* targets, std::int64_t example) {
+std::int32_t class_at(const std::byte* targets, std::int64_t place) {
   std::int32_t target = 0;
-  std::memcpy(&target, targets + static_cast<std::size_t>(example) * sizeof target, sizeof target);
+  std::memcpy(&target, targets + static_cast<std::size_t>(place) * sizeof target, sizeof target);
   return target;
 }
 
@@ -29,17 +29,20 @@ void DatasetWithTargets::read(std::span<const std::int64_t> examples, void* inpu
   gather(examples, targets_.values.get(), format_.target_bytes(), static_cast<std::byte*>(targets));
 }
 
-void DatasetWithTargets::check_classes(std::int64_t classes) const {
+void DatasetWithTargets::check_classes(std::int64_t classes, std::int64_t ignored) const {
   validate(format_.has_classes(), ExitStatus::bad_data,
-           "{}: has targets of {} numbers, not classes; choose a loss for numbers (mse), or give class numbers",
+           "{}: has targets of {} numbers, not classes; choose a loss for values, as mse, or give class numbers",
            description_, to_string(format_.target_shape));
   if (targets_.largest_class < classes) return;
-  std::int64_t example = 0;
-  while (class_at(targets_.values.get(), example) < classes) ++example;
-  throw Error(ExitStatus::bad_data,
-              fmt::format("{}: example {} is of class {} (the model has {} classes, 0 to {}); correct the targets, or give "
-                          "the model's last layer more features",
-                          description_, example, class_at(targets_.values.get(), example), classes, classes - 1));
+  const std::int64_t of_each = format_.target_shape.count();
+  for (std::int64_t place = 0; place < size_ * of_each; ++place) {
+    const std::int32_t target = class_at(targets_.values.get(), place);
+    validate(
+        target < classes || target == ignored, ExitStatus::bad_data,
+        "{}: example {} is of class {} (the model has {} classes, 0 to {}); correct the targets, give the model's last "
+        "layer more features, or leave out those that have no class: loss.ignore_class",
+        description_, place / of_each, target, classes, classes - 1);
+  }
 }
 
 void MemoryDataset::read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const {

@@ -24,7 +24,7 @@ class DatasetWithTargets : public Dataset {
   const ExampleFormat& format() const override { return format_; }
   std::string description() const override { return description_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
-  void check_classes(std::int64_t classes) const override;
+  void check_classes(std::int64_t classes, std::int64_t ignored) const override;
 
  protected:
   DatasetWithTargets(std::string description, std::int64_t size, const ExampleFormat& format, Targets targets)

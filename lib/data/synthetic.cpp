@@ -62,7 +62,7 @@ class ComputedDataset : public Dataset {
 /// Examples that belong to classes, each as likely as the others.
 class ComputedClasses : public ComputedDataset {
  public:
-  void check_classes(std::int64_t classes) const override {
+  void check_classes(std::int64_t classes, std::int64_t /*ignored*/) const override {
     for (std::int64_t example = 0; classes < classes_ && example < size(); ++example)
       validate(class_of(example) < classes, ExitStatus::bad_data,
                "{}: example {} is of class {} (the model has {} classes, 0 to {}); use fewer classes, or give the "
@@ -167,9 +167,9 @@ class LinearDataset final : public ComputedDataset {
                 double noise)
       : ComputedDataset("linear", split, seed, size, {{features}, DType::f32, {outputs}, DType::f32}), noise_(noise) {}
 
-  void check_classes(std::int64_t) const override {
+  void check_classes(std::int64_t, std::int64_t) const override {
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: has targets of {} numbers, not classes; choose a loss for numbers (mse)",
+                fmt::format("{}: has targets of {} numbers, not classes; choose a loss for values, as mse",
                             description(), to_string(format().target_shape)));
   }
 

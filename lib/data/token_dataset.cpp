@@ -135,7 +135,8 @@ void TokenDataset::require_below(std::int64_t limit, std::string_view what, std:
                           description_, found.token, found.position, what, limit - 1, remedy));
 }
 
-void TokenDataset::check_classes(std::int64_t classes) const {
+/// Ignored tokens are read as inputs, and must be known.
+void TokenDataset::check_classes(std::int64_t classes, std::int64_t /*ignored*/) const {
   require_below(classes, fmt::format("{} outputs", classes), "give the model's last layer more features");
 }
 

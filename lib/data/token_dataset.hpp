@@ -21,7 +21,7 @@ class TokenDataset : public Dataset {
   std::string vocabulary() const override { return vocabulary_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
   /// Both of all tokens, those of the rest too.
-  void check_classes(std::int64_t classes) const override;
+  void check_classes(std::int64_t classes, std::int64_t ignored) const override;
   void check_tokens(std::int64_t vocabulary) const override;
 
  protected:

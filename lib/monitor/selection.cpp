@@ -72,6 +72,11 @@ void Selection::describe_state(StateFields& fields) {
   const auto describe = [this](StateFields& f) {
     f.text("target", state_.target);
     f.flag("target_reached", state_.target_reached);
+    if (f.has("steps_to_target", state_.steps_to_target.has_value())) {
+      std::int64_t steps = state_.steps_to_target.value_or(0);
+      f.integer("steps_to_target", steps);
+      state_.steps_to_target = steps;
+    }
     f.text("patience_metric", state_.patience_metric);
     if (f.has("patience_best", state_.patience_best.has_value())) {
       if (!state_.patience_best) state_.patience_best = Evaluation{};
@@ -100,8 +105,10 @@ void Selection::forget_best(const std::function<bool(std::int64_t step)>& is_gon
 void Selection::forget_what_is_not_wanted() {
   const auto same = [](std::string& was, const std::string& is) { return std::exchange(was, is) == is; };
   const auto& [target, patience, keep_best] = options_;
-  if (!same(state_.target, target.present ? fmt::format("{} {}", target.metric.text(), target.value) : ""))
+  if (!same(state_.target, target.present ? fmt::format("{} {}", target.metric.text(), target.value) : "")) {
     state_.target_reached = false;
+    state_.steps_to_target.reset();
+  }
   if (!same(state_.patience_metric, patience.present ? std::string(patience.metric.text()) : "")) {
     state_.patience_best.reset();
     state_.without_improvement = 0;
@@ -116,6 +123,7 @@ bool Selection::inspect(std::int64_t step, const Metrics& metrics) {
   if (target.present) {
     const std::optional<double> value = target.metric.value_of(metrics);
     state_.target_reached = value && !target.metric.is_better(target.value, *value);
+    if (state_.target_reached && !state_.steps_to_target) state_.steps_to_target = step;
   }
   if (patience.present) {
     const std::optional<double> value = patience.metric.value_of(metrics);

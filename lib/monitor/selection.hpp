@@ -81,6 +81,9 @@ class Selection final : public Stateful {
   bool inspect(std::int64_t step, const Metrics& metrics);
 
   bool target_reached() const { return options_.target.present && state_.target_reached; }
+  /// Of the first evaluation that has reached it: the steps to result of Shallue et al. 2019.
+  std::optional<std::int64_t> steps_to_target() const { return state_.steps_to_target; }
+  bool has_target() const { return options_.target.present; }
   bool out_of_patience() const {
     return options_.patience.present && state_.without_improvement >= options_.patience.evaluations;
   }
@@ -106,6 +109,7 @@ class Selection final : public Stateful {
   struct State {
     std::string target, patience_metric, best_metric;  ///< what was looked for
     bool target_reached = false;
+    std::optional<std::int64_t> steps_to_target;
     std::optional<Evaluation> patience_best;
     std::int64_t without_improvement = 0;  ///< evaluations since then
     std::vector<Evaluation> best;          ///< the best one first

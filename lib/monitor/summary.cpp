@@ -64,6 +64,7 @@ std::string summary_json(const Summary& s) {
   if (s.test) json["test"] = metrics_json(s.test);
   if (!s.best.metric.empty())
     json["best"] = {{"step", s.best.evaluation.step}, {s.best.metric, number(s.best.evaluation.value)}};
+  if (s.has_target) json["steps_to_target"] = s.steps_to_target ? Json(*s.steps_to_target) : Json(nullptr);
   json["examples_per_s"] = examples_per_second(s);
   json["step_ms"] = {{"median", 1e3 * s.times->quantile(0.5)}, {"p99", 1e3 * s.times->quantile(0.99)}};
   for (const auto& [phase, milliseconds] : phase_milliseconds(*s.clock, s.reduce_seconds, s.times->count()))

@@ -33,6 +33,8 @@ struct Summary {
   std::optional<Metrics> validation;  ///< of the last evaluation
   std::optional<Metrics> test;        ///< at the end of the run
   Selection::Best best;               ///< evaluation, by checkpoint.keep_best
+  bool has_target = false;            ///< run.target
+  std::optional<std::int64_t> steps_to_target;
   const StepTimes* times = nullptr;
   const PhaseClock* clock = nullptr;
   double reduce_seconds = 0;

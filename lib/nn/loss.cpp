@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/loss.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "ops/loss.hpp"
 
 namespace lockstep {
@@ -10,44 +17,111 @@ struct LossOptions : Config {
   virtual std::unique_ptr<Loss> make() const = 0;
 };
 
+/// Rounded to 2⁻²⁶ of the largest: sums over up to 2²⁶ targets are exact, and so the same in any order, on any number
+/// of ranks.
+std::vector<double> with_exact_sums(std::vector<double> weights) {
+  if (weights.empty()) return weights;
+  const double unit = std::ldexp(1.0, std::ilogb(std::ranges::max(weights)) - 26);
+  for (double& weight : weights) weight = std::round(weight / unit) * unit;
+  return weights;
+}
+
 class CrossEntropy final : public Loss {
  public:
-  explicit CrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {}
+  CrossEntropy(double label_smoothing, std::vector<double> class_weights, std::int64_t ignored)
+      : class_weights_(with_exact_sums(std::move(class_weights))) {
+    meaning_.label_smoothing = label_smoothing;
+    meaning_.total_weight = std::accumulate(class_weights_.begin(), class_weights_.end(), 0.0);
+    meaning_.ignored = ignored;
+  }
   bool wants_classes() const override { return true; }
+  std::int64_t ignored_class() const override { return meaning_.ignored; }
+  void check_output(const Shape& one_output) const override {
+    const auto weights = static_cast<std::int64_t>(class_weights_.size());
+    validate_key(weights == 0 || weights == one_output[-1], "loss.class_weights",
+                 "has {} weights (the model's output has {} classes); give one for each class", weights,
+                 one_output[-1]);
+  }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_example, const Tensor& sums, double gradient_scale) const override {
-    softmax_cross_entropy(space, label_smoothing_, outputs, targets, doutputs, per_example, sums, gradient_scale);
+                const Tensor& per_row, const Tensor& sums, double gradient_scale) const override {
+    if (!class_weights_.empty() && !on_device_.get()) {  // the first batch: a loss may be made where no device is
+      on_device_ = OwnedTensor("lockstep::loss::class_weights", DType::f64,
+                               {static_cast<std::int64_t>(class_weights_.size())});
+      copy_from_host(space, class_weights_.data(), on_device_.get());
+      meaning_.class_weights = on_device_.get();
+    }
+    softmax_cross_entropy(space, meaning_, outputs, targets, doutputs, per_row, sums, gradient_scale);
   }
 
  private:
-  double label_smoothing_;
+  std::vector<double> class_weights_;
+  mutable OwnedTensor on_device_;  ///< the same where kernels read them
+  mutable ClassTargets meaning_;
 };
 
 struct CrossEntropyOptions final : LossOptions {
   double label_smoothing = 0;
+  std::vector<double> class_weights;
+  std::optional<std::int64_t> ignore_class;
   void describe(Fields& fields) override {
-    fields.number("label_smoothing", label_smoothing, fraction, "share of each target spread over all classes");
+    fields.number("label_smoothing", label_smoothing, fraction_below_one,
+                  "share of each target spread over all classes");
+    fields.numbers(
+        "class_weights", class_weights, not_negative,
+        "how much a target of each class counts, one number a class (when not given: 1 each); the mean loss is "
+        "divided by the sum of the targets' weights, over the examples of all ranks");
+    fields.check(class_weights.empty() || std::ranges::max(class_weights) > 0, "class_weights",
+                 "are all 0, so that nothing would be learned; give a positive one");
+    fields.integer("ignore_class", ignore_class, {0, 2147483647},
+                   "targets of this number count nothing in loss, accuracy and metrics, and need not be a class of the "
+                   "model, as 255 of pixels without a label (when not given: all count)");
   }
-  std::unique_ptr<Loss> make() const override { return std::make_unique<CrossEntropy>(label_smoothing); }
+  std::unique_ptr<Loss> make() const override {
+    return std::make_unique<CrossEntropy>(label_smoothing, class_weights, ignore_class.value_or(-1));
+  }
 };
 
-class MeanSquaredError final : public Loss {
+class LossOfValues final : public Loss {
  public:
+  explicit LossOfValues(ValueLoss kind, double delta = 0) : kind_(kind), delta_(delta) {}
   bool wants_classes() const override { return false; }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_example, const Tensor& sums, double gradient_scale) const override {
-    mean_squared_error(space, outputs, targets, doutputs, per_example, sums, gradient_scale);
+                const Tensor& per_row, const Tensor& sums, double gradient_scale) const override {
+    value_loss(space, kind_, delta_, outputs, targets, doutputs, per_row, sums, gradient_scale);
   }
+
+ private:
+  ValueLoss kind_;
+  double delta_;
 };
 
-struct MeanSquaredErrorOptions final : LossOptions {
+template <ValueLoss kind>
+struct ValueLossOptions final : LossOptions {
   void describe(Fields&) override {}
-  std::unique_ptr<Loss> make() const override { return std::make_unique<MeanSquaredError>(); }
+  std::unique_ptr<Loss> make() const override { return std::make_unique<LossOfValues>(kind); }
+};
+
+struct HuberOptions final : LossOptions {
+  double delta = 1;
+  void describe(Fields& fields) override {
+    fields.number("delta", delta, positive, "errors beyond it count by their size, others by their square");
+  }
+  std::unique_ptr<Loss> make() const override { return std::make_unique<LossOfValues>(ValueLoss::huber, delta); }
 };
 
 constexpr Alternative losses[] = {
     {"cross_entropy", "Softmax and cross entropy, for class targets", make_config<CrossEntropyOptions>},
-    {"mse", "Squared error, mean over examples and outputs, for float targets", make_config<MeanSquaredErrorOptions>},
+    {"mse", "Squared error, mean over examples and outputs, for float targets",
+     make_config<ValueLossOptions<ValueLoss::squared_error>>},
+    {"mae", "Absolute error, mean over examples and outputs, for float targets",
+     make_config<ValueLossOptions<ValueLoss::absolute_error>>},
+    {"huber", "Half the squared error up to delta, beyond it linear; mean over examples and outputs, for float targets",
+     make_config<HuberOptions>},
+    {"binary_cross_entropy",
+     "Sigmoid and cross entropy of each output by itself, mean over examples and outputs, for float targets from 0 to 1",
+     make_config<ValueLossOptions<ValueLoss::binary_cross_entropy>>},
+    {"relative_l2", "L2 norm of the error over that of the targets, mean over examples, for float targets",
+     make_config<ValueLossOptions<ValueLoss::relative_l2>>},
 };
 
 }  // namespace

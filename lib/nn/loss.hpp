@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,17 +10,22 @@
 
 namespace lockstep {
 
-/// What training minimises, summed over examples (the step divides once, by the global batch).
+/// What training minimises, summed over examples (the step divides once, by what the examples of all ranks count).
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// Whether targets are classes (i32 [n], or [n, T] of sequences) or values ([n, K] of master_dtype).
+  /// Whether targets are classes (i32 [n], or [n, …] for outputs [n, …, K]) or values (of master_dtype, in the shape of
+  /// the outputs).
   virtual bool wants_classes() const = 0;
-  /// Adds to sums (f64 [2]: loss, correct) and, when doutputs is not empty, stores the gradient of
+  /// Targets of this number count nothing, and need not be a class; -1: there are none.
+  virtual std::int64_t ignored_class() const { return -1; }
+  /// Throws KeyError where the deck's options do not suit a network of this output.
+  virtual void check_output(const Shape& /*one_output*/) const {}
+  /// Adds to sums (LossSums) and, when doutputs is not empty, stores the gradient of
   /// the sum times `gradient_scale` (which keeps gradients of 16 bits from vanishing).
-  /// per_example: f64 [n·T, 2] scratch.
+  /// per_row: f64 [rows, 2] scratch.
   virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                        const Tensor& per_example, const Tensor& sums, double gradient_scale = 1) const = 0;
+                        const Tensor& per_row, const Tensor& sums, double gradient_scale = 1) const = 0;
 };
 
 /// The deck's `loss` section.

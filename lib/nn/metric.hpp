@@ -15,8 +15,8 @@ class Metric {
   virtual ~Metric() = default;
   /// How many numbers are summed.
   virtual std::int64_t sum_count() const = 0;
-  /// Adds a batch to `sums`, f64 [sum_count()]. outputs [n, K] with targets i32 [n], or [n, K] of master_dtype; of
-  /// sequences [n, T, K] with i32 [n, T]. `scratch`: f64 [n·T, 2].
+  /// Adds a batch to `sums`, f64 [sum_count()]. outputs [n, …, K] with targets i32 [n, …], or [n, …, K] of
+  /// master_dtype. `scratch`: f64 [rows, 2].
   virtual void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                    const Tensor& sums) const = 0;
   /// The metric of `examples` examples, from their sums.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "nn/metrics/class_score.hpp"
 #include "nn/metrics/perplexity.hpp"
 #include "nn/metrics/r_squared.hpp"
 #include "nn/metrics/top_k.hpp"
@@ -12,8 +13,8 @@ namespace lockstep {
 namespace {
 
 template <class M, auto... options>
-std::unique_ptr<Metric> make(const Shape& one_output) {
-  return std::make_unique<M>(one_output, options...);
+std::unique_ptr<Metric> make(const Shape& one_output, std::int64_t ignored) {
+  return std::make_unique<M>(one_output, ignored, options...);
 }
 
 constexpr MetricKind table[] = {
@@ -21,6 +22,14 @@ constexpr MetricKind table[] = {
     {"top_2", "share whose class is among the two likeliest", Better::more, true, 3, make<TopK, 2>},
     {"top_3", "share whose class is among the three likeliest", Better::more, true, 4, make<TopK, 3>},
     {"top_5", "share whose class is among the five likeliest", Better::more, true, 6, make<TopK, 5>},
+    {"precision", "share of the predictions of a class that are right, mean over classes", Better::more, true, 2,
+     make<ClassScore, ClassScore::Of::precision>},
+    {"recall", "share of the examples of a class that are predicted as it, mean over classes", Better::more, true, 2,
+     make<ClassScore, ClassScore::Of::recall>},
+    {"f1", "harmonic mean of precision and recall of a class, mean over classes", Better::more, true, 2,
+     make<ClassScore, ClassScore::Of::f1>},
+    {"iou", "intersection over union of the targets and predictions of a class, mean over classes", Better::more, true,
+     2, make<ClassScore, ClassScore::Of::iou>},
     {"r_squared", "share of the targets' variance that is explained, mean over outputs", Better::more, false, 1,
      make<RSquared>},
 };

@@ -16,9 +16,10 @@ struct MetricKind {
   std::string_view name;  ///< in decks, metrics.csv and summary.json
   std::string_view help;
   Better better;
-  bool of_classes;                                           ///< or of values: what the targets are
-  int least_outputs;                                         ///< with fewer it says nothing
-  std::unique_ptr<Metric> (*make)(const Shape& one_output);  ///< one_output: the shape of an example's output
+  bool of_classes;    ///< or of values: what the targets are
+  int least_outputs;  ///< with fewer it says nothing
+  /// one_output: the shape of an example's output; ignored: targets of this number do not count (-1: there are none).
+  std::unique_ptr<Metric> (*make)(const Shape& one_output, std::int64_t ignored);
 };
 
 /// Every metric of the deck's `metrics`. A new one is one line of this table.

@@ -7,24 +7,44 @@
 
 namespace lockstep {
 
-/// What a batch adds to the metrics; doubles in the step's memory, summed over ranks before they are divided.
+/// What a batch adds to loss and accuracy; doubles in the step's memory, summed over ranks before they are divided. A
+/// row is a vector of outputs: one an example, or one for each position of a sequence or picture.
 struct LossSums {
-  double loss;     ///< sum over examples
-  double correct;  ///< examples whose largest logit is the target's (of a sequence: the fraction); 0 for regressions
+  double loss;     ///< sum over examples of the mean over their rows
+  double correct;  ///< likewise: 1 for a row whose largest output is the target's; 0 of values
+  double weight;   ///< sum over rows of what each counts in the mean loss: 1, or the weight of its class
+  double counted;  ///< rows that are not ignored
+};
+inline constexpr std::int64_t loss_sum_count = sizeof(LossSums) / sizeof(double);
+
+/// What class targets mean.
+struct ClassTargets {
+  double label_smoothing = 0;  ///< share spread over all classes
+  Tensor class_weights{};   ///< f64 [K], how much a target of each class counts; empty: 1. Sums over a batch are to be
+                            ///< exact
+  double total_weight = 0;  ///< their sum
+  std::int64_t ignored = -1;  ///< targets of this number count nothing, and need not be a class; -1: there are none
 };
 
-/// Softmax and cross entropy in one pass over the logits: sums −Σ_k q_k log p_k, q = (1−ε)·onehot + ε/K
-/// (label smoothing, Szegedy et al. 2016; PyTorch's formula), and stores the gradient of the *sum*
-/// over examples, p − q, times `gradient_scale`. logits, dlogits [n, K]; targets i32 [n]. Or sequences,
-/// [n, T, K] and [n, T]: the loss of an example is the mean over its T positions. dlogits may be
-/// empty (evaluation). `per_example` [n·T, 2] f64 is scratch; adds to `sums` (f64 [2]: loss, correct).
-void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits, const Tensor& targets,
-                           const Tensor& dlogits, const Tensor& per_example, const Tensor& sums,
+/// Softmax and cross entropy in one pass over the logits: sums −Σ_k q_k log p_k, q_k = w_k ((1−ε)·onehot_k + ε/K)
+/// (label smoothing, Szegedy et al. 2016; PyTorch's formula, whose reduction "mean" divides by Σ w_target,
+/// sums.weight), and stores the gradient of the *sum* over examples, p Σ q − q, times `gradient_scale`. logits, dlogits
+/// [n, K]; targets i32 [n]. Or sequences and pictures, [n, …, K] and [n, …]: the loss of an example is the mean over
+/// its rows. dlogits may be empty (evaluation). `per_row` f64 [rows, 2] is scratch; adds to `sums` (LossSums).
+void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
                            double gradient_scale = 1);
 
-/// Mean over the K outputs, summed over examples: Σ_n 1/K Σ_k (y − t)²; gradient of it 2 (y − t) / K,
-/// times `gradient_scale`. outputs, doutputs [n, K], targets [n, K] of master_dtype.
-void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                        const Tensor& per_example, const Tensor& sums, double gradient_scale = 1);
+enum class ValueLoss { squared_error, absolute_error, huber, binary_cross_entropy, relative_l2 };
+
+/// How far outputs are from values, mean over an example's K outputs, summed over examples; e = y − t:
+///  - squared_error e², absolute_error |e|;
+///  - huber: e²/2 where |e| ≤ δ, else δ (|e| − δ/2) (Huber 1964; PyTorch's HuberLoss);
+///  - binary_cross_entropy of logits y and probabilities t: max(y, 0) − y t + log(1 + exp(−|y|));
+///  - relative_l2: ‖e‖ / (‖t‖ + 10⁻⁸), of the whole example (LpLoss of Li et al. 2021).
+/// Stores the gradient of the sum, times `gradient_scale`, where doutputs is not empty. outputs, doutputs [n, …, K];
+/// targets of the same shape, of master_dtype; per_row and sums as above.
+void value_loss(const ExecSpace& space, ValueLoss kind, double delta, const Tensor& outputs, const Tensor& targets,
+                const Tensor& doutputs, const Tensor& per_row, const Tensor& sums, double gradient_scale = 1);
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "optim/adam.hpp"
+#include "optim/ema.hpp"
 #include "optim/lamb.hpp"
 #include "optim/lars.hpp"
 #include "optim/lion.hpp"
@@ -28,6 +29,12 @@ constexpr Alternative optimizers[] = {
      make_config<LambConfig>},
 };
 
+std::vector<std::string> all_state_names(const OptimizerOptions& options) {
+  std::vector<std::string> names = options.state_names();
+  if (options.ema_decay > 0) names.push_back(ema_state);
+  return names;
+}
+
 const OptimizerOptions& options_of(const OptimizerConfig& config) {
   return dynamic_cast<const OptimizerOptions&>(*config.options);
 }
@@ -46,6 +53,10 @@ void OptimizerOptions::describe(Fields& fields) {
       "exclude_bias_and_norm", exclude_bias_and_norm,
       "whether parameters of one dimension, which are biases and those of norms, have no weight decay, and no "
       "trust ratio (false: PyTorch's way)");
+  fields.number(
+      "ema_decay", ema_decay, fraction_below_one,
+      "share that a step leaves of the moving average of the parameters, which evaluations and predictions take "
+      "then, as 0.999 (0: there is no average)");
   fields.sections("groups", groups, "what is different for some parameters, by their names");
 }
 
@@ -59,7 +70,7 @@ double OptimizerConfig::learning_rate() const { return options_of(*this).learnin
 
 double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; }
 
-std::vector<std::string> OptimizerConfig::state_names() const { return options_of(*this).state_names(); }
+std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
 
 ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const {
   return options_of(*this).groups_of(layout);
@@ -70,7 +81,7 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
-    : nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
+    : ema_decay_(options.ema_decay), nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
   const ExecSpace space;
   const ParameterLayout& layout = parameters.layout();
   const ParameterGroups made = options.groups_of(layout);
@@ -89,12 +100,22 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
              .clip_value = options.clip_value > 0 ? options.clip_value : std::numeric_limits<double>::infinity(),
              .nonfinite = nonfinite_.get()};
 
-  const std::vector<std::string> names = options.state_names();
+  const std::vector<std::string> names = all_state_names(options);
   const std::size_t state_bytes = static_cast<std::size_t>(layout.owned_count()) * size_of(parameters.dtype());
   if (names.empty()) return;
   state_memory_ = Buffer("lockstep::optimizer::states", names.size() * state_bytes);
   for (std::size_t i = 0; i < names.size(); ++i)
     states_.push_back({names[i], state_memory_.tensor(i * state_bytes, parameters.dtype(), {layout.owned_count()})});
+}
+
+void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, bool first_step) {
+  update_average(space, blocks_.blocks, blocks_.count, first_step ? 0 : ema_decay_, parameters.trained_values(),
+                 states_.back().values);
+}
+
+void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
+  lockstep::swap_average(space, blocks_.blocks, blocks_.count, parameters.trained_values(), states_.back().values);
+  parameters.round(space);
 }
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {

@@ -38,11 +38,12 @@ struct OptimizerOptions : Config {
   double clip_value = 0;
   double weight_decay = 0;
   bool exclude_bias_and_norm = false;
+  double ema_decay = 0;
   std::vector<GroupOptions> groups;
 
   void describe(Fields& fields) override;
   virtual std::string_view weight_decay_help() const = 0;
-  virtual std::vector<std::string> state_names() const = 0;
+  virtual std::vector<std::string> state_names() const = 0;  ///< of the rule's states
   ParameterGroups groups_of(const ParameterLayout& layout) const {
     return {layout, groups, {.weight_decay = weight_decay}, exclude_bias_and_norm};
   }
@@ -65,8 +66,15 @@ class Optimizer {
 
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) = 0;
-  /// In the order of OptimizerOptions::state_names; zero at first.
+  /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
+
+  /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p behind each step, which evaluations
+  /// look at. It begins as the parameters behind the first step.
+  bool averages() const { return ema_decay_ > 0; }
+  void average(const ExecSpace& space, const ParameterBuffer& parameters, bool first_step);
+  /// The parameters become the average, and the other way round.
+  void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
 
   /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
@@ -87,11 +95,15 @@ class Optimizer {
 
  private:
   std::vector<GroupSettings> groups_;
+  double ema_decay_;
   Buffer tables_, state_memory_;
   OwnedTensor nonfinite_;
   Blocks blocks_;
   std::vector<State> states_;
 };
+
+/// The state that is the average of the parameters, behind the rule's states.
+inline constexpr const char* ema_state = "ema";
 
 /// The deck's `optimizer` section.
 struct OptimizerConfig : Config {

@@ -55,7 +55,7 @@ StepCoefficients Sgd::coefficients(const StepRate& rate) const {
 
 void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
   const auto& c = step.coefficients;
-  if (states().empty())
+  if (config_.momentum == 0)
     return rule_step<0>(
         space, "lockstep::sgd::step", *this, parameters, step, [&]<class T>(T, const GroupSettings& group) {
           return PlainRule<T>{static_cast<T>(group.learning_rate_scale * c[rate]), static_cast<T>(group.weight_decay)};

@@ -18,6 +18,7 @@ void combine(std::byte* lower, const std::byte* upper) {
   all.checkpoint |= other.checkpoint;
   all.bad_parameters |= other.bad_parameters;
   all.loss += other.loss;
+  all.weight += other.weight;
   std::memcpy(lower, &all, sizeof(all));
 }
 

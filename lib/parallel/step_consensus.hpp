@@ -13,6 +13,7 @@ struct StepVote {
   bool checkpoint = false;      ///< of any rank: it is time for one
   bool bad_parameters = false;  ///< of any rank: the step before has left some that are not finite
   double loss = 0;              ///< sum over the examples of all ranks, with the same bits on all of them
+  double weight = 0;            ///< likewise of what they count (LossSums), which is exact
 };
 
 /// All ranks do the same after the same step: one small all-reduce a step, apart from the gradients, that begins as

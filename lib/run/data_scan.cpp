@@ -35,7 +35,7 @@ class Numbers {
 
 }  // namespace
 
-DataScan scan(const Dataset& data, std::int64_t classes) {
+DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored) {
   constexpr std::size_t piece_bytes = std::size_t{16} << 20;
   const ExampleFormat& format = data.format();
   const std::size_t inputs = format.input_bytes(), targets = format.target_bytes();
@@ -57,7 +57,7 @@ DataScan scan(const Dataset& data, std::int64_t classes) {
       for (std::int64_t k = 0; classes > 0 && format.has_classes() && k < format.target_shape.count(); ++k) {
         std::int32_t value = 0;
         std::memcpy(&value, values + static_cast<std::size_t>(k) * sizeof value, sizeof value);
-        if (value >= 0 && value < classes) continue;
+        if (value >= 0 && (value < classes || value == ignored)) continue;
         bad_classes.add(number);
         break;
       }
@@ -77,11 +77,12 @@ DataScan scan_data(const RunConfig& config) {
   return with_positions(config.source, [&] {
     const Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed));
     const Graph graph = make_graph(config, data.train->format());
-    const std::int64_t classes = config.loss.make()->wants_classes() ? graph.output_shape()[-1] : 0;
+    const std::unique_ptr<Loss> loss = config.loss.make();
+    const std::int64_t classes = loss->wants_classes() ? graph.output_shape()[-1] : 0;
     DataScan all;
     for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()}) {
       if (!split) continue;
-      const DataScan one = scan(*split, classes);
+      const DataScan one = scan(*split, classes, loss->ignored_class());
       all.text += one.text;
       all.is_bad = all.is_bad || one.is_bad;
     }

@@ -16,7 +16,7 @@ struct DataScan {
 };
 
 /// Reads all examples of a dataset. `classes`: of the network; 0: its targets are values.
-DataScan scan(const Dataset& data, std::int64_t classes);
+DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored);
 
 /// Scans all datasets of a deck.
 DataScan scan_data(const RunConfig& config);

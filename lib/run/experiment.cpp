@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "data/import_output.hpp"
+#include "io/array_file.hpp"
 #include "run/starting_weights.hpp"
 
 namespace lockstep {
@@ -33,31 +35,42 @@ void check_tokens(const Dataset& data, const Graph& graph) {
   }
 }
 
+/// Of sequences each token has a target, of pictures each place, of others the example.
 void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   const ExampleFormat& format = data.format();
+  const Shape& target = format.target_shape;
   if (format.has_tokens()) {
-    validate_key(loss.wants_classes(), "loss.type", "mse reads values ({} holds tokens); use cross_entropy",
+    validate_key(loss.wants_classes(), "loss.type", "it reads values ({} holds tokens); use cross_entropy",
                  data.description());
-    validate_key(output.rank() == 2 && output[0] == format.target_shape[0], "model",
+    validate_key(output.rank() == 2 && output[0] == target[0], "model",
                  "its output is {} (each of the {} tokens needs a vector); end with a linear layer", to_string(output),
-                 format.target_shape[0]);
-    data.check_classes(output[1]);
+                 target[0]);
+    data.check_classes(output[1], loss.ignored_class());
     return;
   }
-  validate_key(output.rank() == 1, "model",
-               "its output is {} (the loss reads vectors); end with a flatten or linear layer", to_string(output));
+  const bool of_vectors = target.rank() == (format.has_classes() ? 0 : 1);
+  validate_key(!of_vectors || output.rank() == 1, "model",
+               "its output is {} (targets of {} ask for a vector); end with a flatten or linear layer",
+               to_string(output), data.description());
   if (loss.wants_classes()) {
     validate(format.has_classes(), ExitStatus::bad_data,
-             "{}: its targets are values, but loss cross_entropy reads classes; use loss: {{type: mse}}, or other data",
+             "{}: its targets are values, but loss cross_entropy reads classes; use a loss of values, as loss: {{type: "
+             "mse}}, or other data",
              data.description());
-    data.check_classes(output[0]);
+    const Shape places(output.extents().first(static_cast<std::size_t>(std::max(output.rank() - 1, 0))));
+    validate(
+        places == target, ExitStatus::bad_data,
+        "{}: its targets are {} classes each, but the model's output is {} (it is to be {}×classes); change the model",
+        data.description(), to_string(target), to_string(output), to_string(target));
+    data.check_classes(output[-1], loss.ignored_class());
   } else {
     validate(!format.has_classes(), ExitStatus::bad_data,
-             "{}: its targets are classes, but loss mse reads values; use loss: {{type: cross_entropy}}, or other data",
+             "{}: its targets are classes, but this loss reads values; use loss: {{type: cross_entropy}}, or store f32 "
+             "targets",
              data.description());
-    validate(format.target_shape == output, ExitStatus::bad_data,
+    validate(target == output, ExitStatus::bad_data,
              "{}: its targets are {} values each, but the model's output is {}; change the last layer",
-             data.description(), to_string(format.target_shape), to_string(output));
+             data.description(), to_string(target), to_string(output));
   }
 }
 
@@ -86,7 +99,7 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
     if (!options.present) return;
     const std::string_view name = options.metric.name();
     validate_key(name != "accuracy" || loss.wants_classes(), key + ".metric",
-                 "loss mse has no accuracy; use validation_loss");
+                 "this loss has no accuracy; use validation_loss");
     validate_key(find_metric(name) == nullptr || std::ranges::find(config.metrics, name) != config.metrics.end(),
                  key + ".metric", "evaluations of this deck do not measure {}; add it to metrics", name);
   };
@@ -134,6 +147,7 @@ void check_inputs(const Dataset& data, const Graph& graph) {
 
 void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
   check_inputs(data, graph);
+  loss.check_output(graph.output_shape());
   check_targets(data, loss, graph.output_shape());
 }
 
@@ -221,11 +235,27 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
     if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
     uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
-    sums.emplace(batch, model->graph().output_shape(), config.metrics);
+    sums.emplace(batch, model->graph().output_shape(), config.metrics, loss->ignored_class());
+    if (!what.confusion_matrix.empty()) {
+      constexpr std::int64_t most = 10000;
+      const std::int64_t classes = loss->wants_classes() ? model->graph().output_shape()[-1] : 0;
+      validate(classes > 0 && classes <= most, ExitStatus::bad_usage,
+               "--confusion-matrix: is of 1 to {} classes (this network has {}); leave it out", most, classes);
+      if (comm.is_root()) check_output(what.confusion_matrix, what.overwrite);
+      sums->count_confusions();
+    }
   });
   comm.broadcast(space, model->parameters().values());
   model->parameters().round(space);
-  return evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
+  Metrics metrics = evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
+  comm.run_collectively([&] {
+    if (what.confusion_matrix.empty() || !comm.is_root()) return;
+    const std::int64_t classes = model->graph().output_shape()[-1];
+    ArrayFile file(what.confusion_matrix, "class", DType::f64, {classes, classes});
+    file.append(metrics.confusions.data(), classes);
+    file.commit();
+  });
+  return metrics;
 }
 
 }  // namespace lockstep

@@ -46,6 +46,8 @@ std::vector<std::string> batch_remarks(const RunConfig& config, const BatchParti
 struct EvaluationData {
   std::string place;                 ///< FILE or FILE:/GROUP; empty: the deck's own data
   std::string split = "validation";  ///< of them
+  std::string confusion_matrix;      ///< file to make (ArrayFile): a row for the targets of each class; empty: none
+  bool overwrite = false;            ///< that file, where there is one
 };
 
 /// What `lockstep evaluate` does: metrics of the parameters in `file`. Collective.

@@ -36,6 +36,8 @@ void read_summary(const fs::path& file, RunResults& run) {
     run.threads = json.at("threads").get<std::int64_t>();
     run.examples_per_step = json.at("examples_per_step").get<std::int64_t>();
     run.steps = json.at("steps").get<std::int64_t>();
+    if (json.contains("steps_to_target") && !json["steps_to_target"].is_null())
+      run.steps_to_target = json["steps_to_target"].get<std::int64_t>();
     run.train = split_of(json.at("train"));
     run.validation = split_of(json.at("validation"));
     if (json.contains("test")) run.test = split_of(json["test"]);

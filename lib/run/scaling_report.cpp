@@ -43,7 +43,9 @@ Quantity metric_of(Split split, std::string_view split_name, std::string_view me
 const std::vector<Quantity>& quantities() {
   static const std::vector<Quantity> table = [] {
     std::vector<Quantity> all = {
-        {"steps", "steps", "{:.0f}", {}, true, [](const RunResults& run) { return std::optional<double>(run.steps); }}};
+        {"steps", "steps", "{:.0f}", {}, true, [](const RunResults& run) { return std::optional<double>(run.steps); }},
+        {"steps_to_target", "steps to target", "{:.0f}", Better::less, false,
+         [](const RunResults& run) { return std::optional<double>(run.steps_to_target); }}};
     for (const auto& [split, name] : {std::pair(&RunResults::train, "train"),
                                       {&RunResults::validation, "validation"},
                                       {&RunResults::test, "test"}}) {

@@ -70,6 +70,8 @@ void TrainingRun::write_summary(const std::string& status) {
   summary.validation = here_.validation;
   summary.test = here_.test;
   summary.best = selection_->best();
+  summary.has_target = selection_->has_target();
+  summary.steps_to_target = selection_->steps_to_target();
   const StepTimes& times = progress_.times();
   summary.times = &times;
   trainer_->clock().catch_up();

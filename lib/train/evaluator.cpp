@@ -6,45 +6,54 @@
 
 #include "base/heartbeat.hpp"
 #include "data/data_loader.hpp"
-#include "ops/loss.hpp"
+#include "nn/metrics/confusion_matrix.hpp"
 
 namespace lockstep {
 
-MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics)
-    : per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_in(one_output), 2}),
-      sums_("lockstep::loss_sums", DType::f64, {2}) {
+MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics,
+                       std::int64_t ignored_class)
+    : positions_(positions_in(one_output)),
+      classes_(one_output[-1]),
+      ignored_class_(ignored_class),
+      per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_, 2}),
+      sums_("lockstep::loss_sums", DType::f64, {loss_sum_count}) {
   for (const std::string& name : metrics) {
     const MetricKind& kind = *find_metric(name);
-    std::unique_ptr<Metric> metric = kind.make(one_output);
+    std::unique_ptr<Metric> metric = kind.make(one_output, ignored_class);
     const std::int64_t count = metric->sum_count();
     others_.push_back({kind.name, std::move(metric), OwnedTensor("lockstep::metric_sums", DType::f64, {count})});
   }
 }
 
+void MetricSums::count_confusions() {
+  confusions_ = OwnedTensor("lockstep::confusion_matrix", DType::f64, {classes_, classes_});
+}
+
 void MetricSums::clear(const ExecSpace& space) {
   fill_zero(space, sums_.get());
   for (const Other& other : others_) fill_zero(space, other.sums.get());
+  if (confusions_.get()) fill_zero(space, confusions_.get());
 }
 
 void MetricSums::add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets) {
   for (const Other& other : others_) other.metric->add(space, outputs, targets, per_example_.get(), other.sums.get());
+  if (confusions_.get()) lockstep::count_confusions(space, outputs, targets, ignored_class_, confusions_.get());
 }
 
-double MetricSums::loss(const ExecSpace& space) const {
+LossSums MetricSums::local(const ExecSpace& space) const {
   LossSums sums{};
   copy_to_host(space, sums_.get(), &sums);
-  return sums.loss;
+  return sums;
 }
 
 Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,
                            std::int64_t examples) const {
-  LossSums sums{};
-  copy_to_host(space, sums_.get(), &sums);
-  double values[2] = {sums.loss, sums.correct};
+  const LossSums sums = local(space);
+  double values[] = {sums.loss, sums.correct, sums.weight, sums.counted};
   comm.all_reduce_sum(values);
-  Metrics metrics{.loss = values[0] / static_cast<double>(examples)};
+  Metrics metrics{.loss = values[0] / divisor(values[2], examples)};
   if (std::isnan(metrics.loss)) metrics.loss = std::abs(metrics.loss);  // its sign means nothing, and would be printed
-  if (loss.wants_classes()) metrics.accuracy = values[1] / static_cast<double>(examples);
+  if (loss.wants_classes()) metrics.accuracy = values[1] / divisor(values[3], examples);
   return metrics;
 }
 
@@ -56,6 +65,11 @@ Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm,
     copy_to_host(space, other.sums.get(), sums.data());
     comm.all_reduce_sum(sums);
     metrics.others.push_back({other.name, other.metric->value(sums, examples)});
+  }
+  if (confusions_.get()) {
+    metrics.confusions.resize(static_cast<std::size_t>(classes_ * classes_));
+    copy_to_host(space, confusions_.get(), metrics.confusions.data());
+    comm.all_reduce_sum(metrics.confusions);
   }
   return metrics;
 }

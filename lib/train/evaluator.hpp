@@ -14,19 +14,24 @@
 #include "nn/loss.hpp"
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
+#include "ops/loss.hpp"
 #include "train/metrics.hpp"
 
 namespace lockstep {
 
-/// Vectors in one example's output, each of which the loss looks at by itself: T for [T, K].
+/// Vectors in one example's output, each of which the loss looks at by itself: T for [T, K], H·W for [H, W, K].
 inline std::int64_t positions_in(const Shape& output) { return output.count() / output[-1]; }
 
 /// Sums of metrics in the step's memory, and what the loss needs to make them. Loss and accuracy come with every batch,
 /// the deck's `metrics` with evaluations alone: they take passes of their own over the outputs.
 class MetricSums {
  public:
-  /// For batches of up to so many examples of this output, and metrics of these names (see metric_names).
-  MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics = {});
+  /// For batches of up to so many examples of this output, metrics of these names (see metric_names), and targets of
+  /// which those of one number do not count (Loss::ignored_class).
+  MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics = {},
+             std::int64_t ignored_class = -1);
+  /// Evaluations bring a confusion matrix too, from now on. For class targets.
+  void count_confusions();
 
   void clear(const ExecSpace& space);
   void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets,
@@ -36,7 +41,12 @@ class MetricSums {
   /// Behind `add`, of the same examples: the other metrics.
   void add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets);
   /// Summed over the examples so far, of this rank. Waits for the device.
-  double loss(const ExecSpace& space) const;
+  LossSums local(const ExecSpace& space) const;
+  /// By what a sum over examples of means over rows is divided, where rows count that much in all (LossSums): the
+  /// number of examples, where each row counts 1 (or none counts anything).
+  double divisor(double rows, std::int64_t examples) const {
+    return rows > 0 ? rows / static_cast<double>(positions_) : static_cast<double>(examples);
+  }
   /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
   /// Loss, accuracy and the other metrics over the examples of all ranks; collective.
@@ -48,9 +58,11 @@ class MetricSums {
     std::unique_ptr<Metric> metric;
     OwnedTensor sums;  ///< f64 [metric->sum_count()]
   };
+  std::int64_t positions_, classes_, ignored_class_;
   OwnedTensor per_example_;
-  OwnedTensor sums_;  ///< f64 [2]
+  OwnedTensor sums_;  ///< LossSums
   std::vector<Other> others_;
+  OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };
 
 /// Metrics over each example of a dataset exactly once, shared out over the ranks. Collective. `gives_up` is

@@ -18,6 +18,7 @@ struct Metrics {
   double loss = 0;                  ///< mean over examples
   std::optional<double> accuracy;   ///< of classes only; of a sequence: the fraction of its tokens
   std::vector<MetricValue> others;  ///< of evaluations: the deck's `metrics`, in its order
+  std::vector<double> confusions;   ///< [classes, classes], where they were asked for: see count_confusions
 
   /// The value of "loss", "accuracy" or one of the others; none where there is no such.
   std::optional<double> find(std::string_view name) const {

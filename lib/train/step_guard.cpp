@@ -20,8 +20,7 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
 
 void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan) {
   nonfinite_.begin_step(plan.examples);
-  examples_ = static_cast<double>(plan.global_examples);
-  loss_factor_ = scales_ ? scaler_.scale() / examples_ : 1.0;
+  loss_factor_ = scales_ ? scaler_.scale() / static_cast<double>(plan.global_examples) : 1.0;
   if (scales_) overflow_.begin(space);
 }
 
@@ -34,11 +33,10 @@ void StepGuard::sum_done() {
 }
 
 StepGuard::Finding StepGuard::classify(const ExecSpace& space, ParallelStrategy& strategy, const StepVote& votes,
-                                       std::int64_t step) {
+                                       double mean_loss, std::int64_t step) {
   if (votes.bad_parameters) return act_on_bad_parameters(space, step - 1, NonfiniteReport::Batch::of_the_step_before);
   if (scales_ && !strategy.gradients_are_finite(space)) return skip_overflow(space, step);
-  const double mean = votes.loss / examples_;
-  const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // whose sign means nothing, and would be printed
+  const double loss = std::isnan(mean_loss) ? std::abs(mean_loss) : mean_loss;  // whose sign means nothing, and would be printed
   Finding finding;
   if (!watches_) {
     finding = act_on_nonfinite_loss(space, loss, step);

@@ -35,8 +35,9 @@ class StepGuard final : public Stateful {
   /// A stretch of this rank's gradients, or of a shard's, is final; then all of them are.
   void gradient_ready(const ExecSpace& space, ParameterRange range);
   void sum_done();
-  /// What becomes of step number `step`, whose gradients are summed. Collective.
-  Finding classify(const ExecSpace& space, ParallelStrategy& strategy, const StepVote& votes, std::int64_t step);
+  /// What becomes of step number `step`, whose gradients are summed, and whose mean loss this is. Collective.
+  Finding classify(const ExecSpace& space, ParallelStrategy& strategy, const StepVote& votes, double mean_loss,
+                   std::int64_t step);
 
   /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
   /// the next step's votes tell it.
@@ -72,7 +73,6 @@ class StepGuard final : public Stateful {
   LossWatch loss_watch_;
   bool loss_was_nonfinite_ = false;  ///< of the last step, without loss_watch
   double loss_factor_ = 1;
-  double examples_ = 1;  ///< of all ranks
 };
 
 }  // namespace lockstep

@@ -57,7 +57,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_, partition_.separate ? partition_.shards : 1);
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_);
     own_square_.emplace(model_->parameters().trained_size());
-    sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics);
+    sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());
@@ -129,10 +129,12 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
 /// While they are summed, this rank's vote is on its way.
 StepVote Trainer::finish_gradients(const StepRequests& requests) {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+  const LossSums sums = sums_->local(space_);
   consensus_->begin({.stop = requests.stop,
                      .checkpoint = requests.checkpoint,
                      .bad_parameters = optimizer_->left_nonfinite(space_),
-                     .loss = sums_->loss(space_)});
+                     .loss = sums.loss,
+                     .weight = sums.weight});
   strategy_->finish_gradients(space_, [this] { consensus_->advance(); });
   return consensus_->finish();
 }
@@ -141,13 +143,15 @@ StepVote Trainer::finish_gradients(const StepRequests& requests) {
 StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
   const auto examples = static_cast<double>(batch.plan.global_examples);
-  last_step_ = {.examples = batch.plan.global_examples, .gradient_factor = 1 / (examples * guard_->loss_factor())};
-  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, count_.done + 1);
+  const double divisor = sums_->divisor(votes.weight, batch.plan.global_examples);
+  last_step_ = {.examples = batch.plan.global_examples, .gradient_factor = 1 / (divisor * guard_->loss_factor())};
+  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, votes.loss / divisor, count_.done + 1);
   if (finding.status == StepStatus::applied) {
     before_update_();
     strategy_->update(space_, *optimizer_,
                       optimizer_steps_->at(space_, *strategy_, applied_steps(), last_step_.gradient_factor),
                       1 / examples);
+    if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), applied_steps() == 0);
   }
   return {.status = finding.status,
           .message = finding.message,
@@ -162,13 +166,24 @@ bool Trainer::measures_noise() const {
 
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const AveragedParameters averaged = averaged_parameters();
   return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, data, *uploader_, *sums_, max_micro_batch_,
                             gives_up);
 }
 
 Metrics Trainer::evaluate(const HostBatch& batch) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const AveragedParameters averaged = averaged_parameters();
   return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, batch, *uploader_, *sums_, max_micro_batch_);
+}
+
+Trainer::AveragedParameters Trainer::averaged_parameters() {
+  if (!optimizer_->averages() || applied_steps() == 0) return AveragedParameters(nullptr, [](Trainer*) {});
+  before_update_();
+  optimizer_->swap_average(space_, model_->parameters());
+  return AveragedParameters(this, [](Trainer* trainer) {
+    trainer->optimizer_->swap_average(trainer->space_, trainer->model_->parameters());
+  });
 }
 
 StepNumbers Trainer::step_numbers() {

@@ -96,6 +96,9 @@ class Trainer final : public Stateful {
   StepVote finish_gradients(const StepRequests& requests);
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
   bool measures_noise() const;
+  /// While it lives, the parameters are their moving average, where there is one.
+  using AveragedParameters = std::unique_ptr<Trainer, void (*)(Trainer*)>;
+  AveragedParameters averaged_parameters();
 
   const Communicator& comm_;
   TrainingProblem problem_;

@@ -206,19 +206,79 @@ def make_layers():
 
 
 def make_losses():
+    """Sums over examples, and gradients of these. Where a model's output is [H, W, K], an example's loss is the mean over
+    H and W; what PyTorch sums over all of these is divided by H W."""
     cases = []
+
+    def add(deck, shape, n, scale, function, targets=None):
+        y = tensor(1, (n, *shape), scale).requires_grad_()
+        rows = math.prod(shape[:-1])
+        labels = torch.tensor(targets) if targets else None
+        loss = function(y.flatten(0, -2), labels) / rows if targets else function(y, tensor(2, (n, *shape)))
+        loss.backward()
+        case = {"deck": deck, "shape": list(shape), "n": n, "scale": scale, "loss": loss.item(), "gradient": numbers(y.grad)}
+        cases.append(case | ({"targets": targets} if targets else {}))
+
+    def cross_entropy(**options):
+        return lambda y, labels: F.cross_entropy(y, labels, reduction="sum", **options)
+
+    def classes(count, k):
+        return [(5 * i + 3) % k for i in range(count)]
+
+    def with_ignored(labels, ignored):
+        return [ignored if i % 4 == 1 else label for i, label in enumerate(labels)]
+
+    weights = [0.5, 2.0, 1.0, 0.25, 0.0, 3.0]
+    weighted = cross_entropy(weight=torch.tensor(weights, dtype=torch.float64), label_smoothing=0.1)
     for n, k, smoothing, scale in [(5, 10, 0.0, 3.0), (7, 4, 0.1, 1.0), (3, 6, 0.5, 20.0)]:
-        logits = tensor(1, (n, k), scale).requires_grad_()
-        targets = torch.tensor([(5 * i + 3) % k for i in range(n)])
-        loss = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-        loss.backward()
-        cases.append({"type": "cross_entropy", "n": n, "k": k, "scale": scale, "label_smoothing": smoothing, "loss": loss.item(), "gradient": numbers(logits.grad)})
-    for n, k in [(6, 1), (4, 5)]:
-        y = tensor(1, (n, k)).requires_grad_()
-        loss = n * F.mse_loss(y, tensor(2, (n, k)))  # mean over examples and outputs; Lockstep sums over examples
-        loss.backward()
-        cases.append({"type": "mse", "n": n, "k": k, "scale": 1.0, "label_smoothing": 0.0, "loss": loss.item(), "gradient": numbers(y.grad)})
+        add(f"type: cross_entropy\nlabel_smoothing: {smoothing}\n", (k,), n, scale, cross_entropy(label_smoothing=smoothing), classes(n, k))
+    add(f"type: cross_entropy\nlabel_smoothing: 0.1\nclass_weights: {weights}\n", (6,), 9, 4.0, weighted, classes(9, 6))
+    add("type: cross_entropy\nignore_class: 255\nlabel_smoothing: 0.1\n", (3, 2, 5), 4, 4.0,
+        cross_entropy(ignore_index=255, label_smoothing=0.1), with_ignored(classes(24, 5), 255))
+    add(f"type: cross_entropy\nignore_class: 2\nclass_weights: {weights[:4]}\n", (7, 4), 3, 4.0,
+        cross_entropy(ignore_index=2, weight=torch.tensor(weights[:4], dtype=torch.float64)), classes(21, 4))
+    add("type: cross_entropy\n", (3, 2, 5), 4, 4.0, cross_entropy(), classes(24, 5))
+
+    def mean(function, **options):
+        return lambda y, t: sum(function(a, b, **options) for a, b in zip(y, t))
+
+    def relative_l2(y, t):
+        return sum((a - b).norm() / (b.norm() + 1e-8) for a, b in zip(y, t))
+
+    def bce(y, t):
+        return F.binary_cross_entropy_with_logits(y, t)
+
+    for shape in [(5,), (11, 10, 10)]:  # the latter of more numbers than one thread adds up
+        add("type: mse\n", shape, 2, 1.0, mean(F.mse_loss))
+        add("type: relative_l2\n", shape, 2, 1.0, relative_l2)
+    for shape, n in [((1,), 6), ((3, 4, 2), 4)]:
+        add("type: mse\n", shape, n, 1.0, mean(F.mse_loss))
+        add("type: mae\n", shape, n, 1.0, mean(F.l1_loss))
+        add("type: huber\ndelta: 0.3\n", shape, n, 2.0, mean(F.huber_loss, delta=0.3))
+        add("type: binary_cross_entropy\n", shape, n, 3.0, mean(bce))
+        add("type: relative_l2\n", shape, n, 1.0, relative_l2)
     save("losses.json", cases)
+
+
+def make_metrics():
+    """Of scikit-learn: macro averages over the classes that occur, and the confusion matrix."""
+    from sklearn import metrics
+    n, k, ignored = 60, 7, 6
+    outputs = tensor(1, (n, k))
+    targets = [(5 * i * i + 3) % (k - 1) for i in range(n)]
+    cases = []
+    for given in (targets, [ignored if i % 4 == 1 else t for i, t in enumerate(targets)]):
+        counted = [i for i, t in enumerate(given) if t != ignored]
+        true, predicted = [given[i] for i in counted], outputs.argmax(1)[counted].tolist()
+        options = {"average": "macro", "zero_division": 0}
+        cases.append({"n": n, "k": k, "ignored": ignored, "targets": given,
+                      "precision": metrics.precision_score(true, predicted, **options),
+                      "recall": metrics.recall_score(true, predicted, **options),
+                      "f1": metrics.f1_score(true, predicted, **options),
+                      "iou": metrics.jaccard_score(true, predicted, **options),
+                      "top_2": metrics.top_k_accuracy_score(true, outputs[counted].numpy(), k=2, labels=range(k)),
+                      "confusions": metrics.confusion_matrix(true, predicted, labels=range(k)).flatten().tolist()})
+    save("metrics.json", cases)
 
 
 def make_optimizers():
@@ -477,6 +537,7 @@ def make_predictions():
 if __name__ == "__main__":
     make_layers()
     make_losses()
+    make_metrics()
     make_optimizers()
     make_schedules()
     make_scalers()

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "mpi/serial_training.hpp"
+#include "ops/loss.hpp"
 #include "reference/metrics.hpp"
 #include "run/experiment.hpp"
 #include "support/fixtures.hpp"
@@ -24,7 +25,9 @@ class CountingDataset final : public Dataset {
     for (const auto example : examples) reads[static_cast<std::size_t>(example)] += 1;
     inner_->read(examples, inputs, targets);
   }
-  void check_classes(std::int64_t classes) const override { inner_->check_classes(classes); }
+  void check_classes(std::int64_t classes, std::int64_t ignored) const override {
+    inner_->check_classes(classes, ignored);
+  }
 
  private:
   std::unique_ptr<Dataset> inner_;
@@ -74,7 +77,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   all.read(numbers, host.inputs.data(), host.targets.data());
   BatchUploader uploader(all.format(), config.data.normalize, config.dtype(), size);
   const DeviceBatch examples = uploader.upload(space, host, 0, size);
-  const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {loss_sum_count});
   const Tensor outputs = model.forward({.space = space, .training = false}, examples.inputs);
   experiment.loss->evaluate(space, outputs, examples.targets, Tensor{}, scratch.get(), sums.get());
   space.fence();

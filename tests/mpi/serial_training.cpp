@@ -3,6 +3,7 @@
 
 #include "data/sampler.hpp"
 #include "data/upload.hpp"
+#include "ops/loss.hpp"
 #include "optim/gradient_scale.hpp"
 #include "run/experiment.hpp"
 #include "support/fixtures.hpp"
@@ -32,7 +33,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   const auto optimizer = config.optimizer.make(model.parameters());
   BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
   const OwnedTensor scratch("scratch", DType::f64, {batch * positions_in(model.graph().output_shape()), 2}),
-      sums("sums", DType::f64, {2});
+      sums("sums", DType::f64, {loss_sum_count});
   HostBatch host;
   host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs",
                                                        static_cast<std::size_t>(batch) * data.format().input_bytes());

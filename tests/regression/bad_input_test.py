@@ -232,7 +232,12 @@ class BadInput(LockstepTest):
         self.train(78, ["deck.yaml", "put a flatten before it"], "model.layers.0=relu")
 
     def test_targets_of_another_kind(self):
-        self.train(65, ["classes", "mse"], "loss={type: mse}")
+        self.train(65, ["classes", "this loss reads values"], "loss={type: mse}")
+        self.train(65, ["classes", "this loss reads values"], "loss={type: huber}")
+        self.train(78, ["loss.label_smoothing: 1 is out of range"], "loss={label_smoothing: 1}")
+        self.train(78, ["command line", "loss.class_weights: has 2 weights (the model's output has 10 classes)"], "loss={class_weights: [1, 2]}")
+        self.train(78, ["loss.class_weights: are all 0"], "loss={class_weights: [0, 0]}")
+        self.train(78, ["loss.delta: 0 is out of range"], "loss={type: huber, delta: 0}")
         self.train(65, ["cross_entropy"], "data={synthetic: {kind: linear}}", "model={layers: [{linear: {features: 1}}]}")
 
     def test_provider_that_is_not_there(self):

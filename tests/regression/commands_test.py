@@ -254,6 +254,7 @@ class Commands(LockstepTest):
         self.lockstep("train", "deck.yaml", ranks=2)
         report = summary(self.folder / "run")
         self.assertEqual(report["status"], "target_reached")
+        self.assertEqual(report["steps_to_target"], report["steps"])
         self.assertGreaterEqual(report["validation"]["accuracy"], 0.3)
         self.assertLess(report["epochs"], 500)
 

@@ -50,6 +50,23 @@ class Selection(LockstepTest):
             out = self.lockstep("evaluate", "deck.yaml", "--checkpoint", f"run{ranks}/checkpoints/best", ranks=ranks).out.split()
             self.assertAlmostEqual(float(out[1]) / order[0][1], 1, delta=1e-5)
 
+    def test_evaluations_are_of_the_averaged_parameters(self):
+        optimizer = {**DECK["optimizer"], "ema_decay": 0.9}
+        losses = {}
+        for name, ranks, sections in ("plain", 1, {}), ("ema", 1, {"optimizer": optimizer}), ("ema2", 2, {"optimizer": optimizer}):
+            self.train(f"run.output_dir={name}", "run.epochs=3", ranks=ranks, **sections)
+            losses[name] = evaluations(self.folder / name)[-1][1]
+        rows = [[row["loss"] for row in metrics(self.folder / name) if row["split"] == "train"] for name in ("plain", "ema")]
+        self.assertEqual(*rows, "steps do not see the average")
+        self.assertNotEqual(losses["ema"], losses["plain"])
+        self.assertAlmostEqual(losses["ema2"] / losses["ema"], 1, delta=1e-4)
+        out = self.lockstep("evaluate", "deck.yaml", "--checkpoint", "ema/checkpoints/latest").out.split()
+        self.assertAlmostEqual(float(out[1]) / losses["ema"], 1, delta=1e-5)
+        # A run that goes on has the same average.
+        for steps in (17, 60):
+            self.train("run.output_dir=parts", f"run.steps={steps}", optimizer=optimizer)
+        self.assertEqual(evaluations(self.folder / "parts"), evaluations(self.folder / "ema"))
+
     def test_a_resumed_run_keeps_the_same(self):
         self.train("run.output_dir=whole")
         for steps in (18, 20, 23, 60):
@@ -113,7 +130,7 @@ class Selection(LockstepTest):
         self.deck("deck.yaml", **{**DECK, "data": {"synthetic": {"kind": "linear", "features": 4, "outputs": 2, "train": 40, "validation": 8}},
                                   "model": {"layers": [{"linear": 2}]}, "loss": {"type": "mse"},
                                   "checkpoint": {"keep_best": {"metric": "validation_accuracy"}}})
-        self.refused(78, ["checkpoint.keep_best.metric: loss mse has no accuracy"], "check", "deck.yaml")
+        self.refused(78, ["checkpoint.keep_best.metric: this loss has no accuracy"], "check", "deck.yaml")
 
 
 class Metrics(LockstepTest):

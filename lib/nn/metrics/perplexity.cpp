@@ -2,18 +2,18 @@
 #include "nn/metrics/perplexity.hpp"
 
 #include <cmath>
-
-#include "ops/loss.hpp"
+#include <limits>
 
 namespace lockstep {
 
 void Perplexity::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                      const Tensor& sums) const {
-  softmax_cross_entropy(space, 0.0, outputs, targets, Tensor{}, scratch, sums);
+  softmax_cross_entropy(space, {.ignored = ignored_}, outputs, targets, Tensor{}, scratch, sums);
 }
 
-double Perplexity::value(std::span<const double> sums, std::int64_t examples) const {
-  return std::exp(sums[0] / static_cast<double>(examples));
+double Perplexity::value(std::span<const double> sums, std::int64_t) const {
+  const double counted = sums[3] / static_cast<double>(rows_);
+  return counted > 0 ? std::exp(sums[0] / counted) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace lockstep

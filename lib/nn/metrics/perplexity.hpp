@@ -2,17 +2,22 @@
 #pragma once
 
 #include "nn/metric.hpp"
+#include "ops/loss.hpp"
 
 namespace lockstep {
 
 /// e^H, where H is the mean cross entropy of examples and positions, in nats.
 class Perplexity final : public Metric {
  public:
-  explicit Perplexity(const Shape&) {}
-  std::int64_t sum_count() const override { return 2; }
+  Perplexity(const Shape& one_output, std::int64_t ignored)
+      : rows_(one_output.count() / one_output[-1]), ignored_(ignored) {}
+  std::int64_t sum_count() const override { return loss_sum_count; }
   void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
            const Tensor& sums) const override;
   double value(std::span<const double> sums, std::int64_t examples) const override;
+
+ private:
+  std::int64_t rows_, ignored_;
 };
 
 }  // namespace lockstep

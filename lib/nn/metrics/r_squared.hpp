@@ -10,7 +10,7 @@ namespace lockstep {
 /// exactly, else 0.
 class RSquared final : public Metric {
  public:
-  explicit RSquared(const Shape& one_output) : outputs_(one_output.count()) {}
+  RSquared(const Shape& one_output, std::int64_t /*ignored*/) : outputs_(one_output.count()) {}
   std::int64_t sum_count() const override { return 3 * outputs_; }
   void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
            const Tensor& sums) const override;

@@ -6,21 +6,24 @@
 namespace lockstep {
 namespace {
 
-/// Each thread adds whole numbers below 2^53: no order of them changes the sum.
+/// Adds to `sums` hits, and the rows that count. Each thread adds whole numbers below 2^53: no order of them changes
+/// the sum.
 template <class T>
-void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t rows, std::int64_t classes, const T* outputs,
-                const std::int32_t* targets, double* hits) {
+void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t ignored, std::int64_t rows, std::int64_t classes,
+                const T* outputs, const std::int32_t* targets, double* sums) {
   Kokkos::parallel_for(
       "lockstep::top_k", RangePolicy(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t i) {
         const T* const y = outputs + i * classes;
         const std::int64_t target = targets[i];
+        if (target == ignored) return;
         const auto of_target = Compute<T>(y[target]);
         std::int64_t behind = 0;  // what is no number is behind nothing, and nothing behind it
         for (std::int64_t j = 0; j < classes; ++j) {
           const auto other = Compute<T>(y[j]);
           behind += other < of_target || (other == of_target && j > target) ? 1 : 0;
         }
-        if (classes - 1 - behind < k && of_target == of_target) Kokkos::atomic_add(hits, 1.0);
+        if (classes - 1 - behind < k && of_target == of_target) Kokkos::atomic_add(sums, 1.0);
+        Kokkos::atomic_add(sums + 1, 1.0);
       });
 }
 
@@ -29,8 +32,8 @@ void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t rows, std::
 void TopK::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor&,
                const Tensor& sums) const {
   dispatch_float(outputs.dtype, [&]<class T>(T) {
-    count_hits(space, k_, targets.count(), outputs.shape[-1], outputs.as<const T>(), targets.as<const std::int32_t>(),
-               sums.as<double>());
+    count_hits(space, k_, ignored_, targets.count(), outputs.shape[-1], outputs.as<const T>(),
+               targets.as<const std::int32_t>(), sums.as<double>());
   });
 }
 

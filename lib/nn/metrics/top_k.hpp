@@ -9,16 +9,14 @@ namespace lockstep {
 /// class of the smaller number comes first.
 class TopK final : public Metric {
  public:
-  TopK(const Shape& one_output, int k) : positions_(one_output.count() / one_output[-1]), k_(k) {}
-  std::int64_t sum_count() const override { return 1; }
+  TopK(const Shape&, std::int64_t ignored, int k) : ignored_(ignored), k_(k) {}
+  std::int64_t sum_count() const override { return 2; }
   void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
            const Tensor& sums) const override;
-  double value(std::span<const double> sums, std::int64_t examples) const override {
-    return sums[0] / static_cast<double>(examples * positions_);
-  }
+  double value(std::span<const double> sums, std::int64_t) const override { return sums[0] / sums[1]; }
 
  private:
-  std::int64_t positions_, k_;
+  std::int64_t ignored_, k_;
 };
 
 }  // namespace lockstep

@@ -34,7 +34,7 @@ class FaultyDataset final : public Dataset {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
     if (good_reads_-- == 0) throw Error(ExitStatus::bad_data, "faulty: no more");
   }
-  void check_classes(std::int64_t) const override {}
+  void check_classes(std::int64_t, std::int64_t) const override {}
 
  private:
   ExampleFormat format_{{3}, DType::f32, {}, DType::i32};

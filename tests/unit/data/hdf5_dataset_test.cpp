@@ -118,6 +118,41 @@ TEST(Hdf5Dataset, ReadsInAnyOrderFromMemoryAndFile) {
     }
 }
 
+/// A class at each pixel, 255 where there is none; and two numbers at each.
+TEST(Hdf5Dataset, TargetsOfPictures) {
+  const ScratchFolder folder;
+  constexpr std::size_t n = 4, pixels = 6;
+  const std::vector<std::uint8_t> images(n * pixels);
+  std::vector<std::uint8_t> labels(n * pixels);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 5 == 4 ? 255 : static_cast<std::uint8_t>(i % 3);
+  std::vector<float> values(2 * n * pixels);
+  std::iota(values.begin(), values.end(), 0.0f);
+  {
+    Hdf5File file = Hdf5File::create(folder / "d.h5");
+    write_checked(file, "/classes/inputs", u8, {n, 2, 3, 1}, images.data());
+    write_checked(file, "/classes/targets", u8, {n, 2, 3}, labels.data());
+    write_checked(file, "/values/inputs", u8, {n, 2, 3, 1}, images.data());
+    write_checked(file, "/values/targets", f32, {n, 2, 3, 2}, values.data());
+  }
+  const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(folder / "d.h5"));
+  const std::vector<std::int64_t> examples{2, 0};
+  std::vector<std::uint8_t> inputs(examples.size() * pixels);
+  const auto of_classes = open_hdf5_dataset(file, "/classes", {});
+  EXPECT_EQ(of_classes->format().target_shape, Shape({2, 3}));
+  std::vector<std::int32_t> classes(examples.size() * pixels);
+  of_classes->read(examples, inputs.data(), classes.data());
+  EXPECT_EQ(classes, (std::vector<std::int32_t>{0, 1, 255, 0, 1, 2, 0, 1, 2, 0, 255, 2}));
+  of_classes->check_classes(3, 255);
+  expect_error(ExitStatus::bad_data, "example 0 is of class 255", [&] { of_classes->check_classes(3); });
+  expect_error(ExitStatus::bad_data, "example 0 is of class 2 ", [&] { of_classes->check_classes(2, 255); });
+  const auto of_values = open_hdf5_dataset(file, "/values", {});
+  EXPECT_EQ(of_values->format().target_shape, Shape({2, 3, 2}));
+  std::vector<float> read(examples.size() * 2 * pixels);
+  of_values->read(examples, inputs.data(), read.data());
+  EXPECT_EQ(read[0], 24.0f);
+  EXPECT_EQ(read[12], 0.0f);
+}
+
 TEST(Hdf5Dataset, ClassesThatDoNotFit) {
   const ScratchFolder folder;
   const std::uint8_t image[4] = {};

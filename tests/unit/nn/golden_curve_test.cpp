@@ -9,6 +9,7 @@
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
 #include "nn/model_config.hpp"
+#include "ops/loss.hpp"
 #include "optim/optimizer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
@@ -56,7 +57,7 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
   const auto loss = loss_config.make();
 
   const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}),
-      sums("sums", DType::f64, {2});
+      sums("sums", DType::f64, {loss_sum_count});
   const OwnedTensor scale = test::make_tensor(DType::f64, {1}, {1.0 / n});
   const StepContext context;
   std::vector<double> losses;

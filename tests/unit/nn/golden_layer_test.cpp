@@ -6,6 +6,7 @@
 
 #include "nn/layer_factory.hpp"
 #include "nn/loss.hpp"
+#include "ops/loss.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -60,31 +61,34 @@ TEST(Golden, Layers) {
 }
 
 TEST(Golden, Losses) {
+  std::set<std::string> seen;
   for (const Json& golden : Json::parse(test::read_golden("losses.json"))) {
-    const std::int64_t n = golden.at("n"), k = golden.at("k");
+    const std::string deck = golden.at("deck");
+    SCOPED_TRACE(deck);
+    const std::int64_t n = golden.at("n");
+    const auto extents = golden.at("shape").get<std::vector<std::int64_t>>();
+    const Shape one{std::span(extents)};
+    const std::int64_t rows = n * one.count() / one[-1];
     LossConfig config;
-    std::string deck = "type: " + golden.at("type").get<std::string>() + "\n";
-    if (golden.at("type") == "cross_entropy")
-      deck += fmt::format("label_smoothing: {}\n", golden.at("label_smoothing").get<double>());
     read_config(parse_deck(deck, "test"), config);
+    seen.insert(config.type);
     const auto loss = config.make();
-    std::vector<std::int32_t> classes;
-    for (std::int64_t i = 0; i < n; ++i) classes.push_back(static_cast<std::int32_t>((5 * i + 3) % k));
+    loss->check_output(one);
+    const OwnedTensor labels = test::make_classes(golden.value("targets", std::vector<std::int32_t>{0}));
     for (const DType dtype : {DType::f32, DType::f64}) {
-      const OwnedTensor y = test::make_filled(dtype, {n, k}, 1, golden.at("scale")),
-                        values = test::make_filled(dtype, {n, k}, 2);
-      const OwnedTensor labels = test::make_classes(classes), dy("dy", dtype, {n, k});
-      const OwnedTensor scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
+      const OwnedTensor y = test::make_filled(dtype, one.with_batch(n), 1, golden.at("scale")),
+                        values = test::make_filled(dtype, one.with_batch(n), 2), dy("dy", dtype, one.with_batch(n));
+      const OwnedTensor scratch("scratch", DType::f64, {rows, 2}), sums("sums", DType::f64, {loss_sum_count});
       loss->evaluate(ExecSpace(), y.get(), loss->wants_classes() ? labels.get() : values.get(), dy.get(), scratch.get(),
                      sums.get());
       ExecSpace().fence();
       const double tolerance = dtype == DType::f64 ? 1e-13 : 1e-5;
-      EXPECT_NEAR(test::values_of(sums.get())[0] / golden.at("loss").get<double>(), 1.0, tolerance)
-          << golden.at("type");
-      EXPECT_LT(test::largest_difference(test::values_of(dy.get()), golden.at("gradient").get<Numbers>()), tolerance)
-          << golden.at("type");
+      EXPECT_NEAR(test::values_of(sums.get())[0] / golden.at("loss").get<double>(), 1.0, tolerance);
+      EXPECT_LT(test::largest_difference(test::values_of(dy.get()), golden.at("gradient").get<Numbers>()), tolerance);
     }
   }
+  EXPECT_EQ(seen,
+            (std::set<std::string>{"cross_entropy", "mse", "mae", "huber", "binary_cross_entropy", "relative_l2"}));
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "nn/metrics/confusion_matrix.hpp"
 #include "reference/loss.hpp"
 #include "reference/metrics.hpp"
 #include "support/fixtures.hpp"
@@ -22,11 +24,12 @@ Tensor slice(const Tensor& of, const Shape& one, std::int64_t first, std::int64_
 }
 
 /// The value after two batches, of all examples but the last one, and of that.
-double measured(const std::string& name, const Shape& one_output, const Tensor& y, const Tensor& targets) {
+double measured(const std::string& name, const Shape& one_output, const Tensor& y, const Tensor& targets,
+                std::int64_t ignored = -1) {
   const ExecSpace space;
   const auto extents = targets.shape.extents();
   const Shape one_target(extents.subspan(1));
-  const std::unique_ptr<Metric> metric = find_metric(name)->make(one_output);
+  const std::unique_ptr<Metric> metric = find_metric(name)->make(one_output, ignored);
   const OwnedTensor sums("sums", DType::f64, {metric->sum_count()});
   const OwnedTensor scratch("scratch", DType::f64, {examples * one_output.count() / one_output[-1], 2});
   for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, examples - 1}, {examples - 1, 1}})
@@ -102,6 +105,53 @@ TEST_P(Metrics, RSquared) {
   if (dtype != master) return;
   const OwnedTensor same = test::make_tensor(dtype, {examples, outputs}, test::values_of(targets.get()));
   EXPECT_EQ(measured("r_squared", {outputs}, same.get(), targets.get()), 1);
+}
+
+/// Golden values of scikit-learn, with and without targets that do not count.
+TEST_P(Metrics, OfScikitLearn) {
+  if (dtype == DType::bf16) GTEST_SKIP() << "rounded outputs have other classes";
+  for (const auto& golden : nlohmann::json::parse(test::read_golden("metrics.json"))) {
+    const std::int64_t n = golden.at("n"), k = golden.at("k"), ignored = golden.at("ignored");
+    const OwnedTensor given = test::make_filled(dtype, {n, k}, 1);
+    const OwnedTensor targets = test::make_classes(golden.at("targets"));
+    const ExecSpace space;
+    for (const char* name : {"precision", "recall", "f1", "iou", "top_2"}) {
+      const std::unique_ptr<Metric> metric = find_metric(name)->make({k}, ignored);
+      const OwnedTensor sums("sums", DType::f64, {metric->sum_count()}), scratch("scratch", DType::f64, {n, 2});
+      metric->add(space, given.get(), targets.get(), scratch.get(), sums.get());
+      space.fence();
+      EXPECT_NEAR(metric->value(test::values_of(sums.get()), n), golden.at(name).get<double>(), 1e-14) << name;
+    }
+    const OwnedTensor matrix("matrix", DType::f64, {k, k});
+    count_confusions(space, given.get(), targets.get(), ignored, matrix.get());
+    space.fence();
+    EXPECT_EQ(test::values_of(matrix.get()), golden.at("confusions").get<std::vector<double>>());
+  }
+}
+
+TEST_P(Metrics, WhatIsNoNumberIsNoPrediction) {
+  const OwnedTensor given = test::make_tensor(dtype, {examples, outputs}, std::vector<double>(examples * outputs, NAN));
+  const OwnedTensor classes = test::make_classes(std::vector<std::int32_t>(examples, 0));
+  for (const char* name : {"precision", "recall", "f1", "iou"})
+    EXPECT_EQ(measured(name, {outputs}, given.get(), classes.get()), 0) << name;
+}
+
+TEST_P(Metrics, TargetsThatDoNotCountChangeNothing) {
+  std::vector<double> y = filling(1, examples * outputs);
+  std::vector<std::int32_t> some, all;
+  for (std::int32_t i = 0; i < examples; ++i) {
+    all.push_back(i % 3 == 1 ? 255 : 5 * i % outputs);
+    if (i % 3 != 1) some.push_back(all.back());
+  }
+  std::vector<double> counted;
+  for (std::size_t i = 0; i < examples; ++i)
+    if (i % 3 != 1)
+      counted.insert(counted.end(), y.begin() + static_cast<std::ptrdiff_t>(i * outputs),
+                     y.begin() + static_cast<std::ptrdiff_t>((i + 1) * outputs));
+  const OwnedTensor given = test::make_tensor(dtype, {examples, outputs}, y), targets = test::make_classes(all);
+  const double entropy = reference::cross_entropy(0, outputs, test::rounded(dtype, counted), some).loss /
+                         static_cast<double>(some.size());
+  EXPECT_NEAR(measured("perplexity", {outputs}, given.get(), targets.get(), 255), std::exp(entropy), 10 * tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Metrics, testing::Values(DType::f64, DType::f32, DType::bf16));

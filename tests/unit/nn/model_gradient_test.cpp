@@ -3,6 +3,7 @@
 
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
+#include "ops/loss.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -101,7 +102,7 @@ class Experiment {
         input_(test::make_filled(DType::f64, c.input.with_batch(n), 1)),
         values_(test::make_filled(DType::f64, {n, k_}, 2)),
         scratch_("scratch", DType::f64, {n, 2}),
-        sums_("sums", DType::f64, {2}) {
+        sums_("sums", DType::f64, {loss_sum_count}) {
     LossConfig config;
     read_config(parse_deck("type: " + loss_type + "\n", "test"), config);
     loss_ = config.make();
@@ -252,7 +253,9 @@ TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient,
-                         testing::Combine(testing::ValuesIn(model_cases), testing::Values("cross_entropy", "mse"),
+                         testing::Combine(testing::ValuesIn(model_cases),
+                                          testing::Values("cross_entropy", "mse", "huber", "binary_cross_entropy",
+                                                          "relative_l2"),
                                           testing::ValuesIn(test::automatic_and_portable())),
                          [](const auto& info) {
                            return fmt::format("{}_{}_{}", std::get<0>(info.param).name, std::get<1>(info.param),

@@ -25,6 +25,11 @@ struct Case {
   }
 };
 
+std::vector<double> loss_and_correct(const Tensor& sums) {
+  const std::vector<double> all = values_of(sums);
+  return {all[0], all[1]};
+}
+
 class LossOps : public testing::TestWithParam<std::tuple<DType, Case>> {
  protected:
   const ExecSpace space;
@@ -32,7 +37,7 @@ class LossOps : public testing::TestWithParam<std::tuple<DType, Case>> {
   const Case c = std::get<1>(GetParam());
   const double tolerance = dtype == DType::f64 ? 1e-12 : 1e-5;
   const OwnedTensor dy{"dy", dtype, {c.n, c.k}}, scratch{"scratch", DType::f64, {c.n, 2}},
-      sums{"sums", DType::f64, {2}};
+      sums{"sums", DType::f64, {loss_sum_count}};
 };
 
 TEST_P(LossOps, CrossEntropy) {
@@ -43,15 +48,18 @@ TEST_P(LossOps, CrossEntropy) {
   const auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k),
                                                  filling(1, c.n * c.k, c.scale), targets);
 
-  softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), dy.get(), scratch.get(), sums.get());
+  softmax_cross_entropy(space, {.label_smoothing = c.smoothing}, logits.get(), classes.get(), dy.get(), scratch.get(),
+                        sums.get());
   space.fence();
-  EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss, expected.correct}), tolerance);
+  EXPECT_LT(test::largest_difference(loss_and_correct(sums.get()), {expected.loss, expected.correct}), tolerance);
   EXPECT_LT(test::largest_difference(values_of(dy.get()), expected.gradient), tolerance);
 
   // Without a gradient, and adding to the sums.
-  softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), Tensor{}, scratch.get(), sums.get());
+  softmax_cross_entropy(space, {.label_smoothing = c.smoothing}, logits.get(), classes.get(), Tensor{}, scratch.get(),
+                        sums.get());
   space.fence();
-  EXPECT_LT(test::largest_difference(values_of(sums.get()), {2 * expected.loss, 2 * expected.correct}), tolerance);
+  EXPECT_LT(test::largest_difference(loss_and_correct(sums.get()), {2 * expected.loss, 2 * expected.correct}),
+            tolerance);
 }
 
 TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
@@ -61,10 +69,12 @@ TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
     std::vector<std::vector<double>> gradients, losses;
     for (const double scale : {1.0, 1024.0}) {
       fill_zero(space, sums.get());
-      if (squares) mean_squared_error(space, logits.get(), t.get(), dy.get(), scratch.get(), sums.get(), scale);
+      if (squares)
+        value_loss(space, ValueLoss::squared_error, 0, logits.get(), t.get(), dy.get(), scratch.get(), sums.get(),
+                   scale);
       else
-        softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), dy.get(), scratch.get(), sums.get(),
-                              scale);
+        softmax_cross_entropy(space, {.label_smoothing = c.smoothing}, logits.get(), classes.get(), dy.get(),
+                              scratch.get(), sums.get(), scale);
       space.fence();
       losses.push_back(values_of(sums.get()));
       gradients.push_back(values_of(dy.get()));
@@ -86,10 +96,12 @@ TEST_P(LossOps, CrossEntropyOfSequences) {
   auto expected = reference::cross_entropy(c.smoothing, static_cast<std::size_t>(c.k), filling(1, rows * c.k, c.scale),
                                            targets);
   for (double& value : expected.gradient) value /= positions;
-  softmax_cross_entropy(space, c.smoothing, logits.get(), classes.get(), gradient.get(), per_row.get(), sums.get());
+  softmax_cross_entropy(space, {.label_smoothing = c.smoothing}, logits.get(), classes.get(), gradient.get(),
+                        per_row.get(), sums.get());
   space.fence();
-  EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss / positions, expected.correct / positions}),
-            tolerance);
+  EXPECT_LT(
+      test::largest_difference(loss_and_correct(sums.get()), {expected.loss / positions, expected.correct / positions}),
+      tolerance);
   EXPECT_LT(test::largest_difference(values_of(gradient.get()), expected.gradient), tolerance);
 }
 
@@ -97,9 +109,9 @@ TEST_P(LossOps, SquaredError) {
   const OwnedTensor y = make_filled(dtype, {c.n, c.k}, 1, c.scale), t = make_filled(dtype, {c.n, c.k}, 2, c.scale);
   const auto expected = reference::squared_error(static_cast<std::size_t>(c.k), filling(1, c.n * c.k, c.scale),
                                                  filling(2, c.n * c.k, c.scale));
-  mean_squared_error(space, y.get(), t.get(), dy.get(), scratch.get(), sums.get());
+  value_loss(space, ValueLoss::squared_error, 0, y.get(), t.get(), dy.get(), scratch.get(), sums.get());
   space.fence();
-  EXPECT_LT(test::largest_difference(values_of(sums.get()), {expected.loss, 0}), tolerance);
+  EXPECT_LT(test::largest_difference(loss_and_correct(sums.get()), {expected.loss, 0}), tolerance);
   EXPECT_LT(test::largest_difference(values_of(dy.get()), expected.gradient), tolerance);
 }
 
@@ -116,11 +128,11 @@ TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
     const ExecSpace space;
     const std::int64_t n = 6, k = 531;
     const OwnedTensor logits = make_filled(dtype, {n, k}, 1, 8), dy("dy", dtype, {n, k}),
-                      scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {2});
+                      scratch("scratch", DType::f64, {n, 2}), sums("sums", DType::f64, {loss_sum_count});
     const std::vector<std::int32_t> targets = {0, 530, 17, 200, 3, 511};
     const auto expected = reference::cross_entropy(0.1, static_cast<std::size_t>(k), values_of(logits.get()), targets);
-    softmax_cross_entropy(space, 0.1, logits.get(), test::make_classes(targets).get(), dy.get(), scratch.get(),
-                          sums.get(), 4096);
+    softmax_cross_entropy(space, {.label_smoothing = 0.1}, logits.get(), test::make_classes(targets).get(), dy.get(),
+                          scratch.get(), sums.get(), 4096);
     space.fence();
     EXPECT_NEAR(values_of(sums.get())[0] / expected.loss, 1, 1e-6);
     const auto gradient = values_of(dy.get());
@@ -133,11 +145,11 @@ TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
 /// A run that diverges must show it, and a target is right only when it is the first of the largest.
 TEST(LossOps16, NotANumberAndTies) {
   const ExecSpace space;
-  const OwnedTensor scratch("scratch", DType::f64, {1, 2}), sums("sums", DType::f64, {2});
+  const OwnedTensor scratch("scratch", DType::f64, {1, 2}), sums("sums", DType::f64, {loss_sum_count});
   const auto evaluate = [&](DType dtype, std::vector<double> logits, std::int32_t target) {
     fill_zero(space, sums.get());
     const OwnedTensor z = test::make_tensor(dtype, {1, static_cast<std::int64_t>(logits.size())}, logits);
-    softmax_cross_entropy(space, 0, z.get(), test::make_classes({target}).get(), Tensor{}, scratch.get(), sums.get());
+    softmax_cross_entropy(space, {}, z.get(), test::make_classes({target}).get(), Tensor{}, scratch.get(), sums.get());
     space.fence();
     return values_of(sums.get());
   };

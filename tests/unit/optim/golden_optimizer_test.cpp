@@ -83,6 +83,38 @@ TEST(Golden, Optimizers) {
   }
 }
 
+/// ema ← d·ema + (1 − d)·p, from the parameters of the first step on; swapped twice, all is as before.
+TEST(Optimizer, AveragesParameters) {
+  OptimizerConfig config;
+  read_config(parse_deck("{learning_rate: 0.1, ema_decay: 0.75}", "test"), config);
+  EXPECT_EQ(config.state_names(), std::vector<std::string>{"ema"});
+  for (const DType dtype : {DType::f64, DType::bf16}) {
+    ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 3}}]"), {5}), dtype);
+    const auto optimizer = config.make(parameters);
+    const ExecSpace space;
+    std::vector<double> expected, last;
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      for (const Parameter& parameter : parameters.parameters())
+        test::set_values(parameters.values(parameter), test::filling(step + 1, parameter.shape.count()));
+      last = test::values_of(parameters.values());
+      if (step == 0) expected = last;
+      for (std::size_t i = 0; i < last.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * last[i];
+      optimizer->average(space, parameters, step == 0);
+    }
+    parameters.round(space);
+    optimizer->swap_average(space, parameters);
+    space.fence();
+    EXPECT_LT(test::largest_difference(test::values_of(parameters.values()), expected),
+              dtype == DType::f64 ? 1e-15 : 1e-6);
+    if (dtype == DType::bf16) {
+      EXPECT_EQ(test::values_of(parameters.rounded()), rounded(test::values_of(parameters.values()), dtype));
+    }
+    optimizer->swap_average(space, parameters);
+    space.fence();
+    EXPECT_EQ(test::values_of(parameters.values()), last);
+  }
+}
+
 TEST(GradientScale, IsTheFactorUnlessItClips) {
   ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 1, bias: false}}]"), {4}), DType::f32);
   test::set_values(parameters.gradients(parameters.parameters().at(0)), {3, 0, 0, -4});

@@ -2,7 +2,9 @@
 #include "ops/loss.hpp"
 
 #include "ops/fast_math.hpp"
+#include "ops/loss_sums.hpp"
 #include "ops/row_sums.hpp"
+#include "ops/weighted_cross_entropy.hpp"
 
 namespace lockstep {
 namespace {
@@ -163,80 +165,27 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
       });
 }
 
-template <class T>
-void mean_squared_error(const ExecSpace& space, double gradient_scale, std::int64_t n, std::int64_t outputs, const T* y,
-                        const Compute<T>* t, T* dy, double* per_example) {
-  using C = Compute<T>;
-  const C scale = static_cast<C>(gradient_scale) * C(2) / static_cast<C>(outputs);
-  Kokkos::parallel_for(
-      "lockstep::mean_squared_error::example", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
-        double sum = 0;
-        for (std::int64_t k = i * outputs; k < (i + 1) * outputs; ++k) {
-          const C error = y[k] - t[k];
-          sum += static_cast<double>(error) * static_cast<double>(error);
-          if (dy) dy[k] = T(scale * error);
-        }
-        per_example[2 * i] = sum / static_cast<double>(outputs);
-        per_example[2 * i + 1] = 0.0;
-      });
-}
-
-/// The mean over the positions of each example, in the place of its first.
-void average_positions(const ExecSpace& space, std::int64_t n, std::int64_t positions, double* per_row) {
-  Kokkos::parallel_for(
-      "lockstep::loss::positions", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
-        double* const row = per_row + 2 * i * positions;
-        double loss = 0, correct = 0;
-        for (std::int64_t t = 0; t < positions; ++t) {
-          loss += row[2 * t];
-          correct += row[2 * t + 1];
-        }
-        row[0] = loss / static_cast<double>(positions);
-        row[1] = correct / static_cast<double>(positions);
-      });
-}
-
-/// Examples are summed in their order by one thread: n is small, and the result does not depend on
-/// the number of threads. Example i stands in row i · stride.
-void add_up(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_example, double* sums) {
-  Kokkos::parallel_for(
-      "lockstep::loss::sum", RangePolicy(space, 0, 2), KOKKOS_LAMBDA(const std::int64_t column) {
-        double sum = sums[column];
-        for (std::int64_t i = 0; i < n; ++i) sum += per_example[2 * i * stride + column];
-        sums[column] = sum;
-      });
-}
-
 }  // namespace
 
-void softmax_cross_entropy(const ExecSpace& space, double label_smoothing, const Tensor& logits, const Tensor& targets,
-                           const Tensor& dlogits, const Tensor& per_example, const Tensor& sums,
+void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
                            double gradient_scale) {
-  const std::int64_t n = logits.shape[0], classes = logits.shape[-1];
-  const std::int64_t positions = logits.shape.rank() == 3 ? logits.shape[1] : 1;
-  assert(targets.count() == n * positions && per_example.count() >= 2 * n * positions);
-  const double scale = gradient_scale / static_cast<double>(positions);
+  const std::int64_t n = logits.shape[0], classes = logits.shape[-1], rows = rows_of_one(logits.shape);
+  assert(targets.count() == n * rows && per_row.count() >= 2 * n * rows);
+  if (meaning.class_weights || meaning.ignored >= 0)
+    return weighted_cross_entropy(space, meaning, logits, targets, dlogits, per_row, sums, gradient_scale);
+  const double scale = gradient_scale / static_cast<double>(rows);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     const auto run = [&](auto kernel) {
-      kernel(space, SmoothLabels<Compute<T>>(label_smoothing, scale, classes), n * positions, classes,
+      kernel(space, SmoothLabels<Compute<T>>(meaning.label_smoothing, scale, classes), n * rows, classes,
              logits.as<const T>(), targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr,
-             per_example.as<double>());
+             per_row.as<double>());
     };
     if constexpr (thread_per_element) run(softmax_cross_entropy_by_teams<T>);
     else run(softmax_cross_entropy<T>);
   });
-  if (positions > 1) average_positions(space, n, positions, per_example.as<double>());
-  add_up(space, n, positions, per_example.as<double>(), sums.as<double>());
-}
-
-void mean_squared_error(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                        const Tensor& per_example, const Tensor& sums, double gradient_scale) {
-  const std::int64_t n = outputs.shape[0];
-  dispatch_float(outputs.dtype, [&]<class T>(T) {
-    mean_squared_error<T>(space, gradient_scale, n, outputs.shape[1], outputs.as<T>(), targets.as<Compute<T>>(),
-                          doutputs ? doutputs.as<T>() : nullptr, per_example.as<double>());
-  });
-  add_up(space, n, 1, per_example.as<double>(), sums.as<double>());
+  add_rows(space, n, rows, per_row.as<double>(), sums.as<double>());
+  count_rows(space, n * rows, sums.as<double>());
 }
 
 }  // namespace lockstep

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+
+#include "core/execution.hpp"
+#include "core/float16.hpp"
+
+namespace lockstep {
+
+/// The class of the largest output, of equals the first; -1 where one of them is not a number.
+template <class T>
+KOKKOS_INLINE_FUNCTION std::int64_t predicted_class(const T* outputs, std::int64_t classes) {
+  std::int64_t best = 0;
+  for (std::int64_t k = 0; k < classes; ++k) {
+    const auto value = Compute<T>(outputs[k]);
+    if (value != value) return -1;
+    if (value > Compute<T>(outputs[best])) best = k;
+  }
+  return best;
+}
+
+}  // namespace lockstep
