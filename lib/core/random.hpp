@@ -31,7 +31,15 @@ KOKKOS_INLINE_FUNCTION RandomBits philox(std::uint64_t key, std::uint64_t counte
 }
 
 /// What a stream of random numbers is for; mixed into the key so that purposes never share numbers.
-enum class RandomPurpose : std::uint32_t { parameters = 1, shuffle = 2, dropout = 3, dataset = 4, augment = 5, generation = 6 };
+enum class RandomPurpose : std::uint32_t {
+  parameters = 1,
+  shuffle = 2,
+  dropout = 3,
+  dataset = 4,
+  augment = 5,
+  generation = 6,
+  sampling = 7
+};
 
 /// One stream: element i of it, for every i, in any order.
 class RandomStream {

@@ -1,16 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/augment.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <cmath>
 
 #include "core/random.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Numbers of one image, one after the other.
+class Draws {
+ public:
+  Draws(std::uint64_t seed, std::int64_t epoch, std::int64_t example)
+      : random_(seed, RandomPurpose::augment, further | static_cast<std::uint64_t>(epoch)),
+        next_(most * static_cast<std::uint64_t>(example)) {}
+
+  double uniform() { return random_.uniform(next_++); }
+  double between(double low, double high) { return low + (high - low) * uniform(); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(n), next_++));
+  }
+  /// From Beta(α, α), α ≤ 1: Jöhnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen", 1964.
+  double beta(double alpha) {
+    for (;;) {
+      const double x = std::pow(uniform(), 1 / alpha), y = std::pow(uniform(), 1 / alpha);
+      if (x + y > 0 && x + y <= 1) return x / (x + y);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t most = 1 << 20;                    ///< numbers an image may take
+  static constexpr std::uint64_t further = std::uint64_t{1} << 48;  ///< beside those of crops and flips
+
+  RandomStream random_;
+  std::uint64_t next_;
+};
+
+/// torchvision's: ten attempts at an area and an aspect, else the middle of the image at the nearest aspect.
+void resized_crop(Draws& draws, const AugmentConfig::ResizedCrop& config, std::int64_t height, std::int64_t width,
+                  ImageChange& change) {
+  const auto take = [&](double top, double left, double rows, double columns) {
+    change.top = static_cast<float>(top);
+    change.left = static_cast<float>(left);
+    change.down = static_cast<float>(rows / static_cast<double>(height));
+    change.right = static_cast<float>(columns / static_cast<double>(width));
+  };
+  const double area = static_cast<double>(height * width);
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double target = area * draws.between(config.area[0], config.area[1]),
+                 aspect = std::exp(draws.between(std::log(config.aspect[0]), std::log(config.aspect[1])));
+    const auto columns = static_cast<std::int64_t>(std::lround(std::sqrt(target * aspect))),
+               rows = static_cast<std::int64_t>(std::lround(std::sqrt(target / aspect)));
+    if (columns < 1 || columns > width || rows < 1 || rows > height) continue;
+    const std::int64_t top = draws.below(height - rows + 1), left = draws.below(width - columns + 1);
+    return take(static_cast<double>(top), static_cast<double>(left), static_cast<double>(rows),
+                static_cast<double>(columns));
+  }
+  const double h = static_cast<double>(height), w = static_cast<double>(width),
+               aspect = std::clamp(w / h, config.aspect[0], config.aspect[1]),
+               columns = std::min(w, std::round(h * aspect)), rows = std::min(h, std::round(w / aspect));
+  take(std::floor((h - rows) / 2), std::floor((w - columns) / 2), rows, columns);
+}
+
+/// A box of that size around a pixel, as far as the image goes.
+ImageBox box_around(std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns, std::int64_t height,
+                    std::int64_t width) {
+  const auto within = [](std::int64_t value, std::int64_t most) {
+    return static_cast<std::int32_t>(std::clamp<std::int64_t>(value, 0, most));
+  };
+  const std::int64_t top = row - rows / 2, left = column - columns / 2;
+  return {within(top, height), within(left, width), within(top + rows, height), within(left + columns, width)};
+}
+
+}  // namespace
+
+void AugmentConfig::ResizedCrop::describe(Fields& fields) {
+  fields.numbers("area", area, {0, 1, true}, "share of the image's area, from a smallest to a largest one");
+  fields.numbers("aspect", aspect, positive, "width over height, from a smallest to a largest one");
+  for (const auto& [key, range] : {std::pair("area", &area), {"aspect", &aspect}})
+    fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key, "must be two numbers, the smaller one first");
+}
+
+void AugmentConfig::ColorJitter::describe(Fields& fields) {
+  fields.number("brightness", brightness, fraction, "factors from 1 − this to 1 + this");
+  fields.number("contrast", contrast, fraction, "likewise, of the difference to the grey image's mean");
+  fields.number("saturation", saturation, fraction, "likewise, of the difference to the grey pixel");
+}
+
+bool AugmentConfig::does_something() const {
+  return random_crop > 0 || horizontal_flip || random_resized_crop.present || color_jitter.present || noise > 0 ||
+         cutout > 0 || mixes();
+}
+
+void AugmentConfig::describe(Fields& fields) {
+  fields.integer("random_crop", random_crop, {0, 64},
+                 "pixels of zero padding on each side before a crop of the original size at a random place");
+  fields.optional_section(
+      "random_resized_crop", random_resized_crop.present, [this](Fields& f) { random_resized_crop.describe(f); },
+      "a random part of the image, scaled to its size (Szegedy et al. 2015)");
+  fields.check(!random_resized_crop.present || random_crop == 0, "random_resized_crop",
+               "stands beside random_crop; remove one of them");
+  fields.boolean("horizontal_flip", horizontal_flip, "mirrors every other image, at random");
+  fields.optional_section(
+      "color_jitter", color_jitter.present, [this](Fields& f) { color_jitter.describe(f); },
+      "brightness, contrast and saturation, in this order, by random factors");
+  fields.number("noise", noise, not_negative,
+                "standard deviation of the normal noise that is added to each number, where 1 is white (0: none)");
+  fields.integer(
+      "cutout", cutout, {0, 1e4},
+      "side of a square at a random place that becomes 0 behind normalisation (DeVries & Taylor 2017; 0: none)");
+  fields.number(
+      "mixup", mixup, fraction,
+      "α of Beta(α, α), from which the share of each image comes beside the next one of the batch (Zhang et al. "
+      "2018; 0: none)");
+  fields.number(
+      "cutmix", cutmix, fraction,
+      "likewise, of the area that is not taken by a box of the next image (Yun et al. 2019); beside mixup, each "
+      "with probability ½");
+}
 
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {
   validate_key(!augment.does_something() || format.input_shape.rank() == 3, "data.augment",
                "the inputs are {}{}, no images (H×W×C); remove it", to_string(format.input_shape),
                format.has_tokens() ? " tokens" : "");
+  validate_key(!augment.does_something() || format.target_shape.rank() <= (format.has_classes() ? 0 : 1),
+               "data.augment",
+               "the targets are at the pixels of the images ({}), which it would move away from them; remove it",
+               to_string(format.target_shape));
+  validate_key(!augment.color_jitter.present || format.input_dtype == DType::u8, "data.augment.color_jitter",
+               "the inputs are {} (colours from 0 to 255, u8, are expected); remove it, or store them so",
+               name_of(format.input_dtype));
+  validate_key(augment.color_jitter.saturation == 0 || format.input_shape[-1] == 3,
+               "data.augment.color_jitter.saturation",
+               "the images have {} channels (red, green and blue are expected); remove it", format.input_shape[-1]);
 }
 
 Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed)
@@ -19,32 +142,48 @@ Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, s
   if (!config.does_something()) return;
   height_ = format.input_shape[0];
   width_ = format.input_shape[1];
-  pixel_bytes_ = static_cast<std::size_t>(format.input_shape[2]) * size_of(format.input_dtype);
-  original_.resize(format.input_bytes());
 }
 
-void Augmenter::apply(std::int64_t epoch, std::int64_t example, std::byte* image) {
-  if (original_.empty()) return;
+ImageChange Augmenter::draw(std::int64_t epoch, std::int64_t example) const {
+  ImageChange change;
   const RandomStream random(seed_, RandomPurpose::augment, static_cast<std::uint64_t>(epoch));
   const auto number = 3 * static_cast<std::uint64_t>(example);
   const auto places = static_cast<std::uint64_t>(2 * config_.random_crop + 1);
-  const auto down = static_cast<std::int64_t>(random.below(places, number)) - config_.random_crop;
-  const auto right = static_cast<std::int64_t>(random.below(places, number + 1)) - config_.random_crop;
-  const bool flip = config_.horizontal_flip && random.below(2, number + 2) == 1;
+  const auto shift = [&](std::uint64_t i) {
+    return static_cast<float>(static_cast<std::int64_t>(random.below(places, i)) - config_.random_crop);
+  };
+  change.top = shift(number);
+  change.left = shift(number + 1);
+  change.flip = config_.horizontal_flip && random.below(2, number + 2) == 1 ? 1 : 0;
 
-  std::memcpy(original_.data(), image, original_.size());
-  std::memset(image, 0, original_.size());
-  for (std::int64_t row = 0; row < height_; ++row) {
-    const std::int64_t from_row = row + down;
-    if (from_row < 0 || from_row >= height_) continue;
-    for (std::int64_t column = 0; column < width_; ++column) {
-      const std::int64_t from_column = (flip ? width_ - 1 - column : column) + right;
-      if (from_column < 0 || from_column >= width_) continue;
-      std::memcpy(image + static_cast<std::size_t>(row * width_ + column) * pixel_bytes_,
-                  original_.data() + static_cast<std::size_t>(from_row * width_ + from_column) * pixel_bytes_,
-                  pixel_bytes_);
+  Draws draws(seed_, epoch, example);
+  if (config_.random_resized_crop.present) resized_crop(draws, config_.random_resized_crop, height_, width_, change);
+  const auto factor = [&](double around) {
+    return static_cast<float>(around > 0 ? draws.between(1 - around, 1 + around) : 1);
+  };
+  change.brightness = factor(config_.color_jitter.brightness);
+  change.contrast = factor(config_.color_jitter.contrast);
+  change.saturation = factor(config_.color_jitter.saturation);
+  if (config_.noise > 0)
+    change.noise_stream = (std::uint64_t{1} << 49) | (static_cast<std::uint64_t>(draws.below(1 << 24)) << 24) |
+                          static_cast<std::uint64_t>(draws.below(1 << 24));
+  if (config_.cutout > 0)
+    change.cut = box_around(draws.below(height_), draws.below(width_), config_.cutout, config_.cutout, height_, width_);
+  if (config_.mixes()) {
+    change.mixed = 1;
+    const bool boxes = config_.mixup == 0 || (config_.cutmix > 0 && draws.below(2) == 1);
+    change.share = draws.beta(boxes ? config_.cutmix : config_.mixup);
+    if (boxes) {
+      const double side = std::sqrt(1 - change.share);
+      change.other = box_around(draws.below(height_), draws.below(width_),
+                                std::lround(side * static_cast<double>(height_)),
+                                std::lround(side * static_cast<double>(width_)), height_, width_);
+      const double area = (change.other.bottom - change.other.top) * (change.other.right - change.other.left);
+      change.share = 1 - area / static_cast<double>(height_ * width_);
+      change.mixed = area > 0 ? 1 : 0;
     }
   }
+  return change;
 }
 
 }  // namespace lockstep

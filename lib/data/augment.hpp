@@ -1,46 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "config/fields.hpp"
 #include "data/dataset.hpp"
+#include "ops/image_changes.hpp"
 
 namespace lockstep {
 
-/// data.augment: what is done to training images as they are read.
+/// data.augment: what is done to training images.
 struct AugmentConfig : Config {
+  /// torchvision's RandomResizedCrop, to the image's own size.
+  struct ResizedCrop {
+    bool present = false;
+    std::vector<double> area{0.08, 1}, aspect{3.0 / 4, 4.0 / 3};
+    void describe(Fields& fields);
+  };
+  /// torchvision's ColorJitter: factors from 1 − x to 1 + x.
+  struct ColorJitter {
+    bool present = false;
+    double brightness = 0, contrast = 0, saturation = 0;
+    void describe(Fields& fields);
+  };
+
   std::int64_t random_crop = 0;
   bool horizontal_flip = false;
+  ResizedCrop random_resized_crop;
+  ColorJitter color_jitter;
+  double noise = 0;
+  std::int64_t cutout = 0;
+  double mixup = 0, cutmix = 0;
 
-  bool does_something() const { return random_crop > 0 || horizontal_flip; }
-  void describe(Fields& fields) override {
-    fields.integer("random_crop", random_crop, {0, 64},
-                   "pixels of zero padding on each side before a crop of the original size at a random place");
-    fields.boolean("horizontal_flip", horizontal_flip, "mirrors every other image, at random");
-  }
+  bool mixes() const { return mixup > 0 || cutmix > 0; }
+  bool does_something() const;
+  void describe(Fields& fields) override;
 };
 
-/// Throws KeyError when something is to be done to examples that are no images.
+/// Throws KeyError when something is to be done to examples that it does not suit.
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment);
 
-/// Alters images in place. What happens to an image depends on seed, epoch and its number in the
-/// dataset, not on the rank that reads it.
+/// Draws what is done to an image: a function of seed, epoch and its number in the dataset, not of the rank that reads
+/// it. The work itself is that of the step's kernel (ops/image_changes.hpp).
 class Augmenter {
  public:
   /// `config` must fit (check_augment).
   Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed);
 
-  void apply(std::int64_t epoch, std::int64_t example, std::byte* image);
+  bool does_something() const { return config_.does_something(); }
+  bool mixes() const { return config_.mixes(); }
+  ImageChange draw(std::int64_t epoch, std::int64_t example) const;
 
  private:
   AugmentConfig config_;
   std::int64_t height_ = 0, width_ = 0;
-  std::size_t pixel_bytes_ = 0;
   std::uint64_t seed_;
-  std::vector<std::byte> original_;
 };
 
 }  // namespace lockstep

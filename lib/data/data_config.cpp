@@ -2,6 +2,7 @@
 #include "data/data_config.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -221,9 +222,55 @@ void DataConfig::describe(Fields& fields) {
   fields.check(!sequence_length || !file.empty(), "sequence_length",
                "is given without a file (it cuts the tokens of one); remove it");
   fields.boolean("shuffle", shuffle, "a new random order every epoch; false: file order");
+  fields.choice(
+      "sampler", sampler, sampler_names,
+      "which examples an epoch has: each once; as PyTorch's DistributedSampler deals them out; drawn by the weights "
+      "in the file (/train/weights), or each class as often as the others");
+  const bool draws = sampler == SamplerKind::weighted || sampler == SamplerKind::class_balanced;
+  fields.check(shuffle || !draws, "shuffle", "false stands beside a sampler that draws by chance; remove it");
+  fields.check(!has_memory || sampler == SamplerKind::permutation, "sampler",
+               "stands beside memory (the program chooses the examples); remove it");
   fields.section(
       "augment", [this](Fields& section) { augment.describe(section); }, "random changes of the training images");
   fields.boolean("drop_last", drop_last, "leaves out an epoch's last batch when it is not full");
+}
+
+Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed) {
+  constexpr const char* key = "data.sampler";
+  switch (config.sampler) {
+    case DataConfig::SamplerKind::permutation: return each_once(data.size(), config.shuffle, seed);
+    case DataConfig::SamplerKind::distributed_sampler:
+      validate_key(!config.drop_last || data.size() >= ranks, key,
+                   "leaves nothing of {} examples on {} ranks; use fewer", data.size(), ranks);
+      return distributed_sampler(data.size(), ranks, config.shuffle, config.drop_last, seed);
+    case DataConfig::SamplerKind::weighted: {
+      const std::vector<double> weights = data.sampling_weights();
+      validate_key(!weights.empty(), key,
+                   "weighted reads weights, and {} has none; store them as /train/weights, N f32 numbers",
+                   data.description());
+      double sum = 0;
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        validate(std::isfinite(weights[i]) && weights[i] >= 0, ExitStatus::bad_data,
+                 "{}: the weight of example {} is {} (0 or a positive number is expected); correct it",
+                 data.description(), data.number_in_file(static_cast<std::int64_t>(i)), weights[i]);
+        sum += weights[i];
+      }
+      validate(sum > 0, ExitStatus::bad_data, "{}: all weights are 0, so that nothing can be drawn; correct them",
+               data.description());
+      return weighted_sampling(weights, seed);
+    }
+    case DataConfig::SamplerKind::class_balanced: {
+      std::vector<std::int32_t> classes;
+      for (std::int64_t i = 0; i < data.size(); ++i) {
+        const std::optional<std::int32_t> number = data.class_of(i);
+        validate_key(number.has_value(), key, "class_balanced needs examples of one class each ({} has others)",
+                     data.description());
+        classes.push_back(*number);
+      }
+      return class_balanced_sampling(classes, seed);
+    }
+  }
+  throw Error(ExitStatus::internal, "unknown sampler");
 }
 
 std::optional<ExampleFormat> known_format(const DataConfig& config) {

@@ -10,6 +10,7 @@
 #include "config/fields.hpp"
 #include "data/augment.hpp"
 #include "data/dataset.hpp"
+#include "data/sampling.hpp"
 #include "data/shared_reading.hpp"
 
 namespace lockstep {
@@ -39,6 +40,10 @@ struct MemoryConfig : Config {
 
 /// data: what is learned from.
 struct DataConfig : Config {
+  enum class SamplerKind { permutation, distributed_sampler, weighted, class_balanced };
+  static constexpr std::string_view sampler_names[] = {"permutation", "distributed_sampler", "weighted",
+                                                       "class_balanced"};
+
   std::string file;  ///< empty: synthetic, or memory
   std::string validation_file, test_file;
   double validation = 0;  ///< fraction held out
@@ -51,6 +56,7 @@ struct DataConfig : Config {
   bool has_normalize = false;
   NormalizeConfig normalize;  ///< empty unless has_normalize
   bool shuffle = true;
+  SamplerKind sampler = SamplerKind::permutation;
   AugmentConfig augment;
   bool drop_last = false;
 
@@ -62,6 +68,10 @@ struct Datasets {
   std::unique_ptr<Dataset> validation;  ///< null: there is none
   std::unique_ptr<Dataset> test;        ///< likewise
 };
+
+/// The order of the training examples of so many ranks. Throws KeyError where the deck's sampler does not suit the
+/// data.
+Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed);
 
 /// What the examples look like, where the deck alone says so.
 std::optional<ExampleFormat> known_format(const DataConfig& config);

@@ -17,8 +17,9 @@ DataLoader::DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max
       max_batch_(max_batch),
       ring_(static_cast<std::size_t>(std::max(depth, 2))) {
   const auto room = [&](const std::string& label, std::size_t bytes_each) {
-    return Kokkos::View<std::byte*, StagingSpace>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
-                                                  static_cast<std::size_t>(max_batch) * bytes_each);
+    return Kokkos::View<std::byte*, StagingSpace>(
+        Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
+        static_cast<std::size_t>(max_batch + (augment.mixes() ? 1 : 0)) * bytes_each);
   };
   for (auto& batch : ring_) {
     batch.inputs = room("lockstep::loader::inputs", dataset.format().input_bytes());
@@ -87,10 +88,12 @@ bool DataLoader::fill_slot(HostBatch& batch) {
   batch.plan = std::move(*plan);
   validate(batch.size() <= max_batch_, ExitStatus::internal, "the loader has room for {} examples, {} are asked for",
            max_batch_, batch.size());
-  dataset_.read(batch.plan.examples, batch.inputs.data(), batch.targets.data());
-  const std::size_t input_bytes = dataset_.format().input_bytes();
-  for (std::size_t i = 0; i < batch.plan.examples.size(); ++i)
-    augmenter_.apply(batch.plan.epoch, batch.plan.examples[i], batch.inputs.data() + i * input_bytes);
+  std::vector<std::int64_t> examples = batch.plan.examples;
+  if (augmenter_.mixes() && !examples.empty()) examples.push_back(batch.plan.next_example);
+  dataset_.read(examples, batch.inputs.data(), batch.targets.data());
+  batch.changes.clear();
+  if (augmenter_.does_something())
+    for (const std::int64_t example : examples) batch.changes.push_back(augmenter_.draw(batch.plan.epoch, example));
   return true;
 }
 

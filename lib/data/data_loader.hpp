@@ -21,6 +21,9 @@ struct HostBatch {
   Kokkos::View<std::byte*, StagingSpace> inputs;   // [n, input_shape…]
   Kokkos::View<std::byte*, StagingSpace> targets;  // [n, target_shape…]
   bool inputs_on_device = false, targets_on_device = false;
+  /// What is done to each image; empty: nothing. Where images are mixed, there is one image, change and target more,
+  /// those of plan.next_example.
+  std::vector<ImageChange> changes;
   std::int64_t size() const { return static_cast<std::int64_t>(plan.examples.size()); }
 };
 

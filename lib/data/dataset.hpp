@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/dtype.hpp"
 #include "core/shape.hpp"
@@ -41,6 +43,10 @@ class Dataset {
   virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
   /// What the file calls this example, for messages.
   virtual std::int64_t number_in_file(std::int64_t example) const { return example; }
+  /// The class of an example; none where its target is something else than one class.
+  virtual std::optional<std::int32_t> class_of(std::int64_t /*example*/) const { return std::nullopt; }
+  /// How likely the sampler `weighted` draws each example; empty: nothing is said of that.
+  virtual std::vector<double> sampling_weights() const { return {}; }
   /// Whether examples of earlier steps can be read: not where a program gives them batch by batch.
   virtual bool can_be_read_again() const { return true; }
   /// Whether examples are computed, by the same formula on every rank.

@@ -80,6 +80,15 @@ void check_targets(const StoredArray& targets, const std::string& where, std::in
           targets.extents[0], inputs, examples);
 }
 
+void check_weights(const StoredArray& weights, const std::string& where, std::int64_t examples,
+                   const std::string& inputs) {
+  require(weights.type == StoredType::of(DType::f32) && weights.extents.size() == 1, where,
+          "holds {} {} (N f32 numbers are expected); store it so", extents_text(weights.extents),
+          to_string(weights.type));
+  require(weights.extents[0] == examples, where, "has {} weights ({} has {} examples); give each example its weight",
+          weights.extents[0], inputs, examples);
+}
+
 /// As they are stored.
 SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const StoredArray& array,
                           const SharedReading& reading) {
@@ -122,6 +131,7 @@ Targets load_classes(const Hdf5File& file, const std::string& name, const Stored
 /// What is in a file, before any of it is read.
 struct Found {
   StoredArray inputs, targets;
+  StoredArray weights;  ///< of no extent: there are none
   ExampleFormat format;
 
   void set_inputs(const Hdf5File& file, const std::string& name) {
@@ -148,7 +158,7 @@ std::unique_ptr<Dataset> with_inputs(std::shared_ptr<const Hdf5File> file, std::
 
 std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
                                            const SharedReading& reading, std::size_t memory_limit) {
-  const std::string inputs = group + "/inputs", targets = group + "/targets";
+  const std::string inputs = group + "/inputs", targets = group + "/targets", weights = group + "/weights";
   std::optional<Found> found;
   reading.run_collectively([&] {
     const bool has_inputs = file->has(inputs), has_targets = file->has(targets);
@@ -159,6 +169,10 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
     found->set_inputs(*file, inputs);
     found->targets = file->info(targets);
     check_targets(found->targets, file->name() + ":" + targets, found->size(), inputs);
+    if (file->has(weights)) {
+      found->weights = file->info(weights);
+      check_weights(found->weights, file->name() + ":" + weights, found->size(), inputs);
+    }
     found->format.target_shape = Shape(std::span(found->targets.extents).subspan(1));
     found->format.target_dtype = found->targets.type.kind == StoredType::Kind::integer ? DType::i32 : DType::f32;
   });
@@ -171,6 +185,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
   Targets values;
   if (found->format.has_classes()) values = load_classes(*file, targets, found->targets, reading);
   else values.values = load(*file, targets, found->targets, reading);
+  if (!found->weights.extents.empty()) values.weights = load(*file, weights, found->weights, reading);
   std::string description = file->name() + ":" + (group.empty() ? "/" : group);
   return with_inputs(std::move(file), std::move(description), inputs, *found, std::move(values), reading, memory_limit);
 }

@@ -15,6 +15,14 @@ DataPlace DataPlace::of(const std::string& text) {
   return {text.substr(0, colon), group};
 }
 
+std::vector<double> ChosenExamples::sampling_weights() const {
+  const std::vector<double> all = all_->sampling_weights();
+  std::vector<double> chosen;
+  for (std::int64_t i = 0; i < count_ && !all.empty(); ++i)
+    chosen.push_back(all[static_cast<std::size_t>(number_in_file(i))]);
+  return chosen;
+}
+
 void ChosenExamples::read(std::span<const std::int64_t> examples, void* inputs, void* targets) const {
   std::vector<std::int64_t> numbers;
   numbers.reserve(examples.size());

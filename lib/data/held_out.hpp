@@ -30,6 +30,10 @@ class ChosenExamples final : public Dataset {
   std::string description() const override { return all_->description() + ", " + what_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
   std::int64_t number_in_file(std::int64_t example) const override { return order_(first_ + example); }
+  std::optional<std::int32_t> class_of(std::int64_t example) const override {
+    return all_->class_of(number_in_file(example));
+  }
+  std::vector<double> sampling_weights() const override;
   std::string vocabulary() const override { return all_->vocabulary(); }
   // Classes and tokens are checked in the whole dataset.
   void check_classes(std::int64_t classes, std::int64_t ignored) const override {

@@ -29,6 +29,18 @@ void DatasetWithTargets::read(std::span<const std::int64_t> examples, void* inpu
   gather(examples, targets_.values.get(), format_.target_bytes(), static_cast<std::byte*>(targets));
 }
 
+std::optional<std::int32_t> DatasetWithTargets::class_of(std::int64_t example) const {
+  if (!format_.has_classes() || format_.target_shape.rank() > 0) return std::nullopt;
+  return class_at(targets_.values.get(), example);
+}
+
+std::vector<double> DatasetWithTargets::sampling_weights() const {
+  if (!targets_.weights) return {};
+  std::vector<float> weights(static_cast<std::size_t>(size_));
+  std::memcpy(weights.data(), targets_.weights.get(), weights.size() * sizeof(float));
+  return {weights.begin(), weights.end()};
+}
+
 void DatasetWithTargets::check_classes(std::int64_t classes, std::int64_t ignored) const {
   validate(format_.has_classes(), ExitStatus::bad_data,
            "{}: has targets of {} numbers, not classes; choose a loss for values, as mse, or give class numbers",

@@ -15,6 +15,7 @@ namespace lockstep {
 struct Targets {
   SharedReading::Bytes values;     ///< of the format's target type; null: there are none
   std::int64_t largest_class = 0;  ///< of classes
+  SharedReading::Bytes weights;    ///< f32 [examples]: see Dataset::sampling_weights; null: there are none
 };
 
 /// Targets are small: every dataset keeps them in memory. What differs is where inputs come from.
@@ -24,6 +25,8 @@ class DatasetWithTargets : public Dataset {
   const ExampleFormat& format() const override { return format_; }
   std::string description() const override { return description_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
+  std::optional<std::int32_t> class_of(std::int64_t example) const override;
+  std::vector<double> sampling_weights() const override;
   void check_classes(std::int64_t classes, std::int64_t ignored) const override;
 
  protected:

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/permutation.hpp"
 #include "data/batch_partition.hpp"
+#include "data/sampling.hpp"
 
 namespace lockstep {
 
@@ -26,6 +26,7 @@ struct BatchPlan {
   bool last_of_epoch = false;
   SamplerPosition after;                  ///< a sampler that starts here goes on with the next batch
   std::vector<std::int64_t> examples;     ///< of this rank, may be empty
+  std::int64_t next_example = 0;          ///< that stands behind them in the batch, whose first one is behind its last
   std::vector<MicroBatch> micro_batches;  ///< of them
 };
 
@@ -33,8 +34,7 @@ struct BatchPlan {
 inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
 
 /// Deals out global batches in an order that depends on nothing but seed and epoch, so that any
-/// number of ranks sees the same global batches. It remembers no order: each example is computed
-/// (core/permutation.hpp), whatever the size of the dataset.
+/// number of ranks sees the same global batches (but for distributed_sampler, which pads them).
 class Sampler {
  public:
   struct Options {
@@ -45,6 +45,10 @@ class Sampler {
     std::uint64_t seed = 0;
     bool shuffle = true;
     bool drop_last = false;
+    /// The order of each epoch; empty: each example once, by `seed` and `shuffle`.
+    Sampling sampling;
+    /// Of R ranks, rank r takes every R-th example of a batch from its r-th on, and not neighbours.
+    bool interleaved = false;
     std::optional<std::int64_t> epochs;  ///< none: endless
     int rank = 0;
     BatchPartition partition;  ///< among the ranks
@@ -57,13 +61,12 @@ class Sampler {
   std::optional<BatchPlan> next();
 
  private:
-  Permutation order_of(std::int64_t epoch) const;
   /// Goes on to the next epoch where nothing is left of this one; whether it does.
   bool end_epoch();
 
   Options options_;
   SamplerPosition position_;
-  Permutation order_;  ///< of the current epoch
+  EpochOrder order_;  ///< of the current epoch
 };
 
 }  // namespace lockstep

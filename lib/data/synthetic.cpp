@@ -64,10 +64,10 @@ class ComputedClasses : public ComputedDataset {
  public:
   void check_classes(std::int64_t classes, std::int64_t /*ignored*/) const override {
     for (std::int64_t example = 0; classes < classes_ && example < size(); ++example)
-      validate(class_of(example) < classes, ExitStatus::bad_data,
+      validate(*class_of(example) < classes, ExitStatus::bad_data,
                "{}: example {} is of class {} (the model has {} classes, 0 to {}); use fewer classes, or give the "
                "model's last layer more features",
-               description(), example, class_of(example), classes, classes - 1);
+               description(), example, *class_of(example), classes, classes - 1);
   }
 
  protected:
@@ -75,13 +75,13 @@ class ComputedClasses : public ComputedDataset {
                   std::int64_t classes)
       : ComputedDataset(kind, split, seed, size, {shape, type, {}, DType::i32}), classes_(classes) {}
 
-  std::int32_t class_of(std::int64_t example) const {
+  std::optional<std::int32_t> class_of(std::int64_t example) const override {
     return static_cast<std::int32_t>(stream(Part::target, example).below(static_cast<std::uint64_t>(classes_), 0));
   }
 
  private:
   void compute(std::int64_t example, std::byte* input, std::byte* target) const final {
-    const std::int32_t number = class_of(example);
+    const std::int32_t number = *class_of(example);
     std::memcpy(target, &number, sizeof number);
     compute_input(example, number, input);
   }

@@ -22,6 +22,11 @@ OwnedTensor constants(DType dtype, const std::vector<double>& values, const char
   return dispatch_master(dtype, [&]<class T>(T) { return constants<T>(values, label); });
 }
 
+constexpr std::int64_t change_bytes = sizeof(ImageChange);
+
+/// The first bytes of it.
+Tensor tensor_of(const OwnedTensor& room, std::int64_t bytes) { return {room.get().data, DType::u8, {bytes}}; }
+
 }  // namespace
 
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
@@ -35,8 +40,8 @@ void check_normalize(const ExampleFormat& format, const NormalizeConfig& normali
 }
 
 BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
-                             std::int64_t max_batch)
-    : format_(format), compute_(compute) {
+                             std::int64_t max_batch, const AugmentConfig& augment, std::uint64_t seed)
+    : format_(format), compute_(compute), augment_(augment), seed_(seed) {
   const std::size_t entries = normalize.mean.size();
   const double unit = format.input_dtype == DType::u8 ? 255 : 1;
   std::vector<double> scale{1 / unit}, shift{0};
@@ -50,16 +55,24 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
   }
   identity_ = format.has_tokens() || (entries == 0 && format.input_dtype == compute);
 
-  const Shape inputs = format.input_shape.with_batch(max_batch), targets = format.target_shape.with_batch(max_batch);
+  const std::int64_t most = max_batch + (augment.mixes() ? 1 : 0);
+  const Shape inputs = format.input_shape.with_batch(most), targets = format.target_shape.with_batch(most);
   if (memory_is_separate) {
     raw_inputs_ = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
     raw_targets_ = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
   }
-  if (!identity_) {
+  if (augment.does_something()) {
+    changes_ = OwnedTensor("lockstep::upload::changes", DType::u8, {most * change_bytes});
+    means_ = OwnedTensor("lockstep::upload::means", DType::f64, {most});
+    if (augment.mixes()) shares_ = OwnedTensor("lockstep::upload::shares", DType::f64, {most});
+  }
+  if (!identity_ || augment.does_something()) {
     inputs_ = OwnedTensor("lockstep::upload::inputs", compute, inputs);
     scale_ = constants(master_dtype(compute), scale, "lockstep::upload::scale");
     shift_ = constants(master_dtype(compute), shift, "lockstep::upload::shift");
   }
+  if (!format.has_classes() && augment.mixes())
+    mixed_targets_ = OwnedTensor("lockstep::upload::mixed_targets", master_dtype(compute), targets);
   if (!format.has_classes() && format.target_dtype != master_dtype(compute))
     targets_ = OwnedTensor("lockstep::upload::targets", master_dtype(compute), targets);
 }
@@ -76,28 +89,63 @@ Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* raw, bool
 DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first,
                                   std::int64_t count) {
   assert(first >= 0 && first + count <= batch.size());
-  const Shape input_shape = format_.input_shape.with_batch(count),
-              target_shape = format_.target_shape.with_batch(count);
+  const bool changes = !batch.changes.empty() && count > 0;
+  const std::int64_t raw = count + (changes && augment_.mixes() ? 1 : 0);
   const auto offset = static_cast<std::size_t>(first);
   DeviceBatch result;
   result.n = count;
   result.inputs = raw_on_device(space, batch.inputs.data() + offset * format_.input_bytes(), batch.inputs_on_device,
-                                raw_inputs_, format_.input_dtype, input_shape);
+                                raw_inputs_, format_.input_dtype, format_.input_shape.with_batch(raw));
   result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), batch.targets_on_device,
-                                 raw_targets_, format_.target_dtype, target_shape);
+                                 raw_targets_, format_.target_dtype, format_.target_shape.with_batch(raw));
+  if (changes) start_copy_from_host(space, batch.changes.data() + offset, tensor_of(changes_, raw * change_bytes));
   // The loader may write its memory again as soon as the next batch is asked for.
   if (memory_is_separate) space.fence("lockstep::upload");
-  if (inputs_.get()) {
-    const Tensor inputs{inputs_.get().data, compute_, input_shape};
+  if (changes) {
+    change(space, count, result);
+  } else if (!identity_) {
+    const Tensor inputs{inputs_.get().data, compute_, format_.input_shape.with_batch(count)};
     if (count > 0) normalize(space, result.inputs, scale_.get(), shift_.get(), inputs);
     result.inputs = inputs;
   }
-  if (targets_.get()) {
-    const Tensor targets{targets_.get().data, master_dtype(compute_), target_shape};
+  if (targets_.get() && format_.target_dtype != master_dtype(compute_)) {
+    const Tensor targets{targets_.get().data, master_dtype(compute_), result.targets.shape};
     if (count > 0) convert(space, result.targets, targets);
     result.targets = targets;
   }
+  if (changes && augment_.mixes()) mix_targets(space, batch, first, count, result);
   return result;
+}
+
+/// Images become numbers to compute with.
+void BatchUploader::change(const ExecSpace& space, std::int64_t count, DeviceBatch& result) {
+  const Tensor images{inputs_.get().data, compute_, format_.input_shape.with_batch(count)};
+  change_images(space, result.inputs, changes_.get(), scale_.get(), shift_.get(),
+                format_.input_dtype == DType::u8 ? 255 : 1, augment_.noise, seed_, means_.get(), images);
+  result.inputs = images;
+}
+
+/// Class targets get the next one beside them; values become one.
+void BatchUploader::mix_targets(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
+                                DeviceBatch& result) {
+  const Tensor all = result.targets;
+  const Shape shape = format_.target_shape.with_batch(count);
+  if (!format_.has_classes()) {
+    const Tensor mixed{mixed_targets_.get().data, all.dtype, shape};
+    mix_values(space, changes_.get(), all, mixed);
+    result.targets = mixed;
+    return;
+  }
+  shares_on_host_.clear();
+  for (std::int64_t i = first; i < first + count; ++i) {
+    const ImageChange& change = batch.changes[static_cast<std::size_t>(i)];
+    shares_on_host_.push_back(change.mixed ? change.share : 1);
+  }
+  const Tensor shares{shares_.get().data, DType::f64, {count}};
+  copy_from_host(space, shares_on_host_.data(), shares);
+  result.targets = {all.data, all.dtype, shape};
+  result.mixed = {.others = {static_cast<std::byte*>(all.data) + format_.target_bytes(), all.dtype, shape},
+                  .shares = shares};
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "core/tensor.hpp"
 #include "data/data_config.hpp"
 #include "data/data_loader.hpp"
+#include "ops/loss.hpp"
 
 namespace lockstep {
 
@@ -14,6 +15,7 @@ struct DeviceBatch {
   Tensor inputs;   // [n, input_shape…] compute type, or tokens [n, T] i32
   Tensor targets;  // [n] or [n, T] i32, or [n, K] of its master_dtype
   std::int64_t n = 0;
+  MixedTargets mixed{};  // of classes, where images are mixed
 };
 
 /// Throws KeyError when `normalize` has neither one entry nor one for each channel (the last
@@ -22,11 +24,13 @@ void check_normalize(const ExampleFormat& format, const NormalizeConfig& normali
 
 /// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that
 /// normalises them. On hosts, what needs no change is not copied: then the result lies in the
-/// HostBatch and lives as long as that. Allocates only when it is made.
+/// HostBatch and lives as long as that. What is done to images (HostBatch::changes) is done by the same kernel, for
+/// which `augment` and the run's `seed` are needed. Allocates only when it is made.
 class BatchUploader {
  public:
   /// `max_batch`: the most examples of one upload. `normalize` must fit (check_normalize).
-  BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch);
+  BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch,
+                const AugmentConfig& augment = {}, std::uint64_t seed = 0);
 
   /// Examples first … first+count-1 of `batch`. The result is valid until the next call. On return
   /// the host memory is free again, but for the case above.
@@ -36,12 +40,21 @@ class BatchUploader {
   Tensor raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype,
                        const Shape& shape) const;
 
+  void change(const ExecSpace& space, std::int64_t count, DeviceBatch& result);
+  void mix_targets(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
+                   DeviceBatch& result);
+
   ExampleFormat format_;
   DType compute_;
+  AugmentConfig augment_;
+  std::uint64_t seed_;
   bool identity_ = false;                 // inputs are wanted as they are
   OwnedTensor raw_inputs_, raw_targets_;  // on devices only
   OwnedTensor inputs_, targets_;          // as in DeviceBatch
   OwnedTensor scale_, shift_;             // [C] or [1]
+  // Of images that are changed, or mixed:
+  OwnedTensor changes_, means_, shares_, mixed_targets_;
+  std::vector<double> shares_on_host_;
 };
 
 }  // namespace lockstep

@@ -42,15 +42,21 @@ class CrossEntropy final : public Loss {
                  "has {} weights (the model's output has {} classes); give one for each class", weights,
                  one_output[-1]);
   }
+  void check_mixed() const override {
+    validate_key(class_weights_.empty() && meaning_.ignored < 0,
+                 class_weights_.empty() ? "loss.ignore_class" : "loss.class_weights",
+                 "stands beside data.augment.mixup or cutmix (a mixed example has no one class); remove it, or these");
+  }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_row, const Tensor& sums, double gradient_scale) const override {
+                const Tensor& per_row, const Tensor& sums, double gradient_scale,
+                const MixedTargets& mixed) const override {
     if (!class_weights_.empty() && !on_device_.get()) {  // the first batch: a loss may be made where no device is
       on_device_ = OwnedTensor("lockstep::loss::class_weights", DType::f64,
                                {static_cast<std::int64_t>(class_weights_.size())});
       copy_from_host(space, class_weights_.data(), on_device_.get());
       meaning_.class_weights = on_device_.get();
     }
-    softmax_cross_entropy(space, meaning_, outputs, targets, doutputs, per_row, sums, gradient_scale);
+    softmax_cross_entropy(space, meaning_, outputs, targets, doutputs, per_row, sums, gradient_scale, mixed);
   }
 
  private:
@@ -86,7 +92,7 @@ class LossOfValues final : public Loss {
   explicit LossOfValues(ValueLoss kind, double delta = 0) : kind_(kind), delta_(delta) {}
   bool wants_classes() const override { return false; }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_row, const Tensor& sums, double gradient_scale) const override {
+                const Tensor& per_row, const Tensor& sums, double gradient_scale, const MixedTargets&) const override {
     value_loss(space, kind_, delta_, outputs, targets, doutputs, per_row, sums, gradient_scale);
   }
 

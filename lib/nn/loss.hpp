@@ -7,6 +7,7 @@
 
 #include "config/fields.hpp"
 #include "core/tensor.hpp"
+#include "ops/loss.hpp"
 
 namespace lockstep {
 
@@ -19,13 +20,16 @@ class Loss {
   virtual bool wants_classes() const = 0;
   /// Targets of this number count nothing, and need not be a class; -1: there are none.
   virtual std::int64_t ignored_class() const { return -1; }
+  /// Throws KeyError where the deck's options do not go with mixed targets.
+  virtual void check_mixed() const {}
   /// Throws KeyError where the deck's options do not suit a network of this output.
   virtual void check_output(const Shape& /*one_output*/) const {}
   /// Adds to sums (LossSums) and, when doutputs is not empty, stores the gradient of
   /// the sum times `gradient_scale` (which keeps gradients of 16 bits from vanishing).
-  /// per_row: f64 [rows, 2] scratch.
+  /// per_row: f64 [rows, 2] scratch. Mixed targets are of classes; values come mixed already.
   virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                        const Tensor& per_row, const Tensor& sums, double gradient_scale = 1) const = 0;
+                        const Tensor& per_row, const Tensor& sums, double gradient_scale = 1,
+                        const MixedTargets& mixed = {}) const = 0;
 };
 
 /// The deck's `loss` section.

@@ -26,14 +26,21 @@ struct ClassTargets {
   std::int64_t ignored = -1;  ///< targets of this number count nothing, and need not be a class; -1: there are none
 };
 
+/// Targets of which each counts only in part, beside another one of the same example: mixup and cutmix.
+struct MixedTargets {
+  Tensor others{};  ///< i32 [n]; empty: there are none
+  Tensor shares{};  ///< f64 [n], of the example's own target
+};
+
 /// Softmax and cross entropy in one pass over the logits: sums −Σ_k q_k log p_k, q_k = w_k ((1−ε)·onehot_k + ε/K)
 /// (label smoothing, Szegedy et al. 2016; PyTorch's formula, whose reduction "mean" divides by Σ w_target,
 /// sums.weight), and stores the gradient of the *sum* over examples, p Σ q − q, times `gradient_scale`. logits, dlogits
 /// [n, K]; targets i32 [n]. Or sequences and pictures, [n, …, K] and [n, …]: the loss of an example is the mean over
-/// its rows. dlogits may be empty (evaluation). `per_row` f64 [rows, 2] is scratch; adds to `sums` (LossSums).
+/// its rows. dlogits may be empty (evaluation). `per_row` f64 [rows, 2] is scratch; adds to `sums` (LossSums). Where
+/// targets are mixed (which does not go with weights and ignored ones), onehot is that of both, by their shares.
 void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
-                           double gradient_scale = 1);
+                           double gradient_scale = 1, const MixedTargets& mixed = {});
 
 enum class ValueLoss { squared_error, absolute_error, huber, binary_cross_entropy, relative_l2 };
 

@@ -169,11 +169,11 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
 
 void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
-                           double gradient_scale) {
+                           double gradient_scale, const MixedTargets& mixed) {
   const std::int64_t n = logits.shape[0], classes = logits.shape[-1], rows = rows_of_one(logits.shape);
   assert(targets.count() == n * rows && per_row.count() >= 2 * n * rows);
-  if (meaning.class_weights || meaning.ignored >= 0)
-    return weighted_cross_entropy(space, meaning, logits, targets, dlogits, per_row, sums, gradient_scale);
+  if (meaning.class_weights || meaning.ignored >= 0 || mixed.others)
+    return weighted_cross_entropy(space, meaning, logits, targets, mixed, dlogits, per_row, sums, gradient_scale);
   const double scale = gradient_scale / static_cast<double>(rows);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     const auto run = [&](auto kernel) {

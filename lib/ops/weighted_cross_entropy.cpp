@@ -8,12 +8,14 @@
 namespace lockstep {
 namespace {
 
-/// q_k = weight_k ((1−ε)·onehot_k + ε/K).
+/// q_k = weight_k ((1−ε)·onehot_k + ε/K), where onehot may be of two targets, by their shares.
 template <class C>
 struct Wanted {
   C on_target, off_target, total_weight;
   const double* weights;  ///< null: 1 each
   std::int64_t ignored;
+  const std::int32_t* others;  ///< null: targets stand alone
+  const double* shares;
 
   KOKKOS_INLINE_FUNCTION C weight(std::int64_t k) const { return weights ? static_cast<C>(weights[k]) : C(1); }
 };
@@ -44,11 +46,15 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, dou
           });
           const std::int64_t as_large_before = row_sum<std::int64_t>(
               team, target, [&](const std::int64_t k) { return C(z[k]) == largest ? 1 : 0; });
+          const std::int64_t other = wanted.others ? wanted.others[i] : target;
+          const C share = wanted.others ? static_cast<C>(wanted.shares[i]) : C(1);
           // With Σ q_k = q: −Σ q_k log p_k = q log Σ exp(z − max) − Σ q_k (z_k − max).
-          const C of_target = wanted.on_target * wanted.weight(target),
-                  q = of_target + wanted.off_target * wanted.total_weight;
+          const C of_target = wanted.on_target * share * wanted.weight(target),
+                  of_other = wanted.on_target * (C(1) - share) * wanted.weight(other),
+                  q = of_target + of_other + wanted.off_target * wanted.total_weight;
           const C target_logit = C(z[target]) - largest;
-          const C linear = of_target * target_logit + wanted.off_target * differences;
+          const C linear = of_target * target_logit + of_other * (C(z[other]) - largest) +
+                           wanted.off_target * differences;
           Kokkos::single(Kokkos::PerThread(team), [&] {
             per_row[2 * i] = static_cast<double>(q * Kokkos::log(sum) - linear);
             per_row[2 * i + 1] = target_logit == C(0) && as_large_before == 0 ? 1.0 : 0.0;
@@ -56,7 +62,8 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, dou
           if (!dz) return;
           const C factor = gradient_scale * q / sum;
           for_columns(team, classes, [&](const std::int64_t k) {
-            const C share = wanted.off_target * wanted.weight(k) + (k == target ? of_target : C(0));
+            const C share = wanted.off_target * wanted.weight(k) + (k == target ? of_target : C(0)) +
+                            (k == other ? of_other : C(0));
             dz[k] = T(factor * fast_exp(C(z[k]) - largest) - gradient_scale * share);
           });
         });
@@ -83,10 +90,11 @@ void add_weights(const ExecSpace& space, std::int64_t n, std::int64_t rows, std:
 }  // namespace
 
 void weighted_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
-                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
-                            double gradient_scale) {
+                            const Tensor& targets, const MixedTargets& mixed, const Tensor& dlogits,
+                            const Tensor& per_row, const Tensor& sums, double gradient_scale) {
   const std::int64_t n = logits.shape[0], classes = logits.shape[-1], rows = rows_of_one(logits.shape);
   const double* const weights = meaning.class_weights ? meaning.class_weights.as<const double>() : nullptr;
+  assert(!mixed.others || (!weights && meaning.ignored < 0 && rows == 1));
   assert(!weights || meaning.class_weights.count() == classes);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     using C = Compute<T>;
@@ -95,7 +103,9 @@ void weighted_cross_entropy(const ExecSpace& space, const ClassTargets& meaning,
         .off_target = static_cast<C>(meaning.label_smoothing / static_cast<double>(classes)),
         .total_weight = static_cast<C>(weights ? meaning.total_weight : static_cast<double>(classes)),
         .weights = weights,
-        .ignored = meaning.ignored};
+        .ignored = meaning.ignored,
+        .others = mixed.others ? mixed.others.as<const std::int32_t>() : nullptr,
+        .shares = mixed.others ? mixed.shares.as<const double>() : nullptr};
     cross_entropy<T>(space, wanted, gradient_scale / static_cast<double>(rows), n * rows, classes, logits.as<const T>(),
                      targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr, per_row.as<double>());
   });

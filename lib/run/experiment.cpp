@@ -92,6 +92,7 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
+  if (config.data.augment.mixes()) loss.check_mixed();
   const auto& [target, patience, keep_best] = config.selection();
   const auto check_selection = [&](const auto& options, const std::string& key) {
     validate_key(!options.present || data.validation, key,
@@ -107,7 +108,8 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
-  // Both throw where they do not suit each other.
+  // These throw where they do not suit each other.
+  if (config.data.sampler != DataConfig::SamplerKind::permutation) sampling_of(config.data, *data.train, 1, 0);
   config.optimizer.groups(ParameterLayout(graph, config.dtype()));
   LearningRateSchedule(config.schedule, run_length(config, data.train->size()));
 }

@@ -48,6 +48,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("batch.global", "was", saved.global_batch, wanted.global_batch);
   same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
   same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
+  same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_training_arrays(checkpoint, file, config.optimizer, parameters);
 }

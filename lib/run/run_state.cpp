@@ -23,7 +23,8 @@ ExampleOrder::ExampleOrder(const RunConfig& config, std::int64_t size)
       global_batch(config.batch.global),
       dataset_size(size),
       shuffle(config.data.shuffle),
-      drop_last(config.data.drop_last) {}
+      drop_last(config.data.drop_last),
+      sampler(DataConfig::sampler_names[static_cast<std::size_t>(config.data.sampler)]) {}
 
 void ExampleOrder::describe_state(StateFields& fields) {
   if (fields.has("order")) fields.integer("order", version);
@@ -33,6 +34,7 @@ void ExampleOrder::describe_state(StateFields& fields) {
   fields.integer("dataset_size", dataset_size);
   fields.flag("shuffle", shuffle);
   fields.flag("drop_last", drop_last);
+  if (fields.has("sampler")) fields.text("sampler", sampler);
 }
 
 void RunState::describe_state(StateFields& fields) {

@@ -31,6 +31,7 @@ struct ExampleOrder {
   std::int64_t dataset_size = 0;
   bool shuffle = true;
   bool drop_last = false;
+  std::string sampler{DataConfig::sampler_names[0]};
 
   ExampleOrder() = default;
   ExampleOrder(const RunConfig& config, std::int64_t dataset_size);

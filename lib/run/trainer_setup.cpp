@@ -48,6 +48,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                    TrainingProblem{.loss = std::move(loss),
                                                    .data = train,
                                                    .normalize = config.data.normalize,
+                                                   .augment = config.data.augment,
                                                    .seed = static_cast<std::uint64_t>(config.run.seed),
                                                    .length = run_length(config, train.size()),
                                                    .measured = read_all_reduce_table(config.parallel, comm)},

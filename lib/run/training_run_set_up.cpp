@@ -38,6 +38,21 @@ std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& d
   return sizes;
 }
 
+/// Throws KeyError where the sampler does not suit so many ranks.
+void check_sampler(const RunConfig& config, int ranks) {
+  if (config.data.sampler != DataConfig::SamplerKind::distributed_sampler) return;
+  for (const RunLength::Stage& stage : config.batch.stages())
+    validate_key(
+        stage.batch % ranks == 0, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
+        "{} examples cannot be dealt out to {} ranks alike, as data.sampler: distributed_sampler does it; use a "
+        "multiple of the ranks",
+        stage.batch, ranks);
+  validate_key(
+      !config.parallel.deterministic.present, "data.sampler",
+      "distributed_sampler deals out other batches to other ranks (parallel.deterministic wants the same); remove "
+      "one of them");
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
@@ -51,6 +66,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
                     comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
   const SharedReading reading(comm_, config_.source);
   Experiment experiment = open_experiment(config_, reading);
+  comm_.run_collectively([&] { with_positions(config_.source, [&] { check_sampler(config_, comm_.size()); }); });
   data_ = std::move(experiment.data);
   provenance_ = provenance(comm_, data_, reading);
   trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
@@ -162,15 +178,19 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
 
 void TrainingRun::start_loader() {
   const std::int64_t largest = std::min(config_.batch.largest(), data_.train->size());
-  // Seeds of decks are below 2⁵³.
+  // Seeds of decks are below 2⁵³; distributed_sampler takes the lower 32 bits.
   const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
-                          (static_cast<std::uint64_t>(state_.rollbacks) << 53);
+                          (static_cast<std::uint64_t>(state_.rollbacks) << 53) +
+                          (static_cast<std::uint64_t>(state_.rollbacks) << 16);
+  const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
+  const Sampling sampling = with_positions(
+      config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed); });
   const Sampler sampler({.dataset_size = data_.train->size(),
                          .batch_at = [length = run_length(config_, data_.train->size())](
                                          const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
-                         .seed = order_seed,
-                         .shuffle = config_.data.shuffle,
                          .drop_last = config_.data.drop_last,
+                         .sampling = sampling,
+                         .interleaved = interleaved,
                          .rank = comm_.rank(),
                          .partition = trainer_->partition()},
                         state_.position);

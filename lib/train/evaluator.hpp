@@ -35,8 +35,8 @@ class MetricSums {
 
   void clear(const ExecSpace& space);
   void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets,
-           const Tensor& doutputs, double gradient_scale = 1) {
-    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale);
+           const Tensor& doutputs, double gradient_scale = 1, const MixedTargets& mixed = {}) {
+    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale, mixed);
   }
   /// Behind `add`, of the same examples: the other metrics.
   void add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets);

@@ -55,7 +55,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
     });
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_, partition_.separate ? partition_.shards : 1);
-    uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_);
+    uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
+                      problem_.seed);
     own_square_.emplace(model_->parameters().trained_size());
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
@@ -107,7 +108,8 @@ void Trainer::forward(const StepContext& context, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
   const Tensor outputs = model_->forward(context, examples.inputs);
   if (examples.n > 0)
-    sums_->add(space_, *problem_.loss, outputs, examples.targets, model_->output_gradient(), guard_->loss_factor());
+    sums_->add(space_, *problem_.loss, outputs, examples.targets, model_->output_gradient(), guard_->loss_factor(),
+               examples.mixed);
 }
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {

@@ -25,6 +25,7 @@ struct TrainingProblem {
   std::unique_ptr<Loss> loss;
   const Dataset& data;  ///< that is trained on; outlives the trainer
   NormalizeConfig normalize;
+  AugmentConfig augment;               ///< of the batches' images
   std::uint64_t seed = 0;              ///< of dropout and the like
   RunLength length;                    ///< for the learning rate's course
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce

@@ -281,6 +281,25 @@ def make_metrics():
     save("metrics.json", cases)
 
 
+def make_samplers():
+    """Batches of each rank, epoch after epoch, of PyTorch's DistributedSampler and DataLoader."""
+    from torch.utils.data import BatchSampler, DistributedSampler
+    cases = []
+    for n, ranks, batch, shuffle, drop_last, seed in [(23, 1, 5, True, False, 0), (23, 2, 6, True, False, 7), (23, 3, 6, True, True, 7),
+                                                      (24, 4, 8, True, True, 1), (23, 4, 12, False, False, 0), (5, 4, 8, True, False, 3),
+                                                      (1000, 2, 300, True, False, 2**31 + 5)]:
+        epochs = []
+        for epoch in range(2):
+            batches = []
+            for rank in range(ranks):
+                sampler = DistributedSampler(range(n), ranks, rank, shuffle=shuffle, seed=seed, drop_last=drop_last)
+                sampler.set_epoch(epoch)
+                batches.append(list(BatchSampler(sampler, batch // ranks, drop_last)))
+            epochs.append(batches)
+        cases.append({"n": n, "ranks": ranks, "batch": batch, "shuffle": shuffle, "drop_last": drop_last, "seed": seed, "epochs": epochs})
+    save("samplers.json", cases)
+
+
 def make_optimizers():
     cases = []
     for options in [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"weight_decay": 0.01},
@@ -538,6 +557,7 @@ if __name__ == "__main__":
     make_layers()
     make_losses()
     make_metrics()
+    make_samplers()
     make_optimizers()
     make_schedules()
     make_scalers()

@@ -240,6 +240,25 @@ class BadInput(LockstepTest):
         self.train(78, ["loss.delta: 0 is out of range"], "loss={type: huber, delta: 0}")
         self.train(65, ["cross_entropy"], "data={synthetic: {kind: linear}}", "model={layers: [{linear: {features: 1}}]}")
 
+    def test_samplers_that_do_not_suit(self):
+        self.train(78, ["data.sampler: 'random' is unknown"], "data.sampler=random")
+        self.train(78, ["data.sampler: weighted reads weights"], "data.sampler=weighted")
+        self.train(78, ["data.sampler: class_balanced needs examples of one class"], "data={synthetic: {kind: linear}, sampler: class_balanced}",
+                   "model={layers: [{linear: {features: 1}}]}", "loss={type: mse}")
+        self.train(78, ["shuffle: false stands beside"], "data.sampler=class_balanced", "data.shuffle=false")
+        self.train(78, ["data.sampler: distributed_sampler deals out"], "data.sampler=distributed_sampler", "batch.global=8",
+                   "parallel={deterministic: {shards: 4}}")
+
+    def test_batches_that_cannot_be_dealt_out(self):
+        self.refused(78, ["batch.global: 9 examples cannot be dealt out to 2 ranks"], "train", "deck.yaml", "run.overwrite=true",
+                     "run.resume=never", "data.sampler=distributed_sampler", "batch.global=9", ranks=2)
+
+    def test_augmentation_that_does_not_suit(self):
+        self.train(78, ["data.augment.random_resized_crop: stands beside random_crop"], "data.augment={random_crop: 1, random_resized_crop: {}}")
+        self.train(78, ["data.augment.color_jitter.saturation: the images have 1 channels"], "data.augment={color_jitter: {saturation: 0.5}}")
+        self.train(78, ["loss.class_weights: stands beside data.augment.mixup"], "data.augment={mixup: 0.2}",
+                   "loss={class_weights: [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]}")
+
     def test_provider_that_is_not_there(self):
         self.train(78, ["providers.matmul", "'mkl' is unknown"], "providers.matmul=mkl")
         present = self.lockstep("info").out

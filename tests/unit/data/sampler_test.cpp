@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/sampler.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/run_length.hpp"
@@ -160,6 +164,86 @@ TEST(Sampler, ShufflesEvenly) {
   // An order has each example and each place once, so that χ² of 25 degrees of freedom comes out 6/5 times as large:
   // exceeded by chance once in a thousand.
   EXPECT_LT(chi_squared, 6.0 / 5 * 52.6);
+}
+
+/// Batch by batch what each rank of PyTorch's DistributedSampler reads.
+TEST(Sampler, DistributedSamplerIsPyTorchs) {
+  for (const auto& golden : nlohmann::json::parse(read_golden("samplers.json"))) {
+    const std::int64_t n = golden.at("n");
+    const int ranks = golden.at("ranks");
+    SCOPED_TRACE(fmt::format("{} examples on {} ranks", n, ranks));
+    const bool drop_last = golden.at("drop_last");
+    for (int rank = 0; rank < ranks; ++rank) {
+      Sampler sampler({.dataset_size = n,
+                       .global_batch = golden.at("batch"),
+                       .drop_last = drop_last,
+                       .sampling = distributed_sampler(n, ranks, golden.at("shuffle"), drop_last, golden.at("seed")),
+                       .interleaved = true,
+                       .epochs = 2,
+                       .rank = rank,
+                       .partition = {.ranks = ranks}});
+      for (const auto& epoch : golden.at("epochs"))
+        for (const auto& batch : epoch.at(static_cast<std::size_t>(rank)))
+          EXPECT_EQ(sampler.next().value().examples, batch.get<std::vector<std::int64_t>>());
+      EXPECT_FALSE(sampler.next().has_value());
+    }
+  }
+}
+
+/// Of 20000 draws each example has about its share, and what weighs nothing none; on any number of ranks the same.
+TEST(Sampler, DrawsByWeight) {
+  constexpr std::int64_t n = 20000;
+  std::vector<double> weights(n, 0.0);
+  weights[3] = 1;
+  weights[700] = 2;
+  weights[n - 2] = 5;
+  const Sampler::Options options{
+      .dataset_size = n, .global_batch = 1000, .sampling = weighted_sampling(weights, 5), .epochs = 2};
+  const Batches one = global_batches(options, 1);
+  EXPECT_EQ(one, global_batches(options, 3));
+  EXPECT_NE(one[0], one[20]) << "epochs differ";
+  std::map<std::int64_t, int> count;
+  for (std::size_t b = 0; b < 20; ++b)
+    for (const std::int64_t example : one[b]) ++count[example];
+  EXPECT_EQ(count.size(), 3u);
+  EXPECT_NEAR(count[3], 2500, 250);
+  EXPECT_NEAR(count[700], 5000, 350);
+  EXPECT_NEAR(count[n - 2], 12500, 400);
+}
+
+TEST(Sampler, DrawsEachClassAlike) {
+  std::vector<std::int32_t> classes(9000, 7);
+  for (std::size_t i = 0; i < 30; ++i) classes[300 * i] = 2;
+  const Batches batches = global_batches(
+      {.dataset_size = 9000, .global_batch = 100, .sampling = class_balanced_sampling(classes, 1), .epochs = 1}, 2);
+  std::map<std::int64_t, int> count;
+  int rare = 0;
+  for (const auto& batch : batches)
+    for (const std::int64_t example : batch) {
+      ++count[example];
+      rare += classes[static_cast<std::size_t>(example)] == 2 ? 1 : 0;
+    }
+  EXPECT_NEAR(rare, 4500, 250);
+  for (std::int64_t i = 0; i < 30; ++i) EXPECT_NEAR(count[300 * i], 150, 60);
+}
+
+TEST(Sampler, GoesOnAnywhereInAnySampling) {
+  for (const bool weighted : {false, true}) {
+    const Sampler::Options options{.dataset_size = 23,
+                                   .global_batch = 6,
+                                   .sampling = weighted ? weighted_sampling(std::vector<double>(23, 0.5), 3)
+                                                        : distributed_sampler(23, 3, true, false, 3),
+                                   .interleaved = !weighted,
+                                   .epochs = 3,
+                                   .rank = 1,
+                                   .partition = {.ranks = 3}};
+    const auto all = plans_of(Sampler(options));
+    for (std::size_t done = 1; done < all.size(); ++done) {
+      const auto rest = plans_of(Sampler(options, all[done - 1].after));
+      ASSERT_EQ(rest.size(), all.size() - done);
+      for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i].examples, all[done + i].examples);
+    }
+  }
 }
 
 }  // namespace

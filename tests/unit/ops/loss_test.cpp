@@ -84,6 +84,38 @@ TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
   }
 }
 
+/// The sum of both targets' losses, by their shares.
+TEST_P(LossOps, CrossEntropyOfMixedTargets) {
+  const OwnedTensor logits = make_filled(dtype, {c.n, c.k}, 1, c.scale);
+  std::vector<std::int32_t> targets, others;
+  std::vector<double> shares;
+  for (std::int64_t i = 0; i < c.n; ++i) {
+    targets.push_back(static_cast<std::int32_t>((5 * i + 3) % c.k));
+    others.push_back(static_cast<std::int32_t>((3 * i + 1) % c.k));
+    shares.push_back(i == 0 ? 1.0 : 0.125 * static_cast<double>(i % 8));
+  }
+  double loss = 0;
+  std::vector<double> gradient;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto k = static_cast<std::size_t>(c.k);
+    const std::vector<double> all = filling(1, c.n * c.k, c.scale),
+                              row(all.begin() + static_cast<std::ptrdiff_t>(i * k),
+                                  all.begin() + static_cast<std::ptrdiff_t>((i + 1) * k));
+    const auto own = reference::cross_entropy(c.smoothing, k, row, {targets[i]}),
+               other = reference::cross_entropy(c.smoothing, k, row, {others[i]});
+    loss += shares[i] * own.loss + (1 - shares[i]) * other.loss;
+    for (std::size_t j = 0; j < k; ++j)
+      gradient.push_back(shares[i] * own.gradient[j] + (1 - shares[i]) * other.gradient[j]);
+  }
+  const OwnedTensor classes = test::make_classes(targets), more = test::make_classes(others),
+                    weights = test::make_tensor(DType::f64, {c.n}, shares);
+  softmax_cross_entropy(space, {.label_smoothing = c.smoothing}, logits.get(), classes.get(), dy.get(), scratch.get(),
+                        sums.get(), 1, {.others = more.get(), .shares = weights.get()});
+  space.fence();
+  EXPECT_LT(test::largest_difference({values_of(sums.get())[0]}, {loss}), tolerance);
+  EXPECT_LT(test::largest_difference(values_of(dy.get()), gradient), tolerance);
+}
+
 /// Positions of a sequence are examples of 1/T each.
 TEST_P(LossOps, CrossEntropyOfSequences) {
   const std::int64_t positions = 5, rows = c.n * positions;

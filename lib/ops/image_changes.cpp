@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ops/image_changes.hpp"
+
+#include "core/random.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Images [H, W, C] and what is done to them.
+template <class Raw, class C>
+struct Images {
+  std::int64_t height, width, channels;
+  const Raw* x;
+  const ImageChange* changes;
+  const C* scale;
+  const C* shift;
+  std::int64_t scales;  ///< 1, or as many as channels
+  C largest, noise;
+  std::uint64_t seed;
+  const double* means;  ///< of the grey image, where its contrast is another
+
+  /// A raw number, 0 outside the image.
+  KOKKOS_INLINE_FUNCTION C at(std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t c) const {
+    if (row < 0 || row >= height || column < 0 || column >= width) return C(0);
+    return static_cast<C>(x[((image * height + row) * width + column) * channels + c]);
+  }
+
+  /// Of the crop, between pixels where it is scaled; there the edge goes on outside.
+  KOKKOS_INLINE_FUNCTION C cropped(std::int64_t image, const ImageChange& change, std::int64_t row, std::int64_t column,
+                                   std::int64_t c) const {
+    if (change.flip) column = width - 1 - column;
+    if (change.down == 1 && change.right == 1)
+      return at(image, row + static_cast<std::int64_t>(change.top), column + static_cast<std::int64_t>(change.left), c);
+    const C y = static_cast<C>(change.top) + static_cast<C>(change.down) * (static_cast<C>(row) + C(0.5)) - C(0.5),
+            z = static_cast<C>(change.left) + static_cast<C>(change.right) * (static_cast<C>(column) + C(0.5)) - C(0.5);
+    const C y0 = Kokkos::floor(y), z0 = Kokkos::floor(z), below = y - y0, beside = z - z0;
+    const auto pixel = [&](C r, C k) {
+      const auto i = static_cast<std::int64_t>(r), j = static_cast<std::int64_t>(k);
+      return at(image, i < 0 ? 0 : i >= height ? height - 1 : i, j < 0 ? 0 : j >= width ? width - 1 : j, c);
+    };
+    return (C(1) - below) * ((C(1) - beside) * pixel(y0, z0) + beside * pixel(y0, z0 + C(1))) +
+           below * ((C(1) - beside) * pixel(y0 + C(1), z0) + beside * pixel(y0 + C(1), z0 + C(1)));
+  }
+
+  KOKKOS_INLINE_FUNCTION C clamped(C value) const { return value < C(0) ? C(0) : value > largest ? largest : value; }
+
+  KOKKOS_INLINE_FUNCTION C bright(std::int64_t image, const ImageChange& change, std::int64_t row, std::int64_t column,
+                                  std::int64_t c) const {
+    const C value = cropped(image, change, row, column, c);
+    return change.brightness == 1 ? value : clamped(static_cast<C>(change.brightness) * value);
+  }
+
+  /// Luma of ITU-R 601, as torchvision's; of other images than of three colours the mean.
+  template <class Channel>
+  KOKKOS_INLINE_FUNCTION C grey(const Channel& channel) const {
+    if (channels == 3) return C(0.2989) * channel(0) + C(0.587) * channel(1) + C(0.114) * channel(2);
+    C sum = 0;
+    for (std::int64_t c = 0; c < channels; ++c) sum += channel(c);
+    return sum / static_cast<C>(channels);
+  }
+
+  KOKKOS_INLINE_FUNCTION C contrasted(std::int64_t image, const ImageChange& change, std::int64_t row,
+                                      std::int64_t column, std::int64_t c) const {
+    const C value = bright(image, change, row, column, c);
+    if (change.contrast == 1) return value;
+    const C factor = static_cast<C>(change.contrast);
+    return clamped(factor * value + (C(1) - factor) * static_cast<C>(means[image]));
+  }
+
+  KOKKOS_INLINE_FUNCTION C coloured(std::int64_t image, const ImageChange& change, std::int64_t row,
+                                    std::int64_t column, std::int64_t c) const {
+    const C value = contrasted(image, change, row, column, c);
+    if (change.saturation == 1) return value;
+    const C factor = static_cast<C>(change.saturation);
+    const C of_grey = grey([&](std::int64_t other) { return contrasted(image, change, row, column, other); });
+    return clamped(factor * value + (C(1) - factor) * of_grey);
+  }
+
+  KOKKOS_INLINE_FUNCTION C changed(std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t c) const {
+    const ImageChange& change = changes[image];
+    if (change.cut.has(row, column)) return C(0);
+    C value = coloured(image, change, row, column, c);
+    if (noise > C(0)) {
+      const RandomStream random(seed, RandomPurpose::augment, change.noise_stream);
+      value += noise * static_cast<C>(random.normal(static_cast<std::uint64_t>((row * width + column) * channels + c)));
+    }
+    const std::int64_t s = scales == 1 ? 0 : c;
+    return scale[s] * value + shift[s];
+  }
+
+  KOKKOS_INLINE_FUNCTION C mixed(std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t c) const {
+    const ImageChange& change = changes[image];
+    if (!change.mixed) return changed(image, row, column, c);
+    const bool boxes = change.other.bottom > change.other.top && change.other.right > change.other.left;
+    if (boxes) return changed(change.other.has(row, column) ? image + 1 : image, row, column, c);
+    const C share = static_cast<C>(change.share);
+    return share * changed(image, row, column, c) + (C(1) - share) * changed(image + 1, row, column, c);
+  }
+};
+
+/// Means of the grey images, added up row by row by one thread an image: the order depends on sizes alone.
+template <class Raw, class C>
+void grey_means(const ExecSpace& space, std::int64_t n, const Images<Raw, C>& images, double* means) {
+  Kokkos::parallel_for(
+      "lockstep::image_changes::means", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t image) {
+        const ImageChange& change = images.changes[image];
+        if (change.contrast == 1) return;
+        double sum = 0;
+        for (std::int64_t row = 0; row < images.height; ++row)
+          for (std::int64_t column = 0; column < images.width; ++column)
+            sum += static_cast<double>(
+                images.grey([&](std::int64_t c) { return images.bright(image, change, row, column, c); }));
+        means[image] = sum / static_cast<double>(images.height * images.width);
+      });
+}
+
+template <class Raw, class T>
+void change_images(const ExecSpace& space, std::int64_t given, std::int64_t wanted,
+                   const Images<Raw, Compute<T>>& images, double* means, T* y) {
+  grey_means(space, given, images, means);
+  const std::int64_t row_length = images.width * images.channels;
+  Kokkos::parallel_for(
+      "lockstep::image_changes::row", RangePolicy(space, 0, wanted * images.height),
+      KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t image = index / images.height, row = index % images.height;
+        T* const to = y + index * row_length;
+        for (std::int64_t column = 0; column < images.width; ++column)
+          for (std::int64_t c = 0; c < images.channels; ++c)
+            to[column * images.channels + c] = T(images.mixed(image, row, column, c));
+      });
+}
+
+}  // namespace
+
+void change_images(const ExecSpace& space, const Tensor& x, const Tensor& changes, const Tensor& scale,
+                   const Tensor& shift, double largest, double noise, std::uint64_t seed, const Tensor& means,
+                   const Tensor& y) {
+  assert(x.shape.rank() == 4 && means.count() >= x.shape[0]);
+  dispatch_float(y.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    const auto run = [&]<class Raw>(Raw) {
+      const Images<Raw, C> images{.height = x.shape[1],
+                                  .width = x.shape[2],
+                                  .channels = x.shape[3],
+                                  .x = x.as<const Raw>(),
+                                  .changes = static_cast<const ImageChange*>(changes.data),
+                                  .scale = scale.as<const C>(),
+                                  .shift = shift.as<const C>(),
+                                  .scales = scale.count(),
+                                  .largest = static_cast<C>(largest),
+                                  .noise = static_cast<C>(noise * largest),
+                                  .seed = seed,
+                                  .means = means.as<const double>()};
+      change_images<Raw, T>(space, x.shape[0], y.shape[0], images, means.as<double>(), y.as<T>());
+    };
+    if (x.dtype == DType::u8) run(std::uint8_t());
+    else if (x.dtype == DType::f64) run(double());
+    else run(float());
+  });
+}
+
+void mix_values(const ExecSpace& space, const Tensor& changes, const Tensor& values, const Tensor& y) {
+  const auto* const all = static_cast<const ImageChange*>(changes.data);
+  const std::int64_t each = y.count() / y.shape[0];
+  dispatch_master(y.dtype, [&]<class T>(T) {
+    const T* const from = values.as<const T>();
+    T* const to = y.as<T>();
+    Kokkos::parallel_for(
+        "lockstep::mix_values", RangePolicy(space, 0, y.count()), KOKKOS_LAMBDA(const std::int64_t i) {
+          const ImageChange& change = all[i / each];
+          const T share = static_cast<T>(change.share);
+          to[i] = change.mixed ? share * from[i] + (T(1) - share) * from[i + each] : from[i];
+        });
+  });
+}
+
+}  // namespace lockstep
