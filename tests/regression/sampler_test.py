@@ -44,7 +44,7 @@ class Samplers(LockstepTest):
         self.train("parts", "run.steps=13", ranks=4, data=data, model=model)
         self.assertEqual(four, self.train("parts", ranks=4, data=data, model=model))
         self.deck("deck.yaml", run={"epochs": 4, "output_dir": "run4"}, data=GLYPHS, batch={"global": 24, "micro": 5}, model=model)
-        self.refused(78, ["data.sampler was distributed_sampler"], "train", "deck.yaml")
+        self.refused(78, ["data.sampler: was distributed_sampler"], "train", "deck.yaml")
 
 
 if __name__ == "__main__":
