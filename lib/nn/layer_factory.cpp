@@ -10,6 +10,7 @@
 #include "nn/layers/layer_norm.hpp"
 #include "nn/layers/linear.hpp"
 #include "nn/layers/lstm.hpp"
+#include "nn/layers/pointwise.hpp"
 #include "nn/layers/pool.hpp"
 #include "nn/layers/softmax.hpp"
 
@@ -25,17 +26,23 @@ std::span<const Alternative> layer_alternatives() {
       {"layer_norm", "Gives the channels of each place mean 0 and variance 1, then scales and shifts them",
        make_config<LayerNormConfig>},
       {"relu", "max(x, 0)", make_config<ReluConfig>},
-      {"gelu", "x·Φ(x), exact, by erf", make_config<GeluConfig>},
+      {"gelu", "x·Φ(x), exact by erf, or by a tanh", make_config<GeluConfig>},
+      {"silu", "x/(1 + e^−x)", make_config<SiluConfig>},
+      {"leaky_relu", "x, times a small slope below 0", make_config<LeakyReluConfig>},
+      {"elu", "x, or α·(e^x − 1) below 0", make_config<EluConfig>},
       {"tanh", "Hyperbolic tangent", make_config<TanhConfig>},
       {"sigmoid", "1/(1 + e^−x)", make_config<SigmoidConfig>},
       {"softmax", "e^x over the sum of them along the last extent", make_config<SoftmaxConfig>},
       {"max_pool", "Largest value of each window", make_config<MaxPoolConfig>},
       {"avg_pool", "Mean of each window", make_config<AvgPoolConfig>},
-      {"global_avg_pool", "Mean of each channel: images become vectors", make_config<GlobalAvgPoolConfig>},
+      {"global_avg_pool", "Mean of each channel: images, and sequences, become vectors",
+       make_config<GlobalAvgPoolConfig>},
       {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},
+      {"sequence", "The pixels of images as positions of sequences, row by row", make_config<SequenceConfig>},
       {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)",
        make_config<DropoutConfig>},
       {"add", "Sum of two or more inputs: the end of a residual branch", make_config<AddConfig>},
+      {"multiply", "Product of two inputs, element by element", make_config<MultiplyConfig>},
       {"concat", "Two or more inputs side by side along the last extent", make_config<ConcatConfig>},
       {"embedding", "A vector for each token of a sequence", make_config<EmbeddingConfig>},
       {"position_embedding", "Adds a vector to each position of a sequence", make_config<PositionEmbeddingConfig>},

@@ -40,6 +40,7 @@ std::span<const Alternative> preset_alternatives() {
       {"resnet50", "ResNet-50 for 224×224 images", make_config<Resnet50Config>},
       {"vgg11", "VGG-11 for 224×224 images", make_config<Vgg11Config>},
       {"transformer", "Decoder of pre-norm transformer blocks over tokens", make_config<TransformerConfig>},
+      {"vit", "Vision transformer over patches of images", make_config<VitConfig>},
       {"lstm", "Embedding, LSTM layers and a linear layer over tokens", make_config<LstmPresetConfig>},
   };
   return table;

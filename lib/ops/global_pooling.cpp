@@ -42,13 +42,13 @@ void backward(const ExecSpace& space, const T* dy, T* dx, std::int64_t n, std::i
 
 void global_average_forward(const ExecSpace& space, const Tensor& x, const Tensor& y) {
   dispatch_float(x.dtype, [&]<class T>(T) {
-    forward<T>(space, x.as<const T>(), y.as<T>(), x.shape[0], x.shape[1] * x.shape[2], x.shape[3]);
+    forward<T>(space, x.as<const T>(), y.as<T>(), x.shape[0], x.count() / y.count(), x.shape[-1]);
   });
 }
 
 void global_average_backward(const ExecSpace& space, const Tensor& dy, const Tensor& dx) {
   dispatch_float(dx.dtype, [&]<class T>(T) {
-    backward<T>(space, dy.as<const T>(), dx.as<T>(), dx.shape[0], dx.shape[1] * dx.shape[2], dx.shape[3]);
+    backward<T>(space, dy.as<const T>(), dx.as<T>(), dx.shape[0], dx.count() / dy.count(), dx.shape[-1]);
   });
 }
 

@@ -2,6 +2,7 @@
 #include "nn/layers/elementwise.hpp"
 
 #include "nn/layers/kept_derivative.hpp"
+#include "nn/layers/pointwise.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lockstep {
@@ -13,8 +14,19 @@ std::unique_ptr<Layer> ActivationConfig<activation>::make_layer() const {
 template struct ActivationConfig<Activation::relu>;
 template struct ActivationConfig<Activation::tanh>;
 template struct ActivationConfig<Activation::sigmoid>;
-template struct ActivationConfig<Activation::gelu>;
 
+void GeluConfig::describe(Fields& fields) {
+  static constexpr std::string_view names[] = {"none", "tanh"};
+  fields.choice("approximate", approximate, names,
+                "tanh: by a tanh of a polynomial, as GPT-2 has it; none: exact, by erf");
+}
+
+std::unique_ptr<Layer> GeluConfig::make_layer() const {
+  if (approximate == Approximate::tanh) return std::make_unique<PointwiseLayer>(Pointwise::gelu_tanh);
+  return std::make_unique<ActivationLayer>(Activation::gelu);
+}
+
+std::unique_ptr<Layer> SequenceConfig::make_layer() const { return std::make_unique<Sequence>(); }
 std::unique_ptr<Layer> FlattenConfig::make_layer() const { return std::make_unique<Flatten>(); }
 std::unique_ptr<Layer> DropoutConfig::make_layer() const { return std::make_unique<Dropout>(rate); }
 std::unique_ptr<Layer> AddConfig::make_layer() const { return std::make_unique<Add>(); }
@@ -61,6 +73,12 @@ void Dropout::apply(const StepContext& context, const Tensor& from, const Tensor
                          .first_element = context.first_example * plan_.output.count(),
                          .rate = rate_};
   dropout(context.space, mask, from, to);
+}
+
+Shape Sequence::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs[0].rank() == 3, ExitStatus::bad_deck,
+           "sequence reads images (H×W×C), but its input is {}; give it images", to_string(inputs[0]));
+  return {inputs[0][0] * inputs[0][1], inputs[0][2]};
 }
 
 Shape Add::output_shape(std::span<const Shape> inputs) const {

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Layers without parameters that work on each element: relu, tanh, sigmoid, gelu, dropout, add; and flatten,
-/// which does nothing but name the elements otherwise.
+/// Layers without parameters that work on each element: relu, tanh, sigmoid, gelu, dropout, add; and flatten and
+/// sequence, which do nothing but name the elements otherwise.
 
 template <Activation activation>
 struct ActivationConfig : LayerConfig {
@@ -18,7 +18,15 @@ struct ActivationConfig : LayerConfig {
 using ReluConfig = ActivationConfig<Activation::relu>;
 using TanhConfig = ActivationConfig<Activation::tanh>;
 using SigmoidConfig = ActivationConfig<Activation::sigmoid>;
-using GeluConfig = ActivationConfig<Activation::gelu>;
+
+struct GeluConfig : LayerConfig {
+  enum class Approximate { none, tanh };
+  Approximate approximate = Approximate::none;
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "approximate"; }
+  std::unique_ptr<Layer> make_layer() const override;
+};
 
 /// y = max(x, 0), tanh(x), 1/(1 + e^−x) or x·Φ(x), where the layer before it does not compute that.
 class ActivationLayer final : public Layer {
@@ -41,6 +49,21 @@ class ActivationLayer final : public Layer {
 struct FlattenConfig : LayerConfig {
   void describe(Fields&) override {}
   std::unique_ptr<Layer> make_layer() const override;
+};
+
+struct SequenceConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// The pixels of images as positions of sequences, row by row: H×W×C becomes (H·W)×C.
+class Sequence final : public Layer {
+ public:
+  std::string_view type() const override { return "sequence"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  LayerTraits traits() const override { return {.is_view = true}; }
+  void forward(const StepContext&, const LayerTensors&) override {}
+  void backward(const StepContext&, const LayerTensors&) override {}
 };
 
 /// Images as vectors, features in the order H, W, C.

@@ -49,9 +49,10 @@ void Pool::backward(const StepContext& context, const LayerTensors& t) {
 }
 
 Shape GlobalAvgPool::output_shape(std::span<const Shape> inputs) const {
-  validate(inputs[0].rank() == 3, ExitStatus::bad_deck,
-           "global_avg_pool reads images (H×W×C), but its input is {}; give it images", to_string(inputs[0]));
-  return {inputs[0][2]};
+  validate(inputs[0].rank() == 3 || inputs[0].rank() == 2, ExitStatus::bad_deck,
+           "global_avg_pool reads images (H×W×C) or sequences (T×C), but its input is {}; give it one of these",
+           to_string(inputs[0]));
+  return {inputs[0][-1]};
 }
 
 void GlobalAvgPool::forward(const StepContext& context, const LayerTensors& t) {

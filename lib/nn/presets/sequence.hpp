@@ -5,20 +5,46 @@
 
 namespace lockstep {
 
-/// A decoder as GPT-2's (Radford et al. 2019): token and learned position embeddings, blocks of
-/// x + attention(norm(x)) and x + mlp(norm(x)) with gelu between 4·d_model units, a last norm, a linear
-/// layer over the vocabulary. Weights start from N(0, initial_std²), biases at 0.
-struct TransformerConfig : PresetConfig {
-  std::int64_t vocabulary = 256;
-  std::int64_t sequence = 128;
+/// Blocks of x + attention(norm(x)) and x + mlp(norm(x)), with gelu between 4·d_model units, and a last norm (Radford
+/// et al. 2019). Weights start from N(0, initial_std²), biases at 0.
+struct BlocksConfig : PresetConfig {
   std::int64_t d_model = 256;
   std::int64_t depth = 4;
   std::int64_t heads = 8;
+  double dropout = 0;
   double initial_std = 0.02;
+
+  void describe(Fields& fields) override;
+
+ protected:
+  /// The entry of that number, from 1; empty where nothing is dropped.
+  std::string dropout_layer(std::int64_t number) const;
+  /// The entries behind the layer `positions`, or dropout 1.
+  std::string blocks(bool causal) const;
+};
+
+/// A decoder as GPT-2's: token and learned position embeddings, blocks, a linear layer over the vocabulary.
+struct TransformerConfig : BlocksConfig {
+  std::int64_t vocabulary = 256;
+  std::int64_t sequence = 128;
 
   void describe(Fields& fields) override;
   std::string list() const override;
   std::vector<std::int64_t> input() const override { return {sequence}; }
+};
+
+/// A vision transformer (Dosovitskiy et al. 2021) over patches, with the mean of all positions in the place of a class
+/// token (Beyer, Zhai and Kolesnikov 2022). By default ViT-Ti/16.
+struct VitConfig : BlocksConfig {
+  std::int64_t image = 224;
+  std::int64_t channels = 3;
+  std::int64_t patch = 16;
+  std::int64_t classes = 1000;
+
+  VitConfig();
+  void describe(Fields& fields) override;
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {image, image, channels}; }
 };
 
 /// A language model: embedding, LSTM layers (Hochreiter & Schmidhuber 1997), a linear layer over the vocabulary.

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+
+#include "nn/layer.hpp"
+#include "ops/pointwise.hpp"
+
+namespace lockstep {
+
+struct SiluConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+struct LeakyReluConfig : LayerConfig {
+  double slope = 0.01;
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "slope"; }
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+struct EluConfig : LayerConfig {
+  double alpha = 1;
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "alpha"; }
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// A function of each element that reads its input again in the backward pass: see ops/pointwise.hpp.
+class PointwiseLayer final : public Layer {
+ public:
+  explicit PointwiseLayer(Pointwise function, double a = 0) : function_(function), a_(a) {}
+
+  std::string_view type() const override;
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  LayerTraits traits() const override { return {.backward_reads_inputs = LayerTraits::all_inputs, .is_cheap = true}; }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  Pointwise function_;
+  double a_;
+};
+
+struct MultiplyConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// The product of two inputs of one shape, element by element: gates.
+class Multiply final : public Layer {
+ public:
+  std::string_view type() const override { return "multiply"; }
+  LayerTraits traits() const override { return {.max_inputs = 2, .backward_reads_inputs = LayerTraits::all_inputs}; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+};
+
+}  // namespace lockstep
