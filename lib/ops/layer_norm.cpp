@@ -11,7 +11,7 @@ namespace {
 constexpr int tile = column_tile;
 
 /// With `adds`, x is first made of a + b.
-template <bool adds, class T, class C>
+template <bool adds, RowNorm norm, class T, class C>
 void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, const C* weight, const C* bias, T* y,
              C* moments, std::int64_t rows, std::int64_t c) {
   const C share = C(1) / static_cast<C>(c);
@@ -21,14 +21,17 @@ void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, co
           T* const in = x + row * c;
           T* const out = y + row * c;
           if (adds) for_columns(team, c, [&](const std::int64_t j) { in[j] = a[row * c + j] + b[row * c + j]; });
-          const C mean = row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share;
+          constexpr bool centers = norm == RowNorm::layer;
+          const C mean = centers ? row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share : C(0);
           const C variance = share * row_sum<C>(team, c, [&](const std::int64_t j) {
                                const C distance = C(in[j]) - mean;
                                return distance * distance;
                              });
           const C inv_std = C(1) / Kokkos::sqrt(variance + epsilon);
-          for_columns(team, c,
-                      [&](const std::int64_t j) { out[j] = T((C(in[j]) - mean) * inv_std * weight[j] + bias[j]); });
+          for_columns(team, c, [&](const std::int64_t j) {
+            const C scaled = (C(in[j]) - mean) * inv_std * weight[j];
+            out[j] = T(centers ? scaled + bias[j] : scaled);
+          });
           if (moments != nullptr)
             Kokkos::single(Kokkos::PerThread(team), [&] {
               moments[2 * row] = mean;
@@ -38,7 +41,7 @@ void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, co
       });
 }
 
-template <class T, class C>
+template <RowNorm norm, class T, class C>
 void backward_data(const ExecSpace& space, const T* x, const C* weight, const C* moments, const T* dy, T* dx, bool add,
                    std::int64_t rows, std::int64_t c) {
   const C share = C(1) / static_cast<C>(c);
@@ -48,7 +51,9 @@ void backward_data(const ExecSpace& space, const T* x, const C* weight, const C*
           const T *const in = x + row * c, *const gradient = dy + row * c;
           T* const out = dx + row * c;
           const C mean = moments[2 * row], inv_std = moments[2 * row + 1];
-          const C level = share * row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * weight[j]; });
+          const C level = norm == RowNorm::rms ? C(0) : share * row_sum<C>(team, c, [&](const std::int64_t j) {
+                                                          return C(gradient[j]) * weight[j];
+                                                        });
           const C slope = share * inv_std * inv_std * row_sum<C>(team, c, [&](const std::int64_t j) {
                             return C(gradient[j]) * weight[j] * (C(in[j]) - mean);
                           });
@@ -103,42 +108,53 @@ void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C
         const C sum_x = of_parts.sum(parts, C(0),
                                      [&](const std::int64_t part) { return partial[part * 2 * c + c + j]; });
         of_parts.once([&] {
-          dbias[j] = add ? dbias[j] + sum : sum;
+          if (dbias) dbias[j] = add ? dbias[j] + sum : sum;
           dweight[j] = add ? dweight[j] + sum_x : sum_x;
         });
       });
 }
 
+/// `a`, `b`: with `adds`.
+template <bool adds>
+void forward(const ExecSpace& space, RowNorm norm, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
+             const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments) {
+  const Rows size = rows_of(y);
+  dispatch_float(y.dtype, [&]<class T>(T) {
+    using C = Compute<T>;
+    const auto run = [&](auto kernel) {
+      kernel(space, static_cast<C>(epsilon), adds ? a.as<const T>() : nullptr, adds ? b.as<const T>() : nullptr,
+             x.as<T>(), weight.as<const C>(), bias ? bias.as<const C>() : nullptr, y.as<T>(),
+             moments ? moments.as<C>() : nullptr, size.rows, size.c);
+    };
+    if (norm == RowNorm::rms) run(forward<adds, RowNorm::rms, T, C>);
+    else run(forward<adds, RowNorm::layer, T, C>);
+  });
+}
+
 }  // namespace
 
 void layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias, const Tensor& y, const Tensor& moments) {
-  const Rows size = rows_of(y);
-  dispatch_float(y.dtype, [&]<class T>(T) {
-    using C = Compute<T>;
-    forward<false, T, C>(space, static_cast<C>(epsilon), nullptr, nullptr, x.as<T>(), weight.as<const C>(),
-                         bias.as<const C>(), y.as<T>(), moments ? moments.as<C>() : nullptr, size.rows, size.c);
-  });
+                        const Tensor& bias, const Tensor& y, const Tensor& moments, RowNorm norm) {
+  forward<false>(space, norm, epsilon, {}, {}, x, weight, bias, y, moments);
 }
 
 void add_layer_norm_forward(const ExecSpace& space, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
-                            const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments) {
-  const Rows size = rows_of(y);
-  dispatch_float(y.dtype, [&]<class T>(T) {
-    using C = Compute<T>;
-    forward<true, T, C>(space, static_cast<C>(epsilon), a.as<const T>(), b.as<const T>(), x.as<T>(),
-                        weight.as<const C>(), bias.as<const C>(), y.as<T>(), moments ? moments.as<C>() : nullptr,
-                        size.rows, size.c);
-  });
+                            const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments,
+                            RowNorm norm) {
+  forward<true>(space, norm, epsilon, a, b, x, weight, bias, y, moments);
 }
 
 void layer_norm_backward_data(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& moments,
-                              const Tensor& dy, const Tensor& dx, Store store) {
+                              const Tensor& dy, const Tensor& dx, Store store, RowNorm norm) {
   const Rows size = rows_of(x);
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    backward_data<T, C>(space, x.as<const T>(), weight.as<const C>(), moments.as<const C>(), dy.as<const T>(),
-                        dx.as<T>(), store == Store::add, size.rows, size.c);
+    const auto run = [&](auto kernel) {
+      kernel(space, x.as<const T>(), weight.as<const C>(), moments.as<const C>(), dy.as<const T>(), dx.as<T>(),
+             store == Store::add, size.rows, size.c);
+    };
+    if (norm == RowNorm::rms) run(backward_data<RowNorm::rms, T, C>);
+    else run(backward_data<RowNorm::layer, T, C>);
   });
 }
 
@@ -152,7 +168,7 @@ void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const T
     C* partial = static_cast<C*>(workspace.data);
     backward_weight<T, C>(space, x.as<const T>(), moments.as<const C>(), dy.as<const T>(), partial, size.rows, size.c,
                           parts);
-    add_parts<C>(space, partial, store == Store::add, dweight.as<C>(), dbias.as<C>(), size.c, parts);
+    add_parts<C>(space, partial, store == Store::add, dweight.as<C>(), dbias ? dbias.as<C>() : nullptr, size.c, parts);
   });
 }
 

@@ -178,6 +178,8 @@ LAYERS = [
     ("{layer_norm: {epsilon: 0.01}}", False, [(4, 35)], [(35,), (35,)], layer_norm(0.01)),
     ("gelu", False, [(3, 7, 2)], [], F.gelu),
     ("gelu: tanh", False, [(3, 7, 2)], [], lambda x: F.gelu(x, approximate="tanh")),
+    ("rms_norm", False, [(3, 5, 7)], [(7,)], lambda x, w: F.rms_norm(x, (7,), w, 1e-5)),
+    ("upsample: 3", False, [(2, 4, 3, 5)], [], lambda x: to_nhwc(F.interpolate(to_nchw(x), scale_factor=3))),
     ("silu", False, [(3, 7)], [], F.silu),
     ("leaky_relu: 0.2", False, [(3, 7)], [], lambda x: F.leaky_relu(x, 0.2)),
     ("{elu: {alpha: 0.7}}", False, [(3, 7)], [], lambda x: F.elu(x, 0.7)),
@@ -506,6 +508,7 @@ class Vit(torch.nn.Module):
 PRESETS = {
     "resnet8": ("{preset: resnet8, width: 8}", (16, 12, 3), lambda: peers.residual(peers.small_stem(8), [8, 16, 32], [1, 1, 1], False, 10)),
     "resnet18_cifar": ("{preset: resnet18_cifar, width: 4}", (16, 16, 3), lambda: peers.residual(peers.small_stem(4), [4, 8, 16, 32], [2, 2, 2, 2], False, 10)),
+    "resnet18": ("{preset: resnet18, width: 8, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(8), [8, 16, 32, 64], [2, 2, 2, 2], False, 10)),
     "resnet50": ("{preset: resnet50, width: 8, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(8), [8, 16, 32, 64], [3, 4, 6, 3], True, 10)),
     "vgg11": ("{preset: vgg11, width: 8, hidden: 24, classes: 10, dropout: 0}", (32, 32, 3), lambda: vgg(8, 24, 10)),
     "transformer": ("{preset: transformer, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Transformer(10, 12, 24, 2, 3)),
@@ -547,7 +550,7 @@ def make_curves():
     for name, (model, shape, function, parameters) in CURVES.items():
         cases.append({"name": name, "model": model, "input": shape, "losses": train(Network(parameters, function), shape)})
     for name, (model, shape, make) in PRESETS.items():
-        rate = {"resnet50": 0.0001, "resnet18_cifar": 0.001}.get(name, 0.01)
+        rate = {"resnet50": 0.0001, "resnet18": 0.001, "resnet18_cifar": 0.001}.get(name, 0.01)
         curves = []
         for dtype in (torch.float64, torch.float32):
             network = make().double()

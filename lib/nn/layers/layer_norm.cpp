@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/layer_norm.hpp"
 
-#include "ops/layer_norm.hpp"
-
 namespace lockstep {
 
 void LayerNormConfig::describe(Fields& fields) { fields.number("epsilon", epsilon, positive, "added to the variance"); }
 
-std::unique_ptr<Layer> LayerNormConfig::make_layer() const { return std::make_unique<LayerNorm>(*this); }
+std::unique_ptr<Layer> LayerNormConfig::make_layer() const {
+  return std::make_unique<LayerNorm>(RowNorm::layer, epsilon);
+}
+
+void RmsNormConfig::describe(Fields& fields) {
+  fields.number("epsilon", epsilon, positive, "added to the mean square");
+}
+
+std::unique_ptr<Layer> RmsNormConfig::make_layer() const { return std::make_unique<LayerNorm>(RowNorm::rms, epsilon); }
 
 std::vector<ParameterSpec> LayerNorm::parameters(std::span<const Shape> inputs) const {
   const std::int64_t c = inputs[0][-1];
-  return {{"weight", {c}, Initializer::constant(1)}, {"bias", {c}, Initializer::constant(0)}};
+  std::vector<ParameterSpec> specs{{"weight", {c}, Initializer::constant(1)}};
+  if (norm_ == RowNorm::layer) specs.push_back({"bias", {c}, Initializer::constant(0)});
+  return specs;
 }
 
 std::size_t LayerNorm::saved_bytes(std::int64_t n, const Shape& output) const {
@@ -29,19 +37,20 @@ Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {
 
 void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
   const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.count() / t.y.shape[-1]) : Tensor{};
+  const Tensor bias = norm_ == RowNorm::layer ? t.parameters[1] : Tensor{};
   if (t.sum)
-    return add_layer_norm_forward(context.space, epsilon_, t.x[0], t.x[1], t.sum, t.parameters[0], t.parameters[1], t.y,
-                                  moments);
-  layer_norm_forward(context.space, epsilon_, t.x[0], t.parameters[0], t.parameters[1], t.y, moments);
+    return add_layer_norm_forward(context.space, epsilon_, t.x[0], t.x[1], t.sum, t.parameters[0], bias, t.y, moments,
+                                  norm_);
+  layer_norm_forward(context.space, epsilon_, t.x[0], t.parameters[0], bias, t.y, moments, norm_);
 }
 
 void LayerNorm::backward(const StepContext& context, const LayerTensors& t) {
   const Tensor moments = moments_in(t.saved, t.x[0].count() / t.x[0].shape[-1]);
   if (t.gradients[0])
-    layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0], t.gradients[1], context.gradients,
-                               t.workspace);
+    layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0],
+                               norm_ == RowNorm::layer ? t.gradients[1] : Tensor{}, context.gradients, t.workspace);
   if (t.dx[0])
-    layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0], t.input_gradient);
+    layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0], t.input_gradient, norm_);
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/layer.hpp"
+#include "ops/layer_norm.hpp"
 
 namespace lockstep {
 
@@ -12,13 +13,21 @@ struct LayerNormConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Normalizes along the last extent, in one pass with a residual sum that it reads, and backward with the sum of the
-/// gradients behind that. Keeps mean and 1/σ of each row from forward to backward.
+struct RmsNormConfig : LayerConfig {
+  double epsilon = 1e-5;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Layer norm, or root mean square norm. Normalizes along the last extent, in one pass with a residual sum that it
+/// reads, and backward with the sum of the gradients behind that. Keeps mean and 1/σ of each row from forward to
+/// backward.
 class LayerNorm final : public Layer {
  public:
-  explicit LayerNorm(const LayerNormConfig& config) : epsilon_(config.epsilon) {}
+  LayerNorm(RowNorm norm, double epsilon) : norm_(norm), epsilon_(epsilon) {}
 
-  std::string_view type() const override { return "layer_norm"; }
+  std::string_view type() const override { return norm_ == RowNorm::rms ? "rms_norm" : "layer_norm"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   LayerTraits traits() const override {
@@ -32,6 +41,7 @@ class LayerNorm final : public Layer {
  private:
   Tensor moments_in(const Tensor& saved, std::int64_t rows) const;
 
+  RowNorm norm_;
   double epsilon_;
 };
 

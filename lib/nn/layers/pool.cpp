@@ -2,6 +2,7 @@
 #include "nn/layers/pool.hpp"
 
 #include "ops/global_pooling.hpp"
+#include "ops/upsample.hpp"
 
 namespace lockstep {
 
@@ -46,6 +47,24 @@ void Pool::backward(const StepContext& context, const LayerTensors& t) {
   if (!t.dx[0]) return;
   const Tensor winner = t.saved ? Tensor{t.saved.data, DType::u8, t.dy.shape} : Tensor{};
   pooling_backward(context.space, kind_, shape_for(t.dy.shape[0], plan_.inputs[0]), winner, t.dy, t.dx[0]);
+}
+
+void UpsampleConfig::describe(Fields& fields) { fields.integer("factor", factor, {1, 1024}, "of height and width"); }
+
+std::unique_ptr<Layer> UpsampleConfig::make_layer() const { return std::make_unique<Upsample>(factor); }
+
+Shape Upsample::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs[0].rank() == 3, ExitStatus::bad_deck,
+           "upsample reads images (H×W×C), but its input is {}; give it images", to_string(inputs[0]));
+  return {factor_ * inputs[0][0], factor_ * inputs[0][1], inputs[0][2]};
+}
+
+void Upsample::forward(const StepContext& context, const LayerTensors& t) {
+  upsample_forward(context.space, factor_, t.x[0], t.y);
+}
+
+void Upsample::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0]) upsample_backward(context.space, factor_, t.dy, t.dx[0]);
 }
 
 Shape GlobalAvgPool::output_shape(std::span<const Shape> inputs) const {

@@ -43,6 +43,28 @@ class Pool final : public Layer {
   std::int64_t kernel_, stride_, padding_;
 };
 
+struct UpsampleConfig : LayerConfig {
+  std::int64_t factor = 2;
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "factor"; }
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Images of factor times the height and width, by the nearest pixel.
+class Upsample final : public Layer {
+ public:
+  explicit Upsample(std::int64_t factor) : factor_(factor) {}
+
+  std::string_view type() const override { return "upsample"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  std::int64_t factor_;
+};
+
 struct GlobalAvgPoolConfig : LayerConfig {
   void describe(Fields&) override {}
   std::unique_ptr<Layer> make_layer() const override;

@@ -93,17 +93,17 @@ std::string Resnet18CifarConfig::list() const {
   return network.head(classes);
 }
 
-std::string Resnet50Config::list() const {
+std::string ImageNetResnetConfig::list() const {
   ResidualNetwork network(zero_gamma);
   network.stem(width, 7, 2);
   network.max_pool();
-  int stage = 0;
-  for (const int blocks : {3, 4, 6, 3}) {
-    ++stage;
-    for (int block = 1; block <= blocks; ++block)
-      network.block(fmt::format("stage{}_{}", stage, block), 4 * (width << (stage - 1)), {1, 3, 1}, 4,
-                    stage > 1 && block == 1 ? 2 : 1);
-  }
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage)
+    for (int block = 1; block <= blocks[stage]; ++block) {
+      const std::string name = fmt::format("stage{}_{}", stage + 1, block);
+      const int stride = stage > 0 && block == 1 ? 2 : 1;
+      if (bottleneck) network.block(name, 4 * (width << stage), {1, 3, 1}, 4, stride);
+      else network.block(name, width << stage, {3, 3}, 1, stride);
+    }
   return network.head(classes);
 }
 

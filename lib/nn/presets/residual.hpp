@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
+
 #include "nn/presets.hpp"
 
 namespace lockstep {
@@ -28,11 +30,29 @@ struct Resnet18CifarConfig : ResidualConfig {
   std::vector<std::int64_t> input() const override { return {32, 32, 3}; }
 };
 
-/// Bottleneck blocks (1×1, 3×3 with the stride, 1×1 to four times the channels) after a 7×7 stem and a pooling.
-struct Resnet50Config : ResidualConfig {
-  Resnet50Config() { classes = 1000; }
+/// For images of 224×224: a 7×7 stem and a pooling, then four stages of so many blocks, basic ones or bottlenecks (1×1,
+/// 3×3 with the stride, 1×1 to four times the channels).
+struct ImageNetResnetConfig : ResidualConfig {
+  std::array<int, 4> blocks;
+  bool bottleneck;
+
+  ImageNetResnetConfig(std::array<int, 4> of_stages, bool narrows) : blocks(of_stages), bottleneck(narrows) {
+    classes = 1000;
+  }
   std::string list() const override;
   std::vector<std::int64_t> input() const override { return {224, 224, 3}; }
+};
+struct Resnet18Config : ImageNetResnetConfig {
+  Resnet18Config() : ImageNetResnetConfig({2, 2, 2, 2}, false) {}
+};
+struct Resnet34Config : ImageNetResnetConfig {
+  Resnet34Config() : ImageNetResnetConfig({3, 4, 6, 3}, false) {}
+};
+struct Resnet50Config : ImageNetResnetConfig {
+  Resnet50Config() : ImageNetResnetConfig({3, 4, 6, 3}, true) {}
+};
+struct Resnet101Config : ImageNetResnetConfig {
+  Resnet101Config() : ImageNetResnetConfig({3, 4, 23, 3}, true) {}
 };
 
 }  // namespace lockstep

@@ -94,7 +94,7 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Curves, GoldenCurve,
-                         testing::Combine(testing::Range<std::size_t>(0, 10), testing::Values(DType::f32, DType::f64),
+                         testing::Combine(testing::Range<std::size_t>(0, 11), testing::Values(DType::f32, DType::f64),
                                           testing::ValuesIn(test::automatic_and_portable())));
 
 }  // namespace
