@@ -508,7 +508,7 @@ class Vit(torch.nn.Module):
 PRESETS = {
     "resnet8": ("{preset: resnet8, width: 8}", (16, 12, 3), lambda: peers.residual(peers.small_stem(8), [8, 16, 32], [1, 1, 1], False, 10)),
     "resnet18_cifar": ("{preset: resnet18_cifar, width: 4}", (16, 16, 3), lambda: peers.residual(peers.small_stem(4), [4, 8, 16, 32], [2, 2, 2, 2], False, 10)),
-    "resnet18": ("{preset: resnet18, width: 8, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(8), [8, 16, 32, 64], [2, 2, 2, 2], False, 10)),
+    "resnet18": ("{preset: resnet18, width: 4, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(4), [4, 8, 16, 32], [2, 2, 2, 2], False, 10)),
     "resnet50": ("{preset: resnet50, width: 8, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(8), [8, 16, 32, 64], [3, 4, 6, 3], True, 10)),
     "vgg11": ("{preset: vgg11, width: 8, hidden: 24, classes: 10, dropout: 0}", (32, 32, 3), lambda: vgg(8, 24, 10)),
     "transformer": ("{preset: transformer, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Transformer(10, 12, 24, 2, 3)),
