@@ -74,8 +74,12 @@ def results(folder):
 
 def differences(old, new):
     """The new build may know more of its state, as text: where the old one has no such key, there is nothing to compare."""
+    def known(name):
+        value, before = new.get(name), old.get(name)
+        return {key: value[key] for key in value if key in before} if isinstance(value, dict) and isinstance(before, dict) else value
+
     names = [name for name in old.keys() | new.keys() if name in old or " state " not in name]
-    return [name for name in sorted(names) if old.get(name) != new.get(name)]
+    return [name for name in sorted(names) if old.get(name) != known(name)]
 
 
 def inputs_of(program):

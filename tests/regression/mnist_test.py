@@ -16,12 +16,12 @@ class Mnist(LockstepTest):
         self.lockstep("import", "idx", "--images", MNIST / "t10k-images-idx3-ubyte.gz", "--labels", MNIST / "t10k-labels-idx1-ubyte.gz",
                       "--validation", 1000, "--output", "mnist.h5")
 
-    def train(self, deck, target, *overrides, ranks, limit):
-        """As far as the target, within the deck's epochs."""
+    def train(self, deck, target, *overrides, ranks, limit, epochs=10):
+        """As far as the target, within so many epochs."""
         self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", f"run.target.value={target}", *overrides, ranks=ranks, limit=limit)
         report = summary(self.folder / "run")
         self.assertGreaterEqual(report["validation"]["accuracy"], target, report)
-        self.assertLessEqual(report["epochs"], 10)
+        self.assertLessEqual(report["epochs"], epochs)
         return report
 
     def test_short(self):
@@ -58,6 +58,13 @@ class MnistAccuracy(Mnist):
     def test_resnet8(self):
         for compute, ranks in (("fp32", 1), ("bf16", 2)):
             self.train("mnist_resnet8.yaml", 0.987, f"precision.compute={compute}", "run.overwrite=true", "run.resume=never", ranks=ranks, limit=600)
+
+    def test_large_batches_on_2_ranks(self):
+        for deck, target in ("mnist_cnn_sgd_512.yaml", 0.985), ("mnist_cnn_lars.yaml", 0.983):
+            self.train(deck, target, "run.overwrite=true", "run.resume=never", ranks=2, limit=600, epochs=20)
+
+    def test_lamb(self):
+        self.train("mnist_cnn_lamb.yaml", 0.983, ranks=2, limit=600)
 
 
 if __name__ == "__main__":
