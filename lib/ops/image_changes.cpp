@@ -130,6 +130,18 @@ void change_images(const ExecSpace& space, std::int64_t given, std::int64_t want
       });
 }
 
+/// `each`: values of an example.
+template <class T>
+void mix_values(const ExecSpace& space, const ImageChange* changes, std::int64_t count, std::int64_t each,
+                const T* values, T* y) {
+  Kokkos::parallel_for(
+      "lockstep::mix_values", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+        const ImageChange& change = changes[i / each];
+        const T share = static_cast<T>(change.share);
+        y[i] = change.mixed ? share * values[i] + (T(1) - share) * values[i + each] : values[i];
+      });
+}
+
 }  // namespace
 
 void change_images(const ExecSpace& space, const Tensor& x, const Tensor& changes, const Tensor& scale,
@@ -160,17 +172,9 @@ void change_images(const ExecSpace& space, const Tensor& x, const Tensor& change
 }
 
 void mix_values(const ExecSpace& space, const Tensor& changes, const Tensor& values, const Tensor& y) {
-  const auto* const all = static_cast<const ImageChange*>(changes.data);
-  const std::int64_t each = y.count() / y.shape[0];
   dispatch_master(y.dtype, [&]<class T>(T) {
-    const T* const from = values.as<const T>();
-    T* const to = y.as<T>();
-    Kokkos::parallel_for(
-        "lockstep::mix_values", RangePolicy(space, 0, y.count()), KOKKOS_LAMBDA(const std::int64_t i) {
-          const ImageChange& change = all[i / each];
-          const T share = static_cast<T>(change.share);
-          to[i] = change.mixed ? share * from[i] + (T(1) - share) * from[i + each] : from[i];
-        });
+    mix_values(space, static_cast<const ImageChange*>(changes.data), y.count(), y.count() / y.shape[0],
+               values.as<const T>(), y.as<T>());
   });
 }
 
