@@ -14,9 +14,10 @@
 namespace lockstep {
 namespace {
 
-/// torch.randperm(n, generator=torch.Generator().manual_seed(seed)), n < 2³² / 20.
+/// torch.randperm(n, generator=torch.Generator().manual_seed(seed)), n < 2³² / 20, for the seeds of decks, which are
+/// below 2⁵³; beyond that it is another order.
 std::vector<std::int64_t> torch_randperm(std::int64_t n, std::uint64_t seed) {
-  std::mt19937 random(static_cast<std::uint32_t>(seed));
+  std::mt19937 random(static_cast<std::uint32_t>(seed ^ seed >> 53 << 16));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = 0; i + 1 < order.size(); ++i) std::swap(order[i], order[i + random() % (order.size() - i)]);

@@ -178,10 +178,9 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
 
 void TrainingRun::start_loader() {
   const std::int64_t largest = std::min(config_.batch.largest(), data_.train->size());
-  // Seeds of decks are below 2⁵³; distributed_sampler takes the lower 32 bits.
+  // Seeds of decks are below 2⁵³.
   const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
-                          (static_cast<std::uint64_t>(state_.rollbacks) << 53) +
-                          (static_cast<std::uint64_t>(state_.rollbacks) << 16);
+                          (static_cast<std::uint64_t>(state_.rollbacks) << 53);
   const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
   const Sampling sampling = with_positions(
       config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed); });
