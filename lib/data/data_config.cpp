@@ -263,7 +263,8 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
       std::vector<std::int32_t> classes;
       for (std::int64_t i = 0; i < data.size(); ++i) {
         const std::optional<std::int32_t> number = data.class_of(i);
-        validate_key(number.has_value(), key, "class_balanced needs examples of one class each ({} has others)",
+        validate_key(number.has_value(), key,
+                     "class_balanced needs examples of one class each ({} has others); choose another sampler",
                      data.description());
         classes.push_back(*number);
       }
