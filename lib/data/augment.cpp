@@ -79,7 +79,7 @@ void AugmentConfig::ResizedCrop::describe(Fields& fields) {
   fields.numbers("area", area, {0, 1, true}, "share of the image's area, from a smallest to a largest one");
   fields.numbers("aspect", aspect, positive, "width over height, from a smallest to a largest one");
   for (const auto& [key, range] : {std::pair("area", &area), {"aspect", &aspect}})
-    fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key, "must be two numbers, the smaller one first");
+    fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key, "is no range; give two numbers, the smaller one first");
 }
 
 void AugmentConfig::ColorJitter::describe(Fields& fields) {
