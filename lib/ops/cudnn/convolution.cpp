@@ -22,23 +22,11 @@ class CudnnProduct final : public ConvolutionProduct {
 struct CudnnProducts : ConvolutionProducts {
   explicit CudnnProducts(const ConvolutionShape& shape) {
     const CudnnDevice& device = CudnnDevice::current();
-    forward = std::make_unique<CudnnProduct>(plan_forward(device, shape));
+    CudnnForward planned = cudnn_forward(device, shape);
+    forward = std::make_unique<CudnnProduct>(std::move(planned.graph));
+    adds_bias = planned.adds_bias;
     data_gradient = std::make_unique<CudnnProduct>(cudnn_data_gradient(device, shape));
     weight_gradient = std::make_unique<CudnnProduct>(cudnn_weight_gradient(device, shape));
-  }
-
- private:
-  std::unique_ptr<CudnnGraph> plan_forward(const CudnnDevice& device, ConvolutionShape shape) {
-    if (shape.activation == Activation::none || shape.activation == Activation::relu) {
-      try {
-        return cudnn_convolution(device, shape);
-      } catch (const PlanError&) {
-        if (!shape.bias && shape.activation == Activation::none) throw;
-      }
-    }
-    adds_bias = false;
-    shape.bias = false, shape.activation = Activation::none;
-    return cudnn_convolution(device, shape);
   }
 };
 

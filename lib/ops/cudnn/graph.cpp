@@ -227,6 +227,19 @@ std::unique_ptr<CudnnGraph> cudnn_convolution(const CudnnDevice& device, const C
   return planner.plan();
 }
 
+CudnnForward cudnn_forward(const CudnnDevice& device, const ConvolutionShape& shape) {
+  ConvolutionShape alone = shape;
+  alone.bias = false, alone.activation = Activation::none;
+  if (shape.activation == Activation::none || shape.activation == Activation::relu) {
+    try {
+      return {cudnn_convolution(device, shape), true};
+    } catch (const PlanError&) {
+      if (alone == shape) throw;
+    }
+  }
+  return {cudnn_convolution(device, alone), false};
+}
+
 std::unique_ptr<CudnnGraph> cudnn_data_gradient(const CudnnDevice& device, const ConvolutionShape& shape) {
   const Layouts at(shape);
   Planner planner(device, shape.dtype, shape.choices);

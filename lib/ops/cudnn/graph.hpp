@@ -57,6 +57,13 @@ std::string cudnn_version();
 
 /// Tensors: x, weight, bias (fp32; only with shape.bias), y. Activations: none and relu.
 std::unique_ptr<CudnnGraph> cudnn_convolution(const CudnnDevice& device, const ConvolutionShape& shape);
+struct CudnnForward {
+  std::unique_ptr<CudnnGraph> graph;
+  bool adds_bias;  ///< and applies the activation
+};
+/// The convolution with its bias and activation, else, where cuDNN does not plan these together, by itself: of three
+/// channels under kernels of 16×16, for one.
+CudnnForward cudnn_forward(const CudnnDevice& device, const ConvolutionShape& shape);
 /// Tensors: dy, weight, dx.
 std::unique_ptr<CudnnGraph> cudnn_data_gradient(const CudnnDevice& device, const ConvolutionShape& shape);
 /// Tensors: x, dy, dweight. This is of shape.dtype: cuDNN plans no fp32 gradients of 16-bit tensors.
