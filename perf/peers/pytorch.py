@@ -52,9 +52,9 @@ def large_stem(width):
 
 
 class TransformerBlock(nn.Module):
-    def __init__(self, d, heads):
+    def __init__(self, d, heads, causal=True, gelu="none"):
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal, self.gelu = heads, causal, gelu
         self.norm1, self.qkv, self.out = nn.LayerNorm(d), nn.Linear(d, 3 * d), nn.Linear(d, d)
         self.norm2 = nn.LayerNorm(d)
         self.fc1, self.fc2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
@@ -62,9 +62,9 @@ class TransformerBlock(nn.Module):
     def forward(self, x):
         n, t, d = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, d)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).reshape(n, t, d)
         x = x + self.out(a)
-        return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+        return x + self.fc2(F.gelu(self.fc1(self.norm2(x)), approximate=self.gelu))
 
 
 class Transformer(nn.Module):
@@ -76,6 +76,28 @@ class Transformer(nn.Module):
 
     def forward(self, x):
         return self.fc(self.norm(self.blocks(self.tokens(x) + self.positions.weight)))
+
+
+class Gpt2(Transformer):
+    def __init__(self, vocabulary, length, d, layers, heads):
+        super().__init__(vocabulary, length, d, layers, heads)
+        self.blocks = nn.Sequential(*[TransformerBlock(d, heads, gelu="tanh") for _ in range(layers)])
+        self.fc = nn.Linear(d, vocabulary, bias=False)
+        self.fc.weight = self.tokens.weight
+
+
+class Vit(nn.Module):
+    """With the mean of all positions in the place of a class token."""
+
+    def __init__(self, image, channels, patch, d, layers, heads, classes):
+        super().__init__()
+        self.patches, self.positions = nn.Conv2d(channels, d, patch, patch), nn.Embedding((image // patch) ** 2, d)
+        self.blocks = nn.Sequential(*[TransformerBlock(d, heads, causal=False) for _ in range(layers)])
+        self.norm, self.fc = nn.LayerNorm(d), nn.Linear(d, classes)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2) + self.positions.weight
+        return self.fc(self.norm(self.blocks(x)).mean(1))
 
 
 class Lstm(nn.Module):
@@ -98,6 +120,8 @@ NETWORKS = {
     "resnet50": (lambda: residual(large_stem(64), [64, 128, 256, 512], [3, 4, 6, 3], True, 1000), (3, 224, 224), 1000),
     "transformer": (lambda: Transformer(4096, 128, 256, 4, 8), 128, 4096),
     "transformer_124m": (lambda: Transformer(50304, 1024, 768, 12, 12), 1024, 50304),
+    "gpt2_124m": (lambda: Gpt2(50257, 1024, 768, 12, 12), 1024, 50257),
+    "vit_s": (lambda: Vit(224, 3, 16, 384, 12, 6, 1000), (3, 224, 224), 1000),
     "lstm": (lambda: Lstm(4096, 512, 512), 128, 4096),
 }
 

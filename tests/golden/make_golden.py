@@ -483,27 +483,6 @@ def vgg(width, hidden, classes):
                                torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, classes))
 
 
-class Vit(torch.nn.Module):
-    """Patches, learned positions, blocks as perf/peers' transformer's without a mask, the mean over the positions."""
-
-    class Block(peers.TransformerBlock):
-        def forward(self, x):
-            n, length, d = x.shape
-            q, k, v = self.qkv(self.norm1(x)).view(n, length, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-            x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, d))
-            return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
-
-    def __init__(self, image, channels, patch, d, depth, heads, classes):
-        super().__init__()
-        self.patches, self.positions = torch.nn.Conv2d(channels, d, patch, patch), torch.nn.Embedding((image // patch) ** 2, d)
-        self.blocks = torch.nn.Sequential(*[self.Block(d, heads) for _ in range(depth)])
-        self.norm, self.fc = torch.nn.LayerNorm(d), torch.nn.Linear(d, classes)
-
-    def forward(self, x):
-        x = to_nhwc(self.patches(x)).flatten(1, 2) + self.positions.weight
-        return self.fc(self.norm(self.blocks(x)).mean(1))
-
-
 # Networks of the presets as perf/peers has them, small ones: model, shape of an example (a number: of tokens), how it is made.
 PRESETS = {
     "resnet8": ("{preset: resnet8, width: 8}", (16, 12, 3), lambda: peers.residual(peers.small_stem(8), [8, 16, 32], [1, 1, 1], False, 10)),
@@ -512,7 +491,7 @@ PRESETS = {
     "resnet50": ("{preset: resnet50, width: 8, classes: 10}", (128, 96, 3), lambda: peers.residual(peers.large_stem(8), [8, 16, 32, 64], [3, 4, 6, 3], True, 10)),
     "vgg11": ("{preset: vgg11, width: 8, hidden: 24, classes: 10, dropout: 0}", (32, 32, 3), lambda: vgg(8, 24, 10)),
     "transformer": ("{preset: transformer, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Transformer(10, 12, 24, 2, 3)),
-    "vit": ("{preset: vit, image: 12, channels: 3, patch: 4, d_model: 24, depth: 2, heads: 3, classes: 10}", (12, 12, 3), lambda: Vit(12, 3, 4, 24, 2, 3, 10)),
+    "vit": ("{preset: vit, image: 12, channels: 3, patch: 4, d_model: 24, depth: 2, heads: 3, classes: 10}", (12, 12, 3), lambda: peers.Vit(12, 3, 4, 24, 2, 3, 10)),
     "lstm": ("{preset: lstm, vocabulary: 10, sequence: 12, embedding: 9, units: 14}", 12, lambda: peers.Lstm(10, 9, 14)),
 }
 
