@@ -12,6 +12,8 @@
 #include "nn/layers/lstm.hpp"
 #include "nn/layers/pointwise.hpp"
 #include "nn/layers/pool.hpp"
+#include "nn/layers/rearrange.hpp"
+#include "nn/layers/reduce.hpp"
 #include "nn/layers/softmax.hpp"
 
 namespace lockstep {
@@ -41,6 +43,12 @@ std::span<const Alternative> layer_alternatives() {
       {"upsample", "Images of several times the height and width, by the nearest pixel", make_config<UpsampleConfig>},
       {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},
       {"sequence", "The pixels of images as positions of sequences, row by row", make_config<SequenceConfig>},
+      {"reshape", "The same numbers under another shape", make_config<ReshapeConfig>},
+      {"permute", "Axes in another order: a transpose", make_config<PermuteConfig>},
+      {"slice", "A stretch of an axis", make_config<SliceConfig>},
+      {"patchify", "Square patches of images as positions of sequences, row by row", make_config<PatchifyConfig>},
+      {"sum", "Sum over some axes", make_config<SumConfig>},
+      {"mean", "Mean over some axes", make_config<MeanConfig>},
       {"dropout", "Drops elements at random in training, and scales the rest by 1/(1 − rate)",
        make_config<DropoutConfig>},
       {"add", "Sum of two or more inputs: the end of a residual branch", make_config<AddConfig>},

@@ -146,6 +146,11 @@ def layer_norm(epsilon=1e-5):
     return lambda x, weight, bias: F.layer_norm(x, (x.shape[-1],), weight, bias, epsilon)
 
 
+def patchify(p):
+    """The columns of unfold, whose order is channel, row, column."""
+    return lambda x: F.unfold(to_nchw(x), p, stride=p).transpose(1, 2).unflatten(2, (x.shape[3], p * p)).transpose(2, 3).flatten(2)
+
+
 LAYERS = [
     # entry, fused relu, inputs (with the batch), parameter shapes, function
     ("{linear: {features: 7}}", False, [(3, 5)], [(7, 5), (7,)], linear()),
@@ -190,6 +195,13 @@ LAYERS = [
     ("softmax", False, [(3, 2, 5)], [], lambda x: F.softmax(x, -1)),
     ("global_avg_pool", False, [(2, 4, 3, 5)], [], lambda x: x.mean((1, 2))),
     ("{concat: {}}", False, [(2, 3, 4), (2, 3, 1), (2, 3, 2)], [], lambda *x: torch.cat(x, -1)),
+    ("{permute: {order: [1, 0]}}", False, [(3, 4, 5)], [], lambda x: x.permute(0, 2, 1)),
+    ("{permute: {order: [2, 0, 3, 1]}}", False, [(2, 3, 2, 5, 4)], [], lambda x: x.permute(0, 3, 1, 4, 2)),
+    ("{slice: {axis: 1, begin: -4, end: -1}}", False, [(2, 3, 7, 2)], [], lambda x: x[:, :, -4:-1]),
+    ("{slice: {begin: 2}}", False, [(3, 7)], [], lambda x: x[:, 2:]),
+    ("{sum: {axes: [0]}}", False, [(2, 5, 3)], [], lambda x: x.sum(1)),
+    ("{mean: {axes: [0, -1]}}", False, [(2, 5, 3, 4)], [], lambda x: x.mean((1, 3))),
+    ("patchify: 2", False, [(2, 6, 4, 3)], [], patchify(2)),
 ]
 
 

@@ -153,6 +153,16 @@ TEST(Graph, Mistakes) {
               HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));
   EXPECT_THAT(complaint("[{attention: {heads: 2}}]", {4}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{attention: {heads: 3}}]", {4, 8}), HasSubstr("8 features cannot be divided among 3 heads"));
+  EXPECT_THAT(complaint("[{reshape: {shape: [3, 5]}}]", {4, 4}),
+              HasSubstr("4×4 (16 numbers) cannot be reshaped to 3×5"));
+  EXPECT_THAT(complaint("[{permute: {order: [1, 0]}}]", {4, 4, 3}), HasSubstr("an order of 2 axes"));
+  EXPECT_THAT(complaint("[{slice: {axis: 2, end: 1}}]", {4, 4}), HasSubstr("slice names axis 2"));
+  for (const char* places : {"begin: 3, end: 3", "end: 5", "begin: -5", "begin: 3, end: -2", "begin: 4"})
+    EXPECT_THAT(complaint(fmt::format("[{{slice: {{{}}}}}]", places), {4}), HasSubstr("whose places are 0 to 3"));
+  EXPECT_THAT(complaint("[{patchify: 2}]", {4, 4}), HasSubstr("patchify reads images"));
+  EXPECT_THAT(complaint("[{patchify: 2}]", {4, 5, 1}), HasSubstr("cannot be cut into patches of 2×2"));
+  EXPECT_THAT(complaint("[{mean: {axes: [0, -2]}}]", {4, 3}), HasSubstr("mean names axis 0 of 4×3 twice"));
+  EXPECT_THAT(complaint("[{sum: {axes: [-3]}}]", {4, 3}), HasSubstr("sum names axis -3"));
   EXPECT_THAT(complaint("[{lstm: {units: 3}}]", {4, 8, 1}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{relu: {}, name: a/b}]", {4}), HasSubstr("cannot be a layer's name"));
   EXPECT_THAT(complaint("[{linear: {features: 4}}, {embedding: {vocabulary: 10, features: 2}}]", {4}),

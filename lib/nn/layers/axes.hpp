@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "config/fields.hpp"
+#include "core/shape.hpp"
+
+namespace lockstep {
+
+// Axes of an example, for layers that a deck tells which of them to work on.
+
+/// Most axes of an example.
+inline constexpr std::int64_t most_axes = 4;
+inline constexpr Range axis_range{-most_axes, most_axes - 1};
+inline constexpr std::string_view axis_help = "of an example, from 0; a negative one counts from the last";
+
+/// The axis that a deck means, from 0. Throws Error("problem (why); what to do") if the input has none such.
+inline int axis_of(const Shape& input, std::int64_t axis, std::string_view layer) {
+  const std::int64_t rank = input.rank(), found = axis < 0 ? axis + rank : axis;
+  validate(found >= 0 && found < rank, ExitStatus::bad_deck,
+           "{} names axis {}, but its input, {}, has {}; choose one from 0 to {}", layer, axis, to_string(input), rank,
+           rank - 1);
+  return static_cast<int>(found);
+}
+
+/// How far apart neighbours along an axis are.
+inline std::int64_t step_of(const Shape& shape, int axis) {
+  std::int64_t step = 1;
+  for (int inner = axis + 1; inner < shape.rank(); ++inner) step *= shape[inner];
+  return step;
+}
+
+}  // namespace lockstep

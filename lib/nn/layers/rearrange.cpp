@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layers/rearrange.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "nn/layers/axes.hpp"
+
+namespace lockstep {
+
+std::unique_ptr<Layer> ReshapeConfig::make_layer() const { return std::make_unique<Reshape>(shape); }
+std::unique_ptr<Layer> PermuteConfig::make_layer() const { return std::make_unique<Permute>(order); }
+std::unique_ptr<Layer> SliceConfig::make_layer() const { return std::make_unique<Slice>(*this); }
+std::unique_ptr<Layer> PatchifyConfig::make_layer() const { return std::make_unique<Patchify>(patch); }
+
+StridedGrid Rearrangement::grid_of(std::int64_t n) const {
+  StridedGrid grid;
+  grid.add(n, plan_.inputs[0].count(), plan_.output.count());
+  add_axes(plan_.inputs[0], grid);
+  return grid;
+}
+
+void Rearrangement::forward(const StepContext& context, const LayerTensors& t) {
+  strided_copy(context.space, grid_of(t.y.shape[0]), t.x[0], t.y);
+}
+
+void Rearrangement::backward(const StepContext& context, const LayerTensors& t) {
+  if (!t.dx[0]) return;
+  if (t.dx[0].count() > t.dy.count()) fill_zero(context.space, t.dx[0]);
+  strided_copy(context.space, grid_of(t.dy.shape[0]).reversed(), t.dy, t.dx[0]);
+}
+
+void ReshapeConfig::describe(Fields& fields) {
+  fields.integers("shape", shape, {1, 1e9}, "of an example's output, as [7, 7, 64]; as many numbers as its input has");
+  fields.check(!shape.empty() && shape.size() <= most_axes, "shape",
+               fmt::format("has {} extents (1 to {} are allowed); write it as [7, 7, 64]", shape.size(), most_axes));
+}
+
+Shape Reshape::output_shape(std::span<const Shape> inputs) const {
+  validate(shape_.count() == inputs[0].count(), ExitStatus::bad_deck,
+           "{} ({} numbers) cannot be reshaped to {} ({} numbers); give it a shape of as many", to_string(inputs[0]),
+           inputs[0].count(), to_string(shape_), shape_.count());
+  return shape_;
+}
+
+void PermuteConfig::describe(Fields& fields) {
+  fields.integers("order", order, {0, most_axes - 1},
+                  "the input's axis that each axis of the output is; [1, 0] is the transpose");
+  std::vector<std::int64_t> sorted = order, axes(order.size());
+  std::ranges::sort(sorted);
+  std::iota(axes.begin(), axes.end(), 0);
+  fields.check(!order.empty() && sorted == axes, "order",
+               "does not name each axis once (0 is the first one); write it as [1, 0] or [2, 0, 1]");
+}
+
+Shape Permute::output_shape(std::span<const Shape> inputs) const {
+  const Shape& input = inputs[0];
+  validate(order_.size() == static_cast<std::size_t>(input.rank()), ExitStatus::bad_deck,
+           "permute has an order of {} axes, but its input, {}, has {}; name each of them", order_.size(),
+           to_string(input), input.rank());
+  std::vector<std::int64_t> extents;
+  for (const auto axis : order_) extents.push_back(input[static_cast<int>(axis)]);
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+void Permute::add_axes(const Shape& input, StridedGrid& grid) const {
+  std::int64_t y_step = plan_.output.count();
+  for (const auto number : order_) {
+    const int axis = static_cast<int>(number);
+    y_step /= input[axis];
+    grid.add(input[axis], step_of(input, axis), y_step);
+  }
+}
+
+void SliceConfig::describe(Fields& fields) {
+  fields.integer("axis", axis, axis_range, axis_help);
+  fields.integer("begin", begin, {-1e9, 1e9}, "first place that is kept; a negative one counts from the end");
+  fields.integer("end", end, {-1e9, 1e9},
+                 "place behind the last one that is kept; a negative one counts from the end (all, when not given)");
+}
+
+Shape Slice::output_shape(std::span<const Shape> inputs) const {
+  const Shape& input = inputs[0];
+  const int axis = axis_of(input, config_.axis, type());
+  const std::int64_t extent = input[axis];
+  const Stretch kept = kept_of(input);
+  validate(
+      kept.begin >= 0 && kept.begin < kept.end && kept.end <= extent, ExitStatus::bad_deck,
+      "slice keeps places {} to {} of axis {} of {}, whose places are 0 to {} (an output of none, or of some that are not "
+      "there); choose a smaller begin than end, both from 0 to {}",
+      kept.begin, kept.end - 1, axis, to_string(input), extent - 1, extent);
+  std::vector<std::int64_t> extents(input.extents().begin(), input.extents().end());
+  extents[static_cast<std::size_t>(axis)] = kept.end - kept.begin;
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+Slice::Stretch Slice::kept_of(const Shape& input) const {
+  const std::int64_t extent = input[axis_of(input, config_.axis, type())];
+  const auto place = [&](std::int64_t given) { return given < 0 ? given + extent : given; };
+  return {place(config_.begin), place(config_.end.value_or(extent))};
+}
+
+void Slice::add_axes(const Shape& input, StridedGrid& grid) const {
+  const int sliced = axis_of(input, config_.axis, type());
+  grid.x_first = kept_of(input).begin * step_of(input, sliced);
+  for (int axis = 0; axis < input.rank(); ++axis)
+    grid.add(plan_.output[axis], step_of(input, axis), step_of(plan_.output, axis));
+}
+
+void PatchifyConfig::describe(Fields& fields) {
+  fields.integer("patch", patch, {1, 1e5}, "height and width of a patch, which becomes a position of the sequence",
+                 Presence::required);
+}
+
+Shape Patchify::output_shape(std::span<const Shape> inputs) const {
+  const Shape& input = inputs[0];
+  validate(input.rank() == 3, ExitStatus::bad_deck,
+           "patchify reads images (H×W×C), but its input is {}; give it images", to_string(input));
+  validate(input[0] % patch_ == 0 && input[1] % patch_ == 0, ExitStatus::bad_deck,
+           "images of {} cannot be cut into patches of {}×{}; use a divisor of their height and width",
+           to_string(input), patch_, patch_);
+  return {input[0] / patch_ * (input[1] / patch_), patch_ * patch_ * input[2]};
+}
+
+void Patchify::add_axes(const Shape& input, StridedGrid& grid) const {
+  const std::int64_t row = input[1] * input[2], patch_row = patch_ * input[2], patch = patch_ * patch_row;
+  grid.add(input[0] / patch_, patch_ * row, input[1] / patch_ * patch);
+  grid.add(input[1] / patch_, patch_row, patch);
+  grid.add(patch_, row, patch_row);
+  grid.add(patch_row, 1, 1);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "nn/layer.hpp"
+#include "ops/strided.hpp"
+
+namespace lockstep {
+
+/// Layers that put the numbers of an example in other places, and compute nothing. Axes are those of an example, from
+/// 0; negative ones count from the last.
+
+/// Each output is one of the inputs, and no two are the same one. The gradient goes back to where it came from; what no
+/// output is has a gradient of zero.
+class Rearrangement : public Layer {
+ public:
+  void forward(const StepContext& context, const LayerTensors& tensors) final;
+  void backward(const StepContext& context, const LayerTensors& tensors) final;
+
+ private:
+  /// Adds the axes of one example (x: its input, y: its output) to `grid`.
+  virtual void add_axes(const Shape& input, StridedGrid& grid) const = 0;
+  StridedGrid grid_of(std::int64_t n) const;
+};
+
+struct ReshapeConfig : LayerConfig {
+  std::vector<std::int64_t> shape;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// The same numbers in the same order under another shape.
+class Reshape final : public Layer {
+ public:
+  explicit Reshape(const std::vector<std::int64_t>& shape) : shape_(std::span(shape)) {}
+
+  std::string_view type() const override { return "reshape"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  LayerTraits traits() const override { return {.is_view = true}; }
+  void forward(const StepContext&, const LayerTensors&) override {}
+  void backward(const StepContext&, const LayerTensors&) override {}
+
+ private:
+  Shape shape_;
+};
+
+struct PermuteConfig : LayerConfig {
+  std::vector<std::int64_t> order;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Axis k of the output is axis order[k] of the input.
+class Permute final : public Rearrangement {
+ public:
+  explicit Permute(const std::vector<std::int64_t>& order) : order_(order) {}
+
+  std::string_view type() const override { return "permute"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+
+ private:
+  void add_axes(const Shape& input, StridedGrid& grid) const override;
+
+  std::vector<std::int64_t> order_;
+};
+
+struct SliceConfig : LayerConfig {
+  std::int64_t axis = 0;
+  std::int64_t begin = 0;
+  std::optional<std::int64_t> end;  ///< none: the extent
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Places begin … end − 1 of an axis; negative ones count from its end.
+class Slice final : public Rearrangement {
+ public:
+  explicit Slice(const SliceConfig& config) : config_(config) {}
+
+  std::string_view type() const override { return "slice"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+
+ private:
+  struct Stretch {
+    std::int64_t begin, end;
+  };
+  Stretch kept_of(const Shape& input) const;
+  void add_axes(const Shape& input, StridedGrid& grid) const override;
+
+  SliceConfig config_;
+};
+
+struct PatchifyConfig : LayerConfig {
+  std::int64_t patch = 0;
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "patch"; }
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// The square patches of images as positions of sequences, row by row: H×W×C becomes (H/p · W/p)×(p·p·C), the numbers
+/// of a patch in the order row, column, channel.
+class Patchify final : public Rearrangement {
+ public:
+  explicit Patchify(std::int64_t patch) : patch_(patch) {}
+
+  std::string_view type() const override { return "patchify"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+
+ private:
+  void add_axes(const Shape& input, StridedGrid& grid) const override;
+
+  std::int64_t patch_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <vector>
+
+#include "nn/layer.hpp"
+#include "ops/strided.hpp"
+
+namespace lockstep {
+
+struct ReduceConfig : LayerConfig {
+  std::vector<std::int64_t> axes;
+
+  void describe(Fields& fields) override;
+};
+struct SumConfig : ReduceConfig {
+  std::unique_ptr<Layer> make_layer() const override;
+};
+struct MeanConfig : ReduceConfig {
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Sum or mean over some axes of an example, which are gone from the output. Over all of them: a vector of one number.
+class Reduce final : public Layer {
+ public:
+  enum class Of { sum, mean };
+
+  Reduce(Of of, const std::vector<std::int64_t>& axes) : of_(of), axes_(axes) {}
+
+  std::string_view type() const override { return of_ == Of::sum ? "sum" : "mean"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  /// For each axis of the input, whether it is summed.
+  std::vector<bool> summed(const Shape& input) const;
+  /// x: input, y: output.
+  StridedGrid grid_of(std::int64_t n) const;
+  double factor() const;
+
+  Of of_;
+  std::vector<std::int64_t> axes_;
+};
+
+}  // namespace lockstep
