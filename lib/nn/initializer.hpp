@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "core/tensor.hpp"
 
@@ -13,11 +15,19 @@ struct Initializer {
   Kind kind = Kind::constant;
   double value = 0;  ///< constant: the value; uniform: drawn from (−value, value); normal: the standard deviation
 
+  /// Some elements, and the value that stands for them in the place of the one above.
+  struct Part {
+    std::int64_t count;
+    double value;
+  };
+  std::vector<Part> parts = {};  ///< all elements, from the first on; empty: all are alike
+
   static Initializer constant(double value) { return {Kind::constant, value}; }
   /// U(−1/√fan_in, 1/√fan_in): LeCun et al., "Efficient backprop", 1998, as PyTorch starts its
   /// linear and convolution layers, weights and biases.
   static Initializer fan_in(std::int64_t fan_in);
   static Initializer uniform(double bound) { return {Kind::uniform, bound}; }
+  static Initializer uniform(std::vector<Part> bounds) { return {Kind::uniform, 0, std::move(bounds)}; }
   /// N(0, deviation²).
   static Initializer normal(double deviation) { return {Kind::normal, deviation}; }
 };

@@ -67,8 +67,10 @@ struct LayerTraits {
   using Inputs = std::bitset<max_layer_inputs>;
   static constexpr Inputs all_inputs{(1u << max_layer_inputs) - 1};
 
-  std::size_t max_inputs = 1;                ///< the most that the layer can read
-  std::int64_t vocabulary = 0;               ///< words that it knows, when its input are their numbers (i32); 0: values
+  std::size_t max_inputs = 1;   ///< the most that the layer can read
+  std::int64_t vocabulary = 0;  ///< words that it knows, when its input are their numbers (i32); 0: values
+  /// Where the input's values are the numbers of rows of tables: how many rows the table of each has. Else empty.
+  std::span<const std::int64_t> tables;
   bool is_view = false;                      ///< y is x under another shape: shares x's memory, and nothing runs
   bool is_sum = false;                       ///< nothing but the sum of its inputs
   Activation activation = Activation::none;  ///< this, and nothing else

@@ -5,8 +5,10 @@
 #include "nn/layers/batch_norm.hpp"
 #include "nn/layers/concat.hpp"
 #include "nn/layers/conv2d.hpp"
+#include "nn/layers/dot_interaction.hpp"
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
+#include "nn/layers/embedding_tables.hpp"
 #include "nn/layers/layer_norm.hpp"
 #include "nn/layers/linear.hpp"
 #include "nn/layers/lstm.hpp"
@@ -55,6 +57,10 @@ std::span<const Alternative> layer_alternatives() {
       {"multiply", "Product of two inputs, element by element", make_config<MultiplyConfig>},
       {"concat", "Two or more inputs side by side along the last extent", make_config<ConcatConfig>},
       {"embedding", "A vector for each token of a sequence", make_config<EmbeddingConfig>},
+      {"embedding_tables", "A vector for each category of an example: rows of tables, by row numbers",
+       make_config<EmbeddingTablesConfig>},
+      {"dot_interaction", "A vector, and the dot products of all pairs among it and other vectors",
+       make_config<DotInteractionConfig>},
       {"position_embedding", "Adds a vector to each position of a sequence", make_config<PositionEmbeddingConfig>},
       {"attention", "Self-attention of several heads over sequences", make_config<AttentionConfig>},
       {"lstm", "Long short-term memory over sequences, all its hidden states", make_config<LstmConfig>},

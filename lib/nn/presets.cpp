@@ -3,6 +3,7 @@
 
 #include "nn/layer_factory.hpp"
 #include "nn/presets/convolutional.hpp"
+#include "nn/presets/recommender.hpp"
 #include "nn/presets/residual.hpp"
 #include "nn/presets/sequence.hpp"
 
@@ -45,6 +46,8 @@ std::span<const Alternative> preset_alternatives() {
       {"transformer", "Decoder of pre-norm transformer blocks over tokens", make_config<TransformerConfig>},
       {"vit", "Vision transformer over patches of images", make_config<VitConfig>},
       {"lstm", "Embedding, LSTM layers and a linear layer over tokens", make_config<LstmPresetConfig>},
+      {"recommender", "Clicks, from values and categories: tables, MLPs and dot products",
+       make_config<RecommenderConfig>},
   };
   return table;
 }

@@ -15,8 +15,13 @@ void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, 
         const std::int64_t width = thread_per_element ? 1 : features;  // columns of this index
         const std::int64_t place = thread_per_element ? row_of(index, features) : index;
         const std::int64_t first = thread_per_element ? index - place * features : 0;
-        const Compute<T>* from = weight + tokens[place] * features + first;
+        const std::int32_t token = tokens[place];
         T* to = y + place * features + first;
+        if (token == no_row) {
+          for (std::int64_t j = 0; j < width; ++j) to[j] = T(Kokkos::Experimental::quiet_NaN_v<Compute<T>>);
+          return;
+        }
+        const Compute<T>* from = weight + token * features + first;
         for (std::int64_t j = 0; j < width; ++j) to[j] = T(from[j]);
       });
 }
@@ -34,6 +39,7 @@ void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t feat
         const std::int64_t wanted = tiles * (part + 1) / parts * column_tile;
         const std::int64_t end = wanted < features ? wanted : features;
         for (std::int64_t place = 0; place < count; ++place) {
+          if (tokens[place] == no_row) continue;
           Compute<T>* to = dweight + tokens[place] * features;
           const T* from = dy + place * features;
           for (std::int64_t j = first; j < end; ++j) to[j] += Compute<T>(from[j]);
@@ -60,6 +66,18 @@ void add_up_tokens_by_vocabulary(const ExecSpace& space, std::int64_t count, std
           const std::int32_t token = tokens[place];
           if (token >= first && token < end) dweight[token * features + j] += Compute<T>(dy[place * features + j]);
         }
+      });
+}
+
+template <class T>
+void find_rows(const ExecSpace& space, std::int64_t count, std::int64_t tables, const T* x, const std::int64_t* first,
+               std::int32_t* rows) {
+  Kokkos::parallel_for(
+      "lockstep::embedding_tables::rows", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t table = index - row_of(index, tables) * tables, begin = first[table];
+        const Compute<T> row = Kokkos::round(Compute<T>(x[index]));
+        const bool is_there = row >= 0 && row < static_cast<Compute<T>>(first[table + 1] - begin);  // not of NaN
+        rows[index] = is_there ? static_cast<std::int32_t>(begin + static_cast<std::int64_t>(row)) : no_row;
       });
 }
 
@@ -113,6 +131,13 @@ void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tens
       add_up_tokens_by_vocabulary<T>(space, count, features, dweight.count() / features, which, dy.as<const T>(),
                                      dweight.as<Compute<T>>());
     else add_up_tokens<T>(space, count, features, which, dy.as<const T>(), dweight.as<Compute<T>>());
+  });
+}
+
+void find_table_rows(const ExecSpace& space, const Tensor& x, const Tensor& first, const Tensor& rows) {
+  dispatch_float(x.dtype, [&]<class T>(T) {
+    find_rows<T>(space, x.count(), x.shape[1], x.as<const T>(), first.as<const std::int64_t>(),
+                 rows.as<std::int32_t>());
   });
 }
 

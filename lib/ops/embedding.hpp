@@ -6,12 +6,21 @@
 
 namespace lockstep {
 
-/// y = the rows of `weight` that the tokens name. tokens i32 [n, T], each in [0, vocabulary); weight
-/// [vocabulary, features] of y's master_dtype, y [n, T, features].
+/// A token that has no row.
+inline constexpr std::int32_t no_row = -1;
+
+/// y = the rows of `weight` that the tokens name; NaN where a token is no_row. tokens i32 [n, T], others in
+/// [0, vocabulary); weight [vocabulary, features] of y's master_dtype, y [n, T, features].
 void embedding_forward(const ExecSpace& space, const Tensor& tokens, const Tensor& weight, const Tensor& y);
-/// dweight[v] (+)= the sum of dy over the places of token v, in their order: the same for any number of threads.
+/// dweight[v] (+)= the sum of dy over the places of token v, in their order: the same for any number of threads. Places
+/// of no_row add nothing.
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
                         Store store);
+
+/// Tables below each other in one: rows[i, k] = the row of it that row x[i, k] of table k is, where x holds row numbers
+/// (to the nearest whole one); no_row where that is none of table k's. x [n, tables] of any floating-point type, first
+/// i64 [tables + 1]: where each table begins, and the last ends; rows i32 [n, tables].
+void find_table_rows(const ExecSpace& space, const Tensor& x, const Tensor& first, const Tensor& rows);
 
 /// y = x + weight[t] for every position t: x, y [n, T, features]; weight [length ≥ T, features] of master_dtype.
 void position_forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& y);

@@ -35,6 +35,17 @@ void check_tokens(const Dataset& data, const Graph& graph) {
   }
 }
 
+/// Row numbers are values, and 16 bits round those that are large.
+void check_row_numbers(const Graph& graph, DType dtype) {
+  if (!is_16_bit_type(dtype)) return;
+  const std::int64_t exact = dtype == DType::bf16 ? 256 : 2048;  // whole numbers up to this
+  for (const GraphNode& node : graph.nodes())
+    for (const std::int64_t rows : node.layer->traits().tables)
+      validate_key(rows - 1 <= exact, "precision.compute",
+                   "{} rounds the numbers of the {} rows of a table of layer '{}' (it is exact up to {}); use fp32",
+                   name_of(dtype), rows, node.name, exact);
+}
+
 /// Of sequences each token has a target, of pictures each place, of others the example.
 void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   const ExampleFormat& format = data.format();
@@ -183,6 +194,7 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
   Graph graph(config.model.resolved_layers(),
               config.model.input.empty() ? format.input_shape : Shape(std::span(config.model.input)));
   graph.freeze(config.model.weights.freeze, "model.weights.freeze");
+  check_row_numbers(graph, config.dtype());
   return graph;
 }
 

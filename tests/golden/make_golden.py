@@ -101,7 +101,7 @@ def lstm(x, *p):
 
 
 def tokens(tag, shape, vocabulary):
-    return torch.from_numpy(np.floor((filled(tag, math.prod(shape)) + 1) / 2 * vocabulary).astype(np.int64).reshape(shape))
+    return torch.floor((tensor(tag, shape) + 1) / 2 * vocabulary).long()
 
 
 def embedding(x, weight):
@@ -144,6 +144,26 @@ class BatchNorm:
 
 def layer_norm(epsilon=1e-5):
     return lambda x, weight, bias: F.layer_norm(x, (x.shape[-1],), weight, bias, epsilon)
+
+
+def embedding_tables(vocabularies):
+    """The rows of torch.nn.functional.embedding_bag, table by table, as DLRM has them. No gradient of row numbers."""
+    def forward(x, weight):
+        tables = weight.split(vocabularies)
+        rows = x.detach().long()
+        return torch.stack([F.embedding_bag(rows[:, k : k + 1], table, mode="sum") for k, table in enumerate(tables)], 1) + 0 * x.sum()
+
+    forward.vocabularies = vocabularies
+    return forward
+
+
+def dot_interaction(bottom, tables):
+    """interact_features of DLRM (dlrm_s_pytorch.py), without self-interaction."""
+    t = torch.cat([bottom.unsqueeze(1), tables], 1)
+    z = torch.bmm(t, t.transpose(1, 2))
+    li = torch.tensor([i for i in range(z.shape[1]) for j in range(i)])
+    lj = torch.tensor([j for i in range(z.shape[1]) for j in range(i)])
+    return torch.cat([bottom, z[:, li, lj]], 1)
 
 
 def patchify(p):
@@ -201,6 +221,8 @@ LAYERS = [
     ("{slice: {begin: 2}}", False, [(3, 7)], [], lambda x: x[:, 2:]),
     ("{sum: {axes: [0]}}", False, [(2, 5, 3)], [], lambda x: x.sum(1)),
     ("{mean: {axes: [0, -1]}}", False, [(2, 5, 3, 4)], [], lambda x: x.mean((1, 3))),
+    ("{embedding_tables: {vocabularies: [6, 1, 11], features: 5}}", False, [(7, 3)], [(18, 5)], embedding_tables([6, 1, 11])),
+    ("{dot_interaction: {}}", False, [(3, 5), (3, 4, 5)], [], dot_interaction),
     ("patchify: 2", False, [(2, 6, 4, 3)], [], patchify(2)),
 ]
 
@@ -210,6 +232,8 @@ def make_layers():
     for entry, relu, inputs, parameters, function in LAYERS:
         if function is embedding:
             x = [tokens(100, inputs[0], parameters[0][0])]
+        elif hasattr(function, "vocabularies"):
+            x = [tokens(100, inputs[0], torch.tensor(function.vocabularies)).double().requires_grad_()]
         else:
             x = [tensor(100 + i, shape).requires_grad_() for i, shape in enumerate(inputs)]
         p = [tensor(200 + i, shape, 0.5).requires_grad_() for i, shape in enumerate(parameters)]

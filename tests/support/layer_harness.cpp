@@ -47,6 +47,14 @@ std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, 
 
 namespace {
 
+/// Row numbers of tables with so many rows, one of each after the other.
+std::vector<double> filling_rows(std::uint64_t tag, std::int64_t count, std::span<const std::int64_t> tables) {
+  std::vector<double> rows = filling(tag, count);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = std::floor((rows[i] + 1) / 2 * static_cast<double>(tables[i % tables.size()]));
+  return rows;
+}
+
 /// How many examples are in the first piece of n.
 std::int64_t first_piece(const Layer& layer, std::int64_t n) {
   return layer.traits().needs_statistics ? (n + 1) / 2 : n;
@@ -91,7 +99,9 @@ LayerHarness::LayerHarness(std::unique_ptr<Layer> layer, const std::vector<Shape
       copy_from_host(ExecSpace(), filling_tokens(100 + i, shape.count(), layer_->traits().vocabulary).data(),
                      x_[i].get());
     } else {
-      x_.push_back(make_filled(dtype_, shape, 100 + i));
+      x_.push_back(layer_->traits().tables.empty()
+                       ? make_filled(dtype_, shape, 100 + i)
+                       : make_tensor(dtype_, shape, filling_rows(100 + i, shape.count(), layer_->traits().tables)));
       dx_.emplace_back("dx", dtype_, shape);
     }
     x_views_.push_back(x_[i].get());

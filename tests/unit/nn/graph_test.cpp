@@ -153,6 +153,13 @@ TEST(Graph, Mistakes) {
               HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));
   EXPECT_THAT(complaint("[{attention: {heads: 2}}]", {4}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{attention: {heads: 3}}]", {4, 8}), HasSubstr("8 features cannot be divided among 3 heads"));
+  EXPECT_THAT(complaint("[{embedding_tables: {vocabularies: [4, 5], features: 2}}]", {3}),
+              HasSubstr("embedding_tables has 2 tables"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}}, dot_interaction]", {4}), HasSubstr("dot_interaction has 1 input"));
+  EXPECT_THAT(
+      complaint("[{reshape: {shape: [2, 3]}, name: a}, {flatten: {}, name: b}, {dot_interaction: {}, from: [b, a]}]",
+                {6}),
+      HasSubstr("dot_interaction cannot read 6 and 2×3"));
   EXPECT_THAT(complaint("[{reshape: {shape: [3, 5]}}]", {4, 4}),
               HasSubstr("4×4 (16 numbers) cannot be reshaped to 3×5"));
   EXPECT_THAT(complaint("[{permute: {order: [1, 0]}}]", {4, 4, 3}), HasSubstr("an order of 2 axes"));
@@ -185,6 +192,17 @@ TEST(Presets, AreWhatTheIssueSays) {
   const Graph cnn(other.resolved_layers(), {28, 28, 1});
   EXPECT_EQ(cnn.parameter_count(), 25 * 32 + 32 + 25 * 32 * 64 + 64 + 49 * 64 * 1024 + 1024 + 10240 + 10);
   EXPECT_EQ(cnn.output_shape(), Shape{10});
+}
+
+TEST(Presets, RecommenderIsThatOfItsPaper) {
+  ModelConfig config;
+  read_config(
+      parse_deck("{preset: recommender, dense: 3, vocabularies: [5, 7], features: 4, bottom: [6], top: [8]}", "test"),
+      config);
+  EXPECT_EQ(config.input, std::vector<std::int64_t>{5});
+  const Graph graph(config.resolved_layers(), {5});
+  EXPECT_EQ(graph.output_shape(), Shape{1});
+  EXPECT_EQ(graph.parameter_count(), (3 * 6 + 6) + (6 * 4 + 4) + 12 * 4 + (4 + 3) * 8 + 8 + 8 + 1);
 }
 
 TEST(Presets, ComplainAtTheDecksPlace) {

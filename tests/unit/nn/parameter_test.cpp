@@ -71,6 +71,15 @@ TEST(ParameterBuffer, StartsAsPyTorchDoes) {
   }
 }
 
+TEST(ParameterBuffer, TablesStartAsInDlrm) {
+  const ParameterBuffer buffer = buffer_of("[{embedding_tables: {vocabularies: [400, 25], features: 40}, name: t}]",
+                                           {2}, DType::f64, 3);
+  const auto values = test::values_of(buffer.values(find(buffer, "t/weight")));
+  const auto largest = [](auto begin, auto end) { return std::abs(*std::max_element(begin, end)); };
+  EXPECT_NEAR(largest(values.begin(), values.begin() + 16000), 0.05, 0.0005);
+  EXPECT_NEAR(largest(values.begin() + 16000, values.end()), 0.2, 0.002);
+}
+
 TEST(ParameterBuffer, StartDependsOnTheSeedAndTheLayersBefore) {
   const ParameterBuffer one = buffer_of(network, {11}, DType::f64, 1), same = buffer_of(network, {11}, DType::f64, 1);
   const ParameterBuffer other = buffer_of(network, {11}, DType::f64, 2);

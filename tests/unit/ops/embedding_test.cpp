@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "ops/row_parts.hpp"
 #include "support/fixtures.hpp"
 
@@ -27,6 +29,42 @@ TEST(EmbeddingOps, GradientsOfALargeVocabulary) {
   embedding_backward(space, given.get(), gradient.get(), dweight.get(), Store::replace);
   space.fence();
   EXPECT_LT(test::largest_difference(test::values_of(dweight.get()), expected), 1e-14);
+}
+
+/// The last row of the largest table that fp32 can number, rows that tables have not, and what is no number.
+TEST(EmbeddingOps, RowsOfTables) {
+  const ExecSpace space;
+  const std::vector<std::int64_t> first{0, 3, 3 + (1 << 24)};
+  const OwnedTensor begins("first", DType::i64, {3}), rows("rows", DType::i32, {5, 2});
+  copy_from_host(space, first.data(), begins.get());
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const OwnedTensor x = test::make_tensor(dtype, {5, 2}, {0, 0, 2, (1 << 24) - 1, 3, 1 << 24, -1, NAN, 1.25, 1e30});
+    find_table_rows(space, x.get(), begins.get(), rows.get());
+    std::vector<std::int32_t> found(10);
+    copy_to_host(space, rows.get(), found.data());
+    const std::int32_t last = 3 + (1 << 24) - 1;
+    EXPECT_EQ(found, (std::vector<std::int32_t>{0, 3, 2, last, no_row, no_row, no_row, no_row, 1, no_row}));
+  }
+}
+
+TEST(EmbeddingOps, NoRowIsNaNAndHasNoGradient) {
+  const ExecSpace space;
+  const std::int64_t features = 35;
+  const OwnedTensor tokens = test::make_classes({1, no_row, 1});
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    const DType master = master_dtype(dtype);
+    const OwnedTensor weight = test::make_filled(master, {2, features}, 1), y("y", dtype, {3, features}),
+                      dy = test::make_filled(dtype, {3, features}, 2), dweight("dweight", master, {2, features});
+    embedding_forward(space, tokens.get(), weight.get(), y.get());
+    embedding_backward(space, tokens.get(), dy.get(), dweight.get(), Store::replace);
+    space.fence();
+    const auto out = test::values_of(y.get()), g = test::values_of(dy.get()), gradient = test::values_of(dweight.get());
+    for (std::size_t j = 0; j < 35; ++j) {
+      EXPECT_TRUE(std::isfinite(out[j]) && std::isnan(out[35 + j]) && out[70 + j] == out[j]);
+      EXPECT_EQ(gradient[j], 0);
+      EXPECT_NEAR(gradient[35 + j], g[j] + g[70 + j], 1e-6);
+    }
+  }
 }
 
 TEST(Rows, OfElementsBeyond32Bits) {

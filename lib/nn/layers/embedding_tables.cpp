@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/layers/embedding_tables.hpp"
+
+#include <cmath>
+#include <numeric>
+
+#include "ops/embedding.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t most_rows = 2147483647;       // of all tables: what an i32 counts
+constexpr std::int64_t most_rows_of_one = 16777216;  // what an f32 counts
+
+std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+void EmbeddingTablesConfig::describe(Fields& fields) {
+  fields.integers("vocabularies", vocabularies, {1, most_rows_of_one},
+                  "rows of each table; the input has a row number, from 0, for each of them");
+  fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
+  fields.check(sum_of(vocabularies) <= most_rows, "vocabularies",
+               fmt::format("{} rows in all ({} are the most); use fewer", sum_of(vocabularies), most_rows));
+  fields.integer("features", features, {1, 1e9}, "numbers that stand for a row", Presence::required);
+}
+
+std::unique_ptr<Layer> EmbeddingTablesConfig::make_layer() const { return std::make_unique<EmbeddingTables>(*this); }
+
+Shape EmbeddingTables::output_shape(std::span<const Shape> inputs) const {
+  const auto tables = static_cast<std::int64_t>(config_.vocabularies.size());
+  validate(
+      inputs[0] == Shape{tables}, ExitStatus::bad_deck,
+      "embedding_tables has {} tables, but its input is {} (a row number for each is needed); slice the row numbers "
+      "out of the example, or give it as many vocabularies",
+      tables, to_string(inputs[0]));
+  return {tables, config_.features};
+}
+
+std::vector<ParameterSpec> EmbeddingTables::parameters(std::span<const Shape>) const {
+  std::vector<Initializer::Part> bounds;
+  for (const std::int64_t rows : config_.vocabularies)
+    bounds.push_back({rows * config_.features, 1 / std::sqrt(static_cast<double>(rows))});
+  return {{"weight", {sum_of(config_.vocabularies), config_.features}, Initializer::uniform(std::move(bounds))}};
+}
+
+void EmbeddingTables::allocate() {
+  std::vector<std::int64_t> first{0};
+  for (const std::int64_t rows : config_.vocabularies) first.push_back(first.back() + rows);
+  first_ = OwnedTensor("lockstep::embedding_tables", DType::i64, {static_cast<std::int64_t>(first.size())});
+  copy_from_host(ExecSpace(), first.data(), first_.get());
+}
+
+std::size_t EmbeddingTables::prepare(std::int64_t n) {
+  return static_cast<std::size_t>(n) * config_.vocabularies.size() * sizeof(std::int32_t);
+}
+
+Tensor EmbeddingTables::rows_of(const StepContext& context, const LayerTensors& t) const {
+  const Tensor rows{t.workspace.data, DType::i32, t.x[0].shape};
+  find_table_rows(context.space, t.x[0], first_.get(), rows);
+  return rows;
+}
+
+void EmbeddingTables::forward(const StepContext& context, const LayerTensors& t) {
+  embedding_forward(context.space, rows_of(context, t), t.parameters[0], t.y);
+}
+
+void EmbeddingTables::backward(const StepContext& context, const LayerTensors& t) {
+  if (t.gradients[0]) embedding_backward(context.space, rows_of(context, t), t.dy, t.gradients[0], context.gradients);
+  if (t.dx[0]) fill_zero(context.space, t.dx[0]);  // a row number is no quantity
+}
+
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/presets/recommender.hpp"
+
+#include <fmt/ranges.h>
+
+namespace lockstep {
+
+void RecommenderConfig::describe(Fields& fields) {
+  fields.integer("dense", dense, {1, 1e6},
+                 "values at the beginning of an example; a row number for each table follows");
+  fields.integers("vocabularies", vocabularies, {1, 16777216}, "rows of each table");
+  fields.integer("features", features, {1, 1e6}, "numbers of each vector whose dot products are taken");
+  fields.integers("bottom", bottom, {1, 1e9},
+                  "outputs of the linear layers over the dense values, but for the last one's, which are features");
+  fields.integers("top", top, {1, 1e9},
+                  "outputs of the linear layers over the dot products, but for the last one's, which is the logit");
+  fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
+}
+
+std::string RecommenderConfig::list() const {
+  // Linear layers with these outputs, each with relu behind it.
+  const auto layers = [](std::string_view name, const std::vector<std::int64_t>& outputs) {
+    std::string text;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      text += fmt::format("- {{linear: {}, name: {}{}}}\n- relu\n", outputs[i], name, i + 1);
+    return text;
+  };
+  return fmt::format("- {{flatten: {{}}, name: example}}\n- {{slice: {{end: {}}}, name: dense}}\n", dense) +
+         layers("bottom", bottom) +
+         fmt::format(
+             "- {{linear: {0}, name: bottom{1}}}\n- {{relu: {{}}, name: bottom}}\n"
+             "- {{slice: {{begin: {2}}}, name: rows, from: example}}\n"
+             "- {{embedding_tables: {{vocabularies: [{3}], features: {0}}}, name: tables}}\n"
+             "- {{dot_interaction: {{}}, name: interaction, from: [bottom, tables]}}\n",
+             features, bottom.size() + 1, dense, fmt::join(vocabularies, ", ")) +
+         layers("top", top) + fmt::format("- {{linear: 1, name: top{}}}\n", top.size() + 1);
+}
+
+}  // namespace lockstep
