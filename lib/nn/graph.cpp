@@ -70,6 +70,7 @@ void Graph::add_node(const ListItem& item, Names& names) {
       for (const auto extent : parameter.shape.extents()) count *= static_cast<double>(extent);
       validate(count < 1e15, ExitStatus::bad_deck, "its {} has {:.0e} numbers (no machine holds them); make it smaller",
                parameter.name, count);
+      if (!parameter.tied_to.empty()) tie(parameter, names);
     }
   } catch (const Error& error) {
     refuse(item, fmt::format("layer '{}': {}", node.name, error.what()));
@@ -80,6 +81,28 @@ void Graph::add_node(const ListItem& item, Names& names) {
     if (input != GraphNode::data) ++nodes_[static_cast<std::size_t>(input)].readers;
   ++names.of_type[item.type];
   nodes_.push_back(std::move(node));
+}
+
+void Graph::tie(const ParameterSpec& parameter, const Names& names) {
+  const auto found = names.places.find(parameter.tied_to);
+  validate(found != names.places.end() && found->second < static_cast<int>(nodes_.size()), ExitStatus::bad_deck,
+           "tied_to: no earlier layer is named '{}' (whose {} is to serve here, too); name an embedding that stands "
+           "before it",
+           parameter.tied_to, parameter.name);
+  GraphNode& owner = nodes_[static_cast<std::size_t>(found->second)];
+  validate(owner.layer->traits().vocabulary > 0, ExitStatus::bad_deck,
+           "tied_to: '{}' is of type {} (what is shared is the table of an embedding, a row for each token); name an "
+           "embedding",
+           owner.name, owner.layer->type());
+  const Shape& shape = owner.parameters[0].shape;
+  validate(shape == parameter.shape, ExitStatus::bad_deck,
+           "tied_to: the {} of '{}' is {}, but {} is needed here (outputs × inputs); let features be the vocabulary, "
+           "and its input as wide as the embedding",
+           parameter.name, owner.name, to_string(shape), to_string(parameter.shape));
+  validate(!owner.lends, ExitStatus::bad_deck,
+           "tied_to: another layer has the {} of '{}' already (one can share it); give this one its own",
+           parameter.name, owner.name);
+  owner.lends = true;
 }
 
 void Graph::refuse_unused(std::span<const ListItem> layers) const {
@@ -149,7 +172,8 @@ bool Graph::read_once(int node) const {
 std::int64_t Graph::parameter_count() const {
   std::int64_t count = 0;
   for (const auto& node : nodes_)
-    for (const auto& parameter : node.parameters) count += parameter.shape.count();
+    for (const auto& parameter : node.parameters)
+      if (parameter.tied_to.empty()) count += parameter.shape.count();
   return count;
 }
 
@@ -170,6 +194,14 @@ void Graph::freeze(std::span<const std::string> patterns, const std::string& key
     }
     validate_key(found, key, "'{}' matches no layer with parameters; `lockstep check` lists their names", pattern);
   }
+  for (const GraphNode& node : nodes_)
+    for (const ParameterSpec& spec : node.parameters) {
+      if (spec.tied_to.empty()) continue;
+      const GraphNode& owner = *std::ranges::find(nodes_, spec.tied_to, &GraphNode::name);
+      validate_key(node.frozen == owner.frozen, key,
+                   "freezes '{}', but not '{}' (they have one {}: tied_to); name both or neither",
+                   node.frozen ? node.name : owner.name, node.frozen ? owner.name : node.name, spec.name);
+    }
   validate_key(patterns.empty() || needs_gradient().back(), key, "nothing is left to train; leave out some layers");
 }
 

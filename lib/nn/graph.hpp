@@ -25,6 +25,7 @@ struct GraphNode {
   std::uint64_t number = 0;  ///< place in the deck
   std::size_t readers = 0;   ///< how many inputs of later nodes it is
   bool frozen = false;       ///< its parameters stay as they are
+  bool lends = false;        ///< a later layer has its parameter, too (ParameterSpec::tied_to)
 };
 
 /// Layers in the order in which they can be computed: the deck's, but that a layer that has taken over a
@@ -43,6 +44,7 @@ class Graph {
   /// Freezes the layers whose names, or all whose parameters' names ("conv1/weight"), match one of the patterns (of the
   /// shell: * stands for anything). Throws KeyError(`key`) for a pattern that matches none, or a part of a layer, and
   /// if nothing is left to train.
+  /// A layer and what it is tied to are frozen both or neither.
   void freeze(std::span<const std::string> patterns, const std::string& key);
   /// For each node: whether it takes part in the backward pass, because something in it or before it is trained.
   std::vector<bool> needs_gradient() const;
@@ -53,6 +55,8 @@ class Graph {
     std::unordered_map<std::string, int> places, of_type;
   };
   void add_node(const ListItem& item, Names& names);
+  /// Finds what a parameter is tied to.
+  void tie(const ParameterSpec& parameter, const Names& names);
   void refuse_unused(std::span<const ListItem> layers) const;
   void fuse_additions();
   void fuse_activations();

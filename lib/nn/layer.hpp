@@ -31,6 +31,8 @@ struct ParameterSpec {
   Shape shape;       ///< as in files
   Initializer initializer;
   Kind kind = Kind::trained;
+  /// An earlier layer that reads tokens, whose parameter of this name and shape it is; empty: the layer's own.
+  std::string tied_to = {};
 };
 
 /// What a layer needs to know of the step that it takes part in.

@@ -222,7 +222,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   tensors.gradients = parameters_.gradients_of(i);
   StepContext part = context;
   part.first_example += chunk.first;
-  if (chunk.first > 0) part.gradients = Store::add;
+  if (chunk.first > 0 || node.lends) part.gradients = Store::add;  // to what the layer that is tied to it has stored
   if (task.kind == Task::Kind::accumulate_gradient_statistics)
     node.layer->accumulate_gradient_statistics(part, tensors, chunk.first == 0);
   else node.layer->backward(part, tensors);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/parameter_buffer.hpp"
 
+#include <string_view>
+#include <unordered_map>
+
 #include "ops/convert.hpp"
 #include "ops/elementwise.hpp"
 
@@ -18,19 +21,24 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& 
   values_ = Buffer("lockstep::parameters", bytes);
   gradients_ = gradient_memory.size() > 0 ? gradient_memory : Buffer("lockstep::gradients", layout_.gradient_bytes());
   if (rounds()) rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(size()) * size_of(dtype_));
-  for (const Parameter& parameter : parameters()) {
-    node_values_[parameter.node].push_back(values(parameter));
-    const bool frozen = parameter.kind == ParameterSpec::Kind::frozen;
-    node_gradients_[parameter.node].push_back(frozen ? Tensor{} : gradients(parameter));
-    if (parameter.kind == ParameterSpec::Kind::statistic) continue;
-    const auto offset = static_cast<std::size_t>(parameter.range.first) * size_of(dtype_);
-    node_weights_[parameter.node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape)
-                                                     : values(parameter));
-    if (frozen) continue;
-    ParameterRange& range = node_ranges_[parameter.node];
-    if (range.count == 0) range.first = parameter.range.first;
-    range.count = parameter.range.first + padded_count(parameter.range.count, master_) - range.first;
-  }
+  std::unordered_map<std::string_view, const Parameter*> named;
+  for (const Parameter& parameter : parameters()) named.emplace(parameter.name, &parameter);
+  for (std::size_t node = 0; node < graph.nodes().size(); ++node)
+    for (const ParameterSpec& spec : graph.nodes()[node].parameters)
+      add_view(node, *named.at(parameter_name(graph.nodes()[node], spec)));
+}
+
+void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
+  node_values_[node].push_back(values(parameter));
+  const bool frozen = parameter.kind == ParameterSpec::Kind::frozen;
+  node_gradients_[node].push_back(frozen ? Tensor{} : gradients(parameter));
+  if (parameter.kind == ParameterSpec::Kind::statistic) return;
+  const auto offset = static_cast<std::size_t>(parameter.range.first) * size_of(dtype_);
+  node_weights_[node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
+  if (frozen || parameter.node != node) return;  // of another: final when that one's are
+  ParameterRange& range = node_ranges_[node];
+  if (range.count == 0) range.first = parameter.range.first;
+  range.count = parameter.range.first + padded_count(parameter.range.count, master_) - range.first;
 }
 
 Tensor ParameterBuffer::slice(const Buffer& buffer, const Parameter& parameter) const {

@@ -47,12 +47,12 @@ class ParameterBuffer {
     return gradients_.tensor(static_cast<std::size_t>(range.first) * size_of(master_), master_, {range.count});
   }
 
-  /// Views for the layers, in the order of their ParameterSpecs.
+  /// Views for the layers, in the order of their ParameterSpecs. Layers that are tied see the same memory.
   const std::vector<Tensor>& values_of(std::size_t node) const { return node_values_[node]; }
   const std::vector<Tensor>& gradients_of(std::size_t node) const { return node_gradients_[node]; }
   /// Views of one layer's parameters, but for its statistics, as the large products read them.
   const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
-  /// Everything trained of one layer; empty for layers without.
+  /// Everything trained that is one layer's own; empty for layers without.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
   /// All statistics.
   ParameterRange statistics_range() const { return {trained_size(), layout_.summed_size() - trained_size()}; }
@@ -65,6 +65,8 @@ class ParameterBuffer {
 
  private:
   bool rounds() const { return dtype_ != master_; }
+  /// Shows a node the next of its parameters.
+  void add_view(std::size_t node, const Parameter& parameter);
   Tensor slice(const Buffer& buffer, const Parameter& parameter) const;
 
   DType dtype_, master_;

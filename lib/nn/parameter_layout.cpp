@@ -8,6 +8,10 @@
 
 namespace lockstep {
 
+std::string parameter_name(const GraphNode& node, const ParameterSpec& spec) {
+  return (spec.tied_to.empty() ? node.name : spec.tied_to) + "/" + spec.name;
+}
+
 std::int64_t padded_count(std::int64_t count, DType dtype) {
   const std::size_t element = size_of(dtype);
   return static_cast<std::int64_t>(align_up(static_cast<std::size_t>(count) * element) / element);
@@ -25,8 +29,8 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
   for (const Kind kind : {Kind::trained, Kind::statistic})
     for (std::size_t node = graph.nodes().size(); node-- > 0;)
       for (const auto& spec : graph.nodes()[node].parameters)
-        if (spec.kind == kind)
-          parameters.push_back({.name = graph.nodes()[node].name + "/" + spec.name,
+        if (spec.kind == kind && spec.tied_to.empty())
+          parameters.push_back({.name = parameter_name(graph.nodes()[node], spec),
                                 .shape = spec.shape,
                                 .range = {0, spec.shape.count()},
                                 .node = node,

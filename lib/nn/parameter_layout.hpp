@@ -26,6 +26,9 @@ struct Parameter {
   std::uint64_t number;  ///< from the network's input on; separates random streams
 };
 
+/// That of one of a node's parameters, or of what it is tied to.
+std::string parameter_name(const GraphNode& node, const ParameterSpec& spec);
+
 /// Elements from the beginning of a parameter of `count` to that of the next.
 std::int64_t padded_count(std::int64_t count, DType master);
 

@@ -28,9 +28,13 @@ std::string layer_table(const Graph& graph) {
     std::int64_t count = 0;
     std::string names;
     for (const auto& parameter : node.parameters) {
+      if (!names.empty()) names += ", ";
+      if (!parameter.tied_to.empty()) {
+        names += fmt::format("{} of {}", parameter.name, parameter.tied_to);
+        continue;
+      }
       count += parameter.shape.count();
-      names += fmt::format("{}{} [{}]", names.empty() ? "" : ", ", parameter.name,
-                           fmt::join(parameter.shape.extents(), ", "));
+      names += fmt::format("{} [{}]", parameter.name, fmt::join(parameter.shape.extents(), ", "));
     }
     // Columns are counted in characters; × is one, of two bytes.
     const std::string shape = to_string(node.shape);

@@ -12,6 +12,11 @@ void LinearConfig::describe(Fields& fields) {
   fields.integer("features", features, {1, 1e9}, "outputs", Presence::required);
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);
+  fields.text("tied_to", tied_to,
+              "name of an earlier `embedding` whose weight is this layer's, too: [vocabulary, features] of the "
+              "embedding are outputs and inputs here");
+  fields.check(tied_to.empty() || (start.kind == WeightInit::Kind::fan_in && start.std == 0), "tied_to",
+               "stands beside initializer or initial_std (the weight starts as the embedding's); remove one of them");
 }
 
 std::unique_ptr<Layer> LinearConfig::make_layer() const { return std::make_unique<Linear>(*this); }
@@ -25,7 +30,8 @@ Shape Linear::output_shape(std::span<const Shape> inputs) const {
 
 std::vector<ParameterSpec> Linear::parameters(std::span<const Shape> inputs) const {
   const std::int64_t in = inputs[0][-1];
-  std::vector<ParameterSpec> specs{{"weight", {features_, in}, start_.weight(in, features_)}};
+  std::vector<ParameterSpec> specs{
+      {.name = "weight", .shape = {features_, in}, .initializer = start_.weight(in, features_), .tied_to = tied_to_}};
   if (bias_) specs.push_back({"bias", {features_}, start_.bias(in)});
   return specs;
 }

@@ -11,6 +11,7 @@ struct LinearConfig : LayerConfig {
   std::int64_t features = 0;
   bool bias = true;
   WeightInit start;
+  std::string tied_to;
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "features"; }
@@ -18,10 +19,12 @@ struct LinearConfig : LayerConfig {
 };
 
 /// y = x·Wᵀ + b over vectors, or over the vectors of sequences: x [n, in] or [n, T, in], weight [features, in], bias
-/// [features].
+/// [features]. The weight may be an embedding's (Press & Wolf, "Using the output embedding to improve language models",
+/// 2017).
 class Linear final : public Layer {
  public:
-  explicit Linear(const LinearConfig& config) : features_(config.features), bias_(config.bias), start_(config.start) {}
+  explicit Linear(const LinearConfig& config)
+      : features_(config.features), bias_(config.bias), start_(config.start), tied_to_(config.tied_to) {}
 
   std::string_view type() const override { return "linear"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -46,6 +49,7 @@ class Linear final : public Layer {
   std::int64_t features_;
   bool bias_;
   WeightInit start_;
+  std::string tied_to_;
   Activation activation_ = Activation::none;
   PlanCache<InnerProduct> products_;  // by rows
 };

@@ -148,6 +148,20 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}}, global_avg_pool]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, from: [a, a]}]", {4}), HasSubstr("2 are named"));
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}]", {4, 3}), HasSubstr("embedding reads tokens"));
+  const std::string tokens =
+      "[{embedding: {vocabulary: 5, features: 2}, name: tokens}, {linear: {features: 2}, name: a}, ";
+  EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: token}}]", {4}),
+              HasSubstr("no earlier layer is named"));
+  EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: b}, name: b}]", {4}), HasSubstr("no earlier layer"));
+  EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: a}}]", {4}), HasSubstr("'a' is of type linear"));
+  EXPECT_THAT(complaint(tokens + "{linear: {features: 6, tied_to: tokens}}]", {4}),
+              HasSubstr("the weight of 'tokens' is 5×2, but 6×2 is needed"));
+  EXPECT_THAT(
+      complaint(
+          tokens +
+              "{linear: {features: 5, tied_to: tokens}}, {linear: {features: 2}}, {linear: {features: 5, tied_to: tokens}}]",
+          {4}),
+      HasSubstr("another layer has the weight of 'tokens' already"));
   EXPECT_THAT(complaint("[{position_embedding: {length: 5}}]", {4}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}, {position_embedding: {length: 5}}]", {6}),
               HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));

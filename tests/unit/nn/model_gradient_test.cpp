@@ -61,6 +61,19 @@ const ModelCase model_cases[] = {
     {"pools",
      "[{avg_pool: {kernel: 2, stride: 1}}, {conv2d: {filters: 2, kernel: 3, stride: 2, padding: 1}}, {avg_pool: {kernel: 2}}, flatten, {linear: {features: 3}}]",
      {6, 7, 2}},
+    {"tied",
+     "[{embedding: {vocabulary: 6, features: 4}, name: tokens}, {linear: {features: 4}}, tanh, global_avg_pool,"
+     " {linear: {features: 6, tied_to: tokens}}]",
+     {5}},
+    {"norm_tied",
+     "[{embedding: {vocabulary: 7, features: 3}, name: tokens}, batch_norm, {linear: {features: 7, bias: false, tied_to: tokens}},"
+     " global_avg_pool, {linear: {features: 3}}]",
+     {5}},
+    {"frozen_tied",
+     "[{embedding: {vocabulary: 6, features: 4}, name: tokens}, {linear: {features: 4}}, tanh, global_avg_pool,"
+     " {linear: {features: 6, tied_to: tokens}, name: fc}]",
+     {5},
+     {"tokens", "fc"}},
     {"frozen_first", "[{linear: {features: 6}, name: a}, relu, {linear: {features: 3}}]", {5}, {"a"}},
     {"frozen_last", "[{linear: {features: 6}}, relu, {linear: {features: 3}, name: a}]", {5}, {"a/*"}},
     {"frozen_branch",
@@ -99,7 +112,7 @@ class Experiment {
       : model(graph_of(c), {.dtype = DType::f64, .providers = test::using_provider(provider), .max_batch = n}),
         n_(n),
         k_(model.graph().output_shape().count()),
-        input_(test::make_filled(DType::f64, c.input.with_batch(n), 1)),
+        input_(make_input(model.graph(), n)),
         values_(test::make_filled(DType::f64, {n, k_}, 2)),
         scratch_("scratch", DType::f64, {n, 2}),
         sums_("sums", DType::f64, {loss_sum_count}) {
@@ -143,6 +156,15 @@ class Experiment {
   Model model;
 
  private:
+  static OwnedTensor make_input(const Graph& graph, std::int64_t n) {
+    const Shape shape = graph.input_shape().with_batch(n);
+    const std::int64_t vocabulary = graph.nodes()[0].layer->traits().vocabulary;
+    if (vocabulary == 0) return test::make_filled(DType::f64, shape, 1);
+    OwnedTensor tokens("tokens", DType::i32, shape);
+    copy_from_host(ExecSpace(), test::filling_tokens(1, shape.count(), vocabulary).data(), tokens.get());
+    ExecSpace().fence();
+    return tokens;
+  }
   static Tensor rows(const Tensor& all, std::int64_t first, std::int64_t count) {
     const std::int64_t each = all.count() / all.shape[0];
     Shape shape = all.shape.rank() == 1 ? Shape{count} : Shape(all.shape.extents().subspan(1)).with_batch(count);
@@ -250,6 +272,16 @@ TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
   refused({"a/weight"}, "matches 1 of the 2 parameters of layer 'a'");
   refused({"a", "b"}, "nothing is left to train");
   refused({"*"}, "nothing is left to train");
+
+  Graph tied(test::parse_layers("[{embedding: {vocabulary: 6, features: 4}, name: tokens}, {linear: {features: 4}},"
+                                " {linear: {features: 6, tied_to: tokens}, name: fc}]"),
+             Shape{5});
+  try {
+    tied.freeze(std::vector<std::string>{"fc"}, "freeze");
+    ADD_FAILURE();
+  } catch (const KeyError& error) {
+    EXPECT_NE(std::string(error.what()).find("freezes 'fc', but not 'tokens'"), std::string::npos) << error.what();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient,
