@@ -44,6 +44,8 @@ std::span<const Alternative> preset_alternatives() {
       {"resnet101", "ResNet-101 for 224×224 images", make_config<Resnet101Config>},
       {"vgg11", "VGG-11 for 224×224 images", make_config<Vgg11Config>},
       {"transformer", "Decoder of pre-norm transformer blocks over tokens", make_config<TransformerConfig>},
+      {"gpt2", "GPT-2: such a decoder in the sizes of the paper, the last layer with the embedding's weight",
+       make_config<Gpt2Config>},
       {"vit", "Vision transformer over patches of images", make_config<VitConfig>},
       {"lstm", "Embedding, LSTM layers and a linear layer over tokens", make_config<LstmPresetConfig>},
       {"recommender", "Clicks, from values and categories: tables, MLPs and dot products",

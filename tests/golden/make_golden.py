@@ -529,6 +529,7 @@ PRESETS = {
     "transformer": ("{preset: transformer, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Transformer(10, 12, 24, 2, 3)),
     "vit": ("{preset: vit, image: 12, channels: 3, patch: 4, d_model: 24, depth: 2, heads: 3, classes: 10}", (12, 12, 3), lambda: peers.Vit(12, 3, 4, 24, 2, 3, 10)),
     "lstm": ("{preset: lstm, vocabulary: 10, sequence: 12, embedding: 9, units: 14}", 12, lambda: peers.Lstm(10, 9, 14)),
+    "gpt2": ("{preset: gpt2, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Gpt2(10, 12, 24, 2, 3)),
 }
 
 

@@ -29,6 +29,8 @@ void AttentionConfig::describe(Fields& fields) {
   fields.boolean("causal", causal, "whether a position sees only itself and those before it");
   fields.number("initial_std", initial_std, {0, 1e6},
                 "weights start as N(0, initial_std²), biases as 0; 0: PyTorch's way");
+  fields.number("out_initial_std", out_initial_std, {0, 1e6},
+                "the weight of the output starts as N(0, out_initial_std²); 0: as the others");
 }
 
 std::unique_ptr<Layer> AttentionConfig::make_layer() const { return std::make_unique<Attention>(*this); }
@@ -48,12 +50,11 @@ std::vector<ParameterSpec> Attention::parameters(std::span<const Shape> inputs) 
   const std::int64_t d = inputs[0][1];
   // PyTorch's: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010,
   // of the weight as a whole; the output as a linear layer, but for its bias.
-  const auto start = [&](const Initializer& usual) {
-    return config_.initial_std > 0 ? Initializer::normal(config_.initial_std) : usual;
-  };
-  return {{"qkv_weight", {3 * d, d}, start(Initializer::uniform(std::sqrt(6.0 / static_cast<double>(4 * d))))},
+  const auto start = [&](double std, const Initializer& usual) { return std > 0 ? Initializer::normal(std) : usual; };
+  const double std = config_.initial_std, out_std = config_.out_initial_std > 0 ? config_.out_initial_std : std;
+  return {{"qkv_weight", {3 * d, d}, start(std, Initializer::uniform(::std::sqrt(6.0 / static_cast<double>(4 * d))))},
           {"qkv_bias", {3 * d}, Initializer::constant(0)},
-          {"out_weight", {d, d}, start(Initializer::fan_in(d))},
+          {"out_weight", {d, d}, start(out_std, Initializer::fan_in(d))},
           {"out_bias", {d}, Initializer::constant(0)}};
 }
 

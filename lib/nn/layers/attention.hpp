@@ -12,6 +12,7 @@ struct AttentionConfig : LayerConfig {
   std::int64_t heads = 0;
   bool causal = true;
   double initial_std = 0;
+  double out_initial_std = 0;
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "heads"; }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace lockstep {
 
 void BlocksConfig::describe(Fields& fields) {
@@ -22,7 +24,7 @@ std::string BlocksConfig::dropout_layer(std::int64_t number) const {
   return dropout > 0 ? fmt::format("- {{dropout: {{rate: {}}}, name: dropout{}}}\n", dropout, number) : "";
 }
 
-std::string BlocksConfig::blocks(bool causal) const {
+std::string BlocksConfig::blocks(const BlockForm& form) const {
   // Of a layer, or the dropout behind it.
   const auto last = [&](const std::string& name, std::int64_t number) {
     return dropout > 0 ? fmt::format("dropout{}", number) : name;
@@ -32,17 +34,18 @@ std::string BlocksConfig::blocks(bool causal) const {
     const std::string block = fmt::format("block{}", i);
     text += fmt::format(
         "- {{layer_norm: {{}}, name: {0}_norm1, from: {1}}}\n"
-        "- {{attention: {{heads: {2}, initial_std: {3}{4}}}, name: {0}_attention}}\n{5}"
-        "- {{add: {{}}, name: {0}_middle, from: [{1}, {6}]}}\n",
-        block, trunk, heads, initial_std, causal ? "" : ", causal: false", dropout_layer(2 * i),
+        "- {{attention: {{heads: {2}, causal: {3}, initial_std: {4}, out_initial_std: {5}}}, name: {0}_attention}}\n{6}"
+        "- {{add: {{}}, name: {0}_middle, from: [{1}, {7}]}}\n",
+        block, trunk, heads, form.causal, initial_std, form.residual_std, dropout_layer(2 * i),
         last(block + "_attention", 2 * i));
     text += fmt::format(
         "- {{layer_norm: {{}}, name: {0}_norm2}}\n"
         "- {{linear: {{features: {1}, initial_std: {2}}}, name: {0}_fc1}}\n"
-        "- gelu\n"
-        "- {{linear: {{features: {3}, initial_std: {2}}}, name: {0}_fc2}}\n{4}"
-        "- {{add: {{}}, name: {0}, from: [{0}_middle, {5}]}}\n",
-        block, 4 * d_model, initial_std, d_model, dropout_layer(2 * i + 1), last(block + "_fc2", 2 * i + 1));
+        "- {3}\n"
+        "- {{linear: {{features: {4}, initial_std: {5}}}, name: {0}_fc2}}\n{6}"
+        "- {{add: {{}}, name: {0}, from: [{0}_middle, {7}]}}\n",
+        block, 4 * d_model, initial_std, form.gelu, d_model, form.residual_std, dropout_layer(2 * i + 1),
+        last(block + "_fc2", 2 * i + 1));
     trunk = block;
   }
   return text + "- {layer_norm: {}, name: norm}\n";
@@ -54,13 +57,47 @@ void TransformerConfig::describe(Fields& fields) {
   BlocksConfig::describe(fields);
 }
 
-std::string TransformerConfig::list() const {
+std::string TransformerConfig::decoder(const BlockForm& form) const {
   return fmt::format(
              "- {{embedding: {{vocabulary: {}, features: {}, initial_std: {}}}, name: tokens}}\n"
              "- {{position_embedding: {{length: {}, initial_std: {}}}, name: positions}}\n",
              vocabulary, d_model, initial_std, sequence, initial_std) +
-         dropout_layer(1) + blocks(true) +
+         dropout_layer(1) + blocks(form);
+}
+
+std::string TransformerConfig::list() const {
+  return decoder({.residual_std = initial_std}) +
          fmt::format("- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", vocabulary, initial_std);
+}
+
+Gpt2Config::Gpt2Config() {
+  vocabulary = 50257;
+  sequence = 1024;
+  choose_size();
+}
+
+void Gpt2Config::choose_size() {
+  struct Extents {
+    std::int64_t d_model, depth, heads;
+  };
+  static constexpr Extents sizes[] = {{768, 12, 12}, {1024, 24, 16}, {1280, 36, 20}, {1600, 48, 25}};
+  const Extents& chosen = sizes[static_cast<std::size_t>(size)];
+  d_model = chosen.d_model;
+  depth = chosen.depth;
+  heads = chosen.heads;
+}
+
+void Gpt2Config::describe(Fields& fields) {
+  static constexpr std::string_view names[] = {"124M", "355M", "774M", "1558M"};
+  const Size before = size;
+  fields.choice("size", size, names, "by parameters; what d_model, depth and heads are where they are not given");
+  if (size != before) choose_size();
+  TransformerConfig::describe(fields);
+}
+
+std::string Gpt2Config::list() const {
+  return decoder({.gelu = "gelu: tanh", .residual_std = initial_std / std::sqrt(2.0 * static_cast<double>(depth))}) +
+         fmt::format("- {{linear: {{features: {}, bias: false, tied_to: tokens}}, name: fc}}\n", vocabulary);
 }
 
 VitConfig::VitConfig() {
@@ -87,7 +124,7 @@ std::string VitConfig::list() const {
              "- sequence\n"
              "- {{position_embedding: {{length: {2}, initial_std: {3}}}, name: positions}}\n",
              d_model, patch, side * side, initial_std) +
-         dropout_layer(1) + blocks(false) +
+         dropout_layer(1) + blocks({.causal = false, .residual_std = initial_std}) +
          fmt::format("- global_avg_pool\n- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", classes,
                      initial_std);
 }

@@ -19,11 +19,17 @@ struct BlocksConfig : PresetConfig {
  protected:
   /// The entry of that number, from 1; empty where nothing is dropped.
   std::string dropout_layer(std::int64_t number) const;
+  /// In what kinds of blocks differ.
+  struct BlockForm {
+    bool causal = true;
+    std::string_view gelu = "gelu";
+    double residual_std;  ///< as initial_std, of the weights whose products are added to the trunk
+  };
   /// The entries behind the layer `positions`, or dropout 1.
-  std::string blocks(bool causal) const;
+  std::string blocks(const BlockForm& form) const;
 };
 
-/// A decoder as GPT-2's: token and learned position embeddings, blocks, a linear layer over the vocabulary.
+/// A decoder: token and learned position embeddings, blocks, a linear layer over the vocabulary.
 struct TransformerConfig : BlocksConfig {
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 128;
@@ -31,6 +37,26 @@ struct TransformerConfig : BlocksConfig {
   void describe(Fields& fields) override;
   std::string list() const override;
   std::vector<std::int64_t> input() const override { return {sequence}; }
+
+ protected:
+  /// All entries but the last.
+  std::string decoder(const BlockForm& form) const;
+};
+
+/// GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019): such a decoder whose last layer
+/// has the embedding's weight and no bias, with the tanh form of gelu; what is added to the trunk starts from
+/// N(0, initial_std² / (2·depth)).
+struct Gpt2Config : TransformerConfig {
+  /// By their numbers of parameters.
+  enum class Size { m124, m355, m774, m1558 };
+  Size size = Size::m124;
+
+  Gpt2Config();
+  void describe(Fields& fields) override;
+  std::string list() const override;
+
+ private:
+  void choose_size();
 };
 
 /// A vision transformer (Dosovitskiy et al. 2021) over patches, with the mean of all positions in the place of a class
