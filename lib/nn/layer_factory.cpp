@@ -6,6 +6,7 @@
 #include "nn/layers/concat.hpp"
 #include "nn/layers/conv2d.hpp"
 #include "nn/layers/dot_interaction.hpp"
+#include "nn/layers/conv_transpose2d.hpp"
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
 #include "nn/layers/embedding_tables.hpp"
@@ -25,6 +26,8 @@ std::span<const Alternative> layer_alternatives() {
       {"linear", "Fully connected: y = x·Wᵀ + b over vectors, or each position of sequences",
        make_config<LinearConfig>},
       {"conv2d", "Convolution over images, H×W×C", make_config<Conv2dConfig>},
+      {"conv_transpose2d", "Transposed convolution over images, H×W×C: larger ones of small ones",
+       make_config<ConvTranspose2dConfig>},
       {"batch_norm", "Gives each channel mean 0 and variance 1 over the batch, then scales and shifts it",
        make_config<BatchNormConfig>},
       {"layer_norm", "Gives the channels of each place mean 0 and variance 1, then scales and shifts them",

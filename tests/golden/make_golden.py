@@ -69,6 +69,10 @@ def conv(stride=1, padding=0, groups=1, relu=False):
     return forward
 
 
+def conv_transpose(stride=1, padding=0, output_padding=0, groups=1):
+    return lambda x, *p: to_nhwc(F.conv_transpose2d(to_nchw(x), *p, stride=stride, padding=padding, output_padding=output_padding, groups=groups))
+
+
 def linear(relu=False):
     return lambda x, *p: F.relu(F.linear(x, *p)) if relu else F.linear(x, *p)
 
@@ -224,6 +228,9 @@ LAYERS = [
     ("{embedding_tables: {vocabularies: [6, 1, 11], features: 5}}", False, [(7, 3)], [(18, 5)], embedding_tables([6, 1, 11])),
     ("{dot_interaction: {}}", False, [(3, 5), (3, 4, 5)], [], dot_interaction),
     ("patchify: 2", False, [(2, 6, 4, 3)], [], patchify(2)),
+    ("{conv_transpose2d: {filters: 3, kernel: 2, stride: 2}}", False, [(2, 3, 4, 5)], [(5, 3, 2, 2), (3,)], conv_transpose(2)),
+    ("{conv_transpose2d: {filters: 4, kernel: 3, stride: 2, padding: 1, output_padding: 1, groups: 2, bias: false}}", False,
+     [(2, 4, 3, 6)], [(6, 2, 3, 3)], conv_transpose(2, 1, 1, 2)),
 ]
 
 

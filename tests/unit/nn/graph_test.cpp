@@ -126,6 +126,9 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 5}}]", {4, 4, 1}), HasSubstr("larger than its padded input"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 4, kernel: 1, groups: 2}}]", {4, 4, 3}),
               HasSubstr("cannot be cut into 2 groups"));
+  EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
+  EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3, padding: 2}}]", {2, 4, 1}),
+              HasSubstr("a padding of 2 leaves nothing of what 2×4×1 becomes"));
   EXPECT_THAT(complaint("[{max_pool: {kernel: 5}}]", {4, 4, 3}), HasSubstr("larger than its padded input"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, name: a}]", {4}),
               HasSubstr("a second layer is named 'a'"));

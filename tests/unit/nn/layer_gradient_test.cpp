@@ -52,6 +52,14 @@ const LayerCase layer_cases[] = {
     {"conv2d", "{conv2d: {filters: 4, kernel: 3, padding: 1, groups: 4}}", {{5, 4, 4}}, 2, Activation::relu},
     {"conv2d", "{conv2d: {filters: 3, kernel: 1, stride: 2}}", {{4, 5, 2}}, 2},
     {"conv2d", "{conv2d: {filters: 2, kernel: 2, padding: 3}}", {{3, 2, 1}}, 1},
+    {"conv_transpose2d", "{conv_transpose2d: {filters: 3, kernel: 2, stride: 2}}", {{3, 4, 5}}, 2},
+    {"conv_transpose2d",
+     "{conv_transpose2d: {filters: 4, kernel: 3, stride: 2, padding: 1, output_padding: 1, bias: false}}",
+     {{3, 2, 3}},
+     3,
+     Activation::tanh},
+    {"conv_transpose2d", "{conv_transpose2d: {filters: 6, kernel: 3, groups: 2}}", {{2, 3, 4}}, 2, Activation::relu},
+    {"conv_transpose2d", "{conv_transpose2d: {filters: 2, kernel: 1, stride: 3, output_padding: 2}}", {{2, 3, 3}}, 1},
     {"batch_norm", "batch_norm", {{3, 5, 7}}, 4},
     {"batch_norm", "{batch_norm: {momentum: 0.3, epsilon: 0.01, zero_gamma: true}}", {{9}}, 5},
     {"batch_norm", "batch_norm", {{35, 33}}, 3, Activation::relu},
@@ -263,7 +271,7 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
   for (const ProviderKind kind : test::provider_kinds())
     for (const DType dtype : {DType::f32, DType::f64})
       for (const auto& c : layer_cases) {
-        if (c.type != "linear" && c.type != "conv2d") continue;
+        if (c.type != "linear" && c.type.rfind("conv", 0) != 0) continue;
         std::unique_ptr<LayerHarness> harness;
         try {
           harness = std::make_unique<LayerHarness>(
