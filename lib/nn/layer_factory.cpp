@@ -6,6 +6,7 @@
 #include "nn/layers/concat.hpp"
 #include "nn/layers/conv2d.hpp"
 #include "nn/layers/dot_interaction.hpp"
+#include "nn/layers/conv.hpp"
 #include "nn/layers/conv_transpose2d.hpp"
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
@@ -25,7 +26,9 @@ std::span<const Alternative> layer_alternatives() {
   static const Alternative table[] = {
       {"linear", "Fully connected: y = x·Wᵀ + b over vectors, or each position of sequences",
        make_config<LinearConfig>},
+      {"conv1d", "Convolution over sequences, T×C", make_config<Conv1dConfig>},
       {"conv2d", "Convolution over images, H×W×C", make_config<Conv2dConfig>},
+      {"conv3d", "Convolution over volumes, D×H×W×C", make_config<Conv3dConfig>},
       {"conv_transpose2d", "Transposed convolution over images, H×W×C: larger ones of small ones",
        make_config<ConvTranspose2dConfig>},
       {"batch_norm", "Gives each channel mean 0 and variance 1 over the batch, then scales and shifts it",

@@ -69,8 +69,9 @@ def conv(stride=1, padding=0, groups=1, relu=False):
     return forward
 
 
-def conv_transpose(stride=1, padding=0, output_padding=0, groups=1):
-    return lambda x, *p: to_nhwc(F.conv_transpose2d(to_nchw(x), *p, stride=stride, padding=padding, output_padding=output_padding, groups=groups))
+def spatial(function, **options):
+    """Of PyTorch's, which take channels first."""
+    return lambda x, *p: function(x.movedim(-1, 1), *p, **options).movedim(1, -1)
 
 
 def linear(relu=False):
@@ -229,8 +230,15 @@ LAYERS = [
     ("{dot_interaction: {}}", False, [(3, 5), (3, 4, 5)], [], dot_interaction),
     ("patchify: 2", False, [(2, 6, 4, 3)], [], patchify(2)),
     ("{conv_transpose2d: {filters: 3, kernel: 2, stride: 2}}", False, [(2, 3, 4, 5)], [(5, 3, 2, 2), (3,)], conv_transpose(2)),
+    ("{conv_transpose2d: {filters: 3, kernel: 2, stride: 2}}", False, [(2, 3, 4, 5)], [(5, 3, 2, 2), (3,)], spatial(F.conv_transpose2d, stride=2)),
     ("{conv_transpose2d: {filters: 4, kernel: 3, stride: 2, padding: 1, output_padding: 1, groups: 2, bias: false}}", False,
-     [(2, 4, 3, 6)], [(6, 2, 3, 3)], conv_transpose(2, 1, 1, 2)),
+     [(2, 4, 3, 6)], [(6, 2, 3, 3)], spatial(F.conv_transpose2d, stride=2, padding=1, output_padding=1, groups=2)),
+    ("{conv1d: {filters: 4, kernel: 3, stride: 2, padding: 1}}", False, [(2, 9, 3)], [(4, 3, 3), (4,)], spatial(F.conv1d, stride=2, padding=1)),
+    ("{conv1d: {filters: 6, kernel: 5, padding: same, groups: 2, bias: false}}", False, [(3, 7, 4)], [(6, 2, 5)],
+     spatial(F.conv1d, padding=2, groups=2)),
+    ("{conv3d: {filters: 3, kernel: 3, stride: 2, padding: 1}}", False, [(2, 4, 5, 3, 2)], [(3, 2, 3, 3, 3), (3,)],
+     spatial(F.conv3d, stride=2, padding=1)),
+    ("{conv3d: {filters: 4, kernel: 2, groups: 2, bias: false}}", False, [(2, 3, 2, 4, 6)], [(4, 3, 2, 2, 2)], spatial(F.conv3d, groups=2)),
 ]
 
 

@@ -8,7 +8,7 @@
 #include "config/deck.hpp"
 #include "nn/graph.hpp"
 #include "nn/layers/attention.hpp"
-#include "nn/layers/conv2d.hpp"
+#include "nn/layers/conv.hpp"
 #include "nn/model_config.hpp"
 #include "nn/presets.hpp"
 #include "ops/cudnn/graph.hpp"
@@ -45,7 +45,7 @@ Products products_of(const std::string& model, DType dtype, std::int64_t n) {
   Products products;
   for (GraphNode& node : graph.nodes()) {
     node.layer->plan({node.input_shapes, node.shape, dtype, {}, node.number});
-    if (const auto* layer = dynamic_cast<const Conv2d*>(node.layer.get()))
+    if (const auto* layer = dynamic_cast<const Conv*>(node.layer.get()))
       products.convolutions.insert(layer->product(n));
     if (const auto* layer = dynamic_cast<const Attention*>(node.layer.get()))
       products.attentions.insert(layer->product(n));

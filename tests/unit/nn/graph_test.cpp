@@ -126,6 +126,10 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 5}}]", {4, 4, 1}), HasSubstr("larger than its padded input"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 4, kernel: 1, groups: 2}}]", {4, 4, 3}),
               HasSubstr("cannot be cut into 2 groups"));
+  EXPECT_THAT(complaint("[{conv1d: {filters: 3, kernel: 3}}]", {4, 4, 1}), HasSubstr("conv1d reads sequences (T×C)"));
+  EXPECT_THAT(complaint("[{conv3d: {filters: 3, kernel: 3}}]", {4, 4, 1}), HasSubstr("conv3d reads volumes (D×H×W×C)"));
+  EXPECT_THAT(complaint("[{conv3d: {filters: 3, kernel: 3}}]", {2, 4, 4, 1}),
+              HasSubstr("larger than its padded input"));
   EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3, padding: 2}}]", {2, 4, 1}),
               HasSubstr("a padding of 2 leaves nothing of what 2×4×1 becomes"));

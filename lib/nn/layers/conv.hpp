@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <optional>
+
+#include "nn/layer.hpp"
+#include "nn/layers/workspace.hpp"
+#include "nn/plan_cache.hpp"
+#include "nn/weight_init.hpp"
+#include "ops/depth_columns.hpp"
+
+namespace lockstep {
+
+/// Over `dimensions` of space: sequences (1), images (2) or volumes (3).
+struct ConvConfig : LayerConfig {
+  explicit ConvConfig(int of_space) : dimensions(of_space) {}
+
+  int dimensions;
+  std::int64_t filters = 0;
+  std::int64_t kernel = 0;
+  std::int64_t stride = 1;
+  std::optional<std::int64_t> padding = 0;  ///< none: "same"
+  std::int64_t groups = 1;
+  bool bias = true;
+  WeightInit start;
+
+  void describe(Fields& fields) override;
+  std::unique_ptr<Layer> make_layer() const override;
+};
+struct Conv1dConfig : ConvConfig {
+  Conv1dConfig() : ConvConfig(1) {}
+};
+struct Conv2dConfig : ConvConfig {
+  Conv2dConfig() : ConvConfig(2) {}
+};
+struct Conv3dConfig : ConvConfig {
+  Conv3dConfig() : ConvConfig(3) {}
+};
+
+/// Cross-correlation: of images x [n, h, w, c], weight [filters, c/groups, kernel, kernel], y [n, h', w', filters]; of
+/// sequences [n, t, c] and volumes [n, d, h, w, c] with a weight of as many dimensions. `same` pads kernel − 1 zeros in
+/// all, the smaller half first, so that h' = ⌈h / stride⌉ (for odd kernels PyTorch's padding = kernel // 2).
+///
+/// All are planned over images. A sequence is one of height 1. Of volumes each slice of y is one, whose channels are
+/// the slices that the kernel covers (depth_columns.hpp); these stand in the workspace, in backward once more.
+class Conv final : public Layer {
+ public:
+  explicit Conv(const ConvConfig& config) : config_(config) {}
+
+  std::string_view type() const override;
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  bool fuse(Activation activation) override;
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = LayerTraits::all_inputs, .backward_reads_output = activation_ != Activation::none};
+  }
+  std::size_t prepare(std::int64_t n) override;
+  double product_flops(std::int64_t n) const override { return product(n).flops(); }
+  void set_weights(std::span<const Tensor> weights) override { convolutions_.set_weight(weights[0]); }
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+  /// What is planned for n examples; asked after `plan`.
+  ConvolutionShape product(std::int64_t n) const { return shape_for(n, plan_.inputs[0]); }
+
+ private:
+  std::int64_t pad_before() const { return config_.padding.value_or((config_.kernel - 1) / 2); }
+  std::int64_t pad_after() const { return config_.padding.value_or(config_.kernel / 2); }
+  ConvolutionShape shape_for(std::int64_t n, const Shape& input) const;
+  /// Of volumes.
+  DepthColumnsShape depth_for(std::int64_t n, const Shape& input) const;
+  /// The images that n examples are planned as, of this workspace: memory for them where the layer makes them.
+  Tensor take_columns(ScratchAllocator& workspace, std::int64_t n) const;
+
+  ConvConfig config_;
+  Activation activation_ = Activation::none;
+  PlanCache<Convolution> convolutions_;
+};
+
+}  // namespace lockstep
