@@ -50,10 +50,12 @@ void check_inputs(const StoredArray& inputs, const std::string& where) {
   require(dtype == DType::u8 || dtype == DType::f32, where, "holds {} (u8 or f32 is expected); store it as f32",
           to_string(inputs.type));
   const auto rank = inputs.extents.size();
-  require(rank != 3, where,
-          "has the shape {} (images have four dimensions); store it as N×H×W×C, C = 1 for grey images",
+  require(rank != 3 || dtype == DType::f32, where,
+          "has the shape {} (images have four dimensions); store it as N×H×W×C, C = 1 for grey images, or sequences "
+          "N×T×C as f32",
           extents_text(inputs.extents));
-  require(rank == 2 || rank == 4, where, "has the shape {} (N×features or N×H×W×C is expected); reshape it",
+  require(rank >= 2 && rank <= 5, where,
+          "has the shape {} (N×features, N×T×C, N×H×W×C or N×D×H×W×C is expected); reshape it",
           extents_text(inputs.extents));
   require(inputs.extents[0] > 0, where, "has no examples; give at least one");
   require(inputs.count() > 0, where, "has the shape {}, so that its examples are empty; give them values",

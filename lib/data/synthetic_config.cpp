@@ -28,8 +28,10 @@ void LinearDataConfig::describe(Fields& fields) {
 void RandomConfig::describe(Fields& fields) {
   static constexpr std::string_view types[] = {"f32", "u8"};
   SyntheticConfig::describe(fields);
-  fields.integers("shape", shape, {1, 1e6},
-                  "of an example: [features] or [height, width, channels] (this or vocabulary)");
+  fields.integers(
+      "shape", shape, {1, 1e6},
+      "of an example: [features], [positions, channels], [height, width, channels] or [depth, height, width, "
+      "channels] (this or vocabulary)");
   fields.integer("classes", classes, {1, 1e9}, "classes of the targets (10, when not given)");
   fields.choice("type", type, types, "of the inputs: f32 in [0, 1), or u8");
   fields.integer("vocabulary", vocabulary, {1, 1e9},
@@ -45,8 +47,8 @@ void RandomConfig::describe(Fields& fields) {
   fields.check(vocabulary || !sequence_length, "sequence_length",
                "is given without vocabulary (only tokens stand in sequences); give both, or remove it");
   if (vocabulary) return;
-  fields.check(shape.size() == 1 || shape.size() == 3, "shape",
-               "must have one entry (features) or three (height, width, channels); write [784] or [32, 32, 3]");
+  fields.check(!shape.empty() && shape.size() <= 4, "shape",
+               "must have one entry (features) to four (depth, height, width, channels); write [784] or [32, 32, 3]");
   double elements = 1;
   for (const auto extent : shape) elements *= static_cast<double>(extent);
   fields.check(elements <= 1e9, "shape", "is larger than any example (1e9 numbers are allowed); make it smaller");

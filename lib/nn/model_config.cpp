@@ -15,8 +15,9 @@ void ModelConfig::describe(Fields& fields) {
       "input", input, {1, 1e9},
       "shape of one example, as [28, 28, 1]; data of another shape are refused (of presets the one that they are "
       "known for, of layers the data's, when not given)");
-  fields.check(input.size() <= 3, "input",
-               "has more than three dimensions; give [features] or [height, width, channels]");
+  fields.check(input.size() <= 4, "input",
+               "has more than four dimensions; give [features], [positions, channels], [height, width, channels] or "
+               "[depth, height, width, channels]");
   fields.optional_section(
       "weights", weights.present, [this](Fields& section) { weights.describe(section); }, "parameters to start with",
       "file");

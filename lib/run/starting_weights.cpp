@@ -13,7 +13,8 @@ namespace {
 
 const std::string prefix = "/model/";
 
-/// Values of a vector that come of a flatten whose order matters: of [H, W, C] with several pixels and channels.
+/// Values of a vector that come of a flatten whose order matters: of [H, W, C], [T, C] or [D, H, W, C] with several
+/// places and channels.
 struct Flattened {
   std::optional<Shape> image;  ///< they are that, element by element
   bool mixed = false;          ///< they are beside others, or added to them
@@ -37,8 +38,8 @@ std::vector<Flattened> flattened_inputs(const Graph& graph) {
     const Shape& input = node.input_shapes[0];
     if (images > 0 && (images < node.inputs.size() || (images > 1 && node.shape != input))) read[i] = {.mixed = true};
     const bool mixes = !node.parameters.empty() && node.parameters[0].shape.rank() == 2;  // a linear layer
-    if (node.layer->type() == "flatten" && input.rank() == 3) {
-      if (input[2] > 1 && input[2] < input.count()) written[i].image = input;
+    if (node.layer->type() == "flatten") {
+      if (input[-1] > 1 && input[-1] < input.count()) written[i].image = input;
     } else if (!mixes) {
       written[i] = read[i];
     }
@@ -52,9 +53,10 @@ bool has_one_for_each_input(const GraphNode& node, const Parameter& parameter) {
   return !mixes || parameter.shape.rank() == 2;
 }
 
-/// Columns in the order channel, row, column of an image become row, column, channel.
+/// Columns in the order channel, row, column of an image become row, column, channel; likewise of sequences and
+/// volumes.
 NamedArray channels_last(const NamedArray& array, const Shape& image) {
-  const std::int64_t pixels = image[0] * image[1], channels = image[2], inputs = pixels * channels;
+  const std::int64_t channels = image[-1], inputs = image.count(), pixels = inputs / channels;
   const std::size_t element = size_of(array.dtype);
   const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
   const auto at = [&](auto* values, std::int64_t i) { return values + static_cast<std::size_t>(i) * element; };

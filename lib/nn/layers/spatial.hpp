@@ -11,7 +11,7 @@ namespace lockstep {
 /// Throws where `input`, of one example, has not these dimensions of space, 1 to 3, and channels behind them.
 inline void check_spatial(std::string_view type, int dimensions, const Shape& input) {
   static constexpr std::string_view names[] = {"sequences", "images", "volumes"},
-                                    extents[] = {"T×C", "H×W×C", "D×H×W×C"};
+                                    extents[] = {"T×C", "H×W×C; C = 1 for grey ones", "D×H×W×C"};
   const auto which = static_cast<std::size_t>(dimensions - 1);
   validate(input.rank() == dimensions + 1, ExitStatus::bad_deck,
            "{0} reads {1} ({2}), but its input is {3}; give it {1}", type, names[which], extents[which],

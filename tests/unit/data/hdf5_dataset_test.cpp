@@ -56,6 +56,8 @@ TEST(Hdf5Dataset, SaysWhatIsWrongWithTheLayout) {
   expect_refused("/train/inputs: has the shape 4×5×5 (images have four dimensions)",
                  {{"/train/inputs", u8, {4, 5, 5}}, classes});
   expect_refused("/train/inputs: has the shape 4 ", {{"/train/inputs", f32, {4}}, classes});
+  expect_refused("/train/inputs: has the shape 4×1×2×3×4×5 (N×features",
+                 {{"/train/inputs", u8, {4, 1, 2, 3, 4, 5}}, classes});
   expect_refused("/train/inputs: has no examples", {{"/train/inputs", u8, {0, 5, 5, 1}}, {"/train/targets", u8, {0}}});
   expect_refused("its examples are empty", {{"/train/inputs", u8, {4, 5, 0, 1}}, classes});
   expect_refused("/train/targets: has 3 targets (/train/inputs has 4 examples)", {images, {"/train/targets", u8, {3}}});
@@ -81,6 +83,16 @@ TEST(Hdf5Dataset, ValidationMayBeAbsent) {
   EXPECT_FALSE(datasets.train->format().has_classes());
   EXPECT_EQ(datasets.validation, nullptr);
   expect_error(ExitStatus::bad_data, "not classes", [&] { datasets.train->check_classes(10); });
+}
+
+TEST(Hdf5Dataset, SequencesAndVolumes) {
+  const ScratchFolder folder;
+  const auto format_of = [&](const Part& inputs) {
+    return open(file_of(folder, {inputs, {"/train/targets", u8, {4}}})).train->format();
+  };
+  EXPECT_EQ(format_of({"/train/inputs", f32, {4, 7, 2}}), (ExampleFormat{{7, 2}, DType::f32, {}, DType::i32}));
+  EXPECT_EQ(format_of({"/train/inputs", u8, {4, 3, 5, 6, 1}}),
+            (ExampleFormat{{3, 5, 6, 1}, DType::u8, {}, DType::i32}));
 }
 
 /// In memory or from the file, with targets of any integer type: the same examples.
