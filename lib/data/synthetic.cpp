@@ -8,13 +8,14 @@
 #include "base/error.hpp"
 #include "core/random.hpp"
 #include "data/glyphs.hpp"
+#include "data/nearly_normal.hpp"
 #include "data/token_dataset.hpp"
 
 namespace lockstep {
 namespace {
 
 /// What the numbers of an example are for, so that no two uses share any.
-enum class Part : std::uint64_t { inputs = 0, target = 1, pool = 2 };
+enum class Part : std::uint64_t { inputs = 0, target = 1, pool = 2, law = 3 };
 
 RandomStream stream_of(std::uint64_t seed, Split split, Part part, std::int64_t example) {
   const std::uint64_t index = (static_cast<std::uint64_t>(split) << 52) | (static_cast<std::uint64_t>(part) << 48) |
@@ -153,25 +154,22 @@ class RandomDataset final : public ComputedClasses {
   std::vector<std::uint32_t> pool_;
 };
 
-/// Nearly normal, of variance 1: twelve uniform numbers (Irwin and Hall), as only sums are exact
-/// everywhere.
-double nearly_normal(const RandomStream& random, std::uint64_t first) {
-  double sum = -6;
-  for (std::uint64_t k = 0; k < 12; ++k) sum += random.uniform(first + k);
-  return sum;
-}
-
-class LinearDataset final : public ComputedDataset {
+/// Examples whose targets are values.
+class ComputedValues : public ComputedDataset {
  public:
-  LinearDataset(Split split, std::uint64_t seed, std::int64_t size, std::int64_t features, std::int64_t outputs,
-                double noise)
-      : ComputedDataset("linear", split, seed, size, {{features}, DType::f32, {outputs}, DType::f32}), noise_(noise) {}
-
+  using ComputedDataset::ComputedDataset;
   void check_classes(std::int64_t, std::int64_t) const override {
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}: has targets of {} numbers, not classes; choose a loss for values, as mse",
                             description(), to_string(format().target_shape)));
   }
+};
+
+class LinearDataset final : public ComputedValues {
+ public:
+  LinearDataset(Split split, std::uint64_t seed, std::int64_t size, std::int64_t features, std::int64_t outputs,
+                double noise)
+      : ComputedValues("linear", split, seed, size, {{features}, DType::f32, {outputs}, DType::f32}), noise_(noise) {}
 
  private:
   void compute(std::int64_t example, std::byte* input, std::byte* target) const override {
@@ -189,6 +187,24 @@ class LinearDataset final : public ComputedDataset {
   }
 
   double noise_;
+};
+
+/// The target is 1 where there is a click, else 0.
+class ClicksDataset final : public ComputedValues {
+ public:
+  ClicksDataset(Split split, std::uint64_t seed, std::int64_t size, std::int64_t numbers, ClickWorld world)
+      : ComputedValues("clicks", split, seed, size, {{numbers}, DType::f32, {1}, DType::f32}),
+        world_(std::move(world)) {}
+
+ private:
+  void compute(std::int64_t example, std::byte* input, std::byte* target) const override {
+    auto* const values = reinterpret_cast<float*>(input);
+    world_.draw(stream(Part::inputs, example), values);
+    *reinterpret_cast<float*>(target) = stream(Part::target, example).uniform(0) < world_.probability(values) ? 1.0F
+                                                                                                              : 0.0F;
+  }
+
+  ClickWorld world_;
 };
 
 /// Tokens are computed as they are read.
@@ -230,6 +246,15 @@ double linear_weight(std::int64_t output, std::int64_t feature) {
 
 std::unique_ptr<Dataset> LinearDataConfig::generate(Split split, std::uint64_t seed) const {
   return std::make_unique<LinearDataset>(split, seed, size(split), features, outputs, noise);
+}
+
+ClickWorld ClicksConfig::world(std::uint64_t seed) const {
+  return {dense, vocabularies, stream_of(seed, Split::train, Part::law, 0)};
+}
+
+std::unique_ptr<Dataset> ClicksConfig::generate(Split split, std::uint64_t seed) const {
+  const std::int64_t numbers = dense + static_cast<std::int64_t>(vocabularies.size());
+  return std::make_unique<ClicksDataset>(split, seed, size(split), numbers, world(seed));
 }
 
 std::unique_ptr<Dataset> RandomConfig::generate(Split split, std::uint64_t seed) const {

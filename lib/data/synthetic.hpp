@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
+#include "data/clicks.hpp"
 #include "data/dataset.hpp"
 
 namespace lockstep {
@@ -54,6 +55,20 @@ struct LinearDataConfig : SyntheticConfig {
 
 /// ((3·output + feature) mod 9 − 4) / 4: −1, −0.75, …, 1 and around again.
 double linear_weight(std::int64_t output, std::int64_t feature);
+
+/// Vectors of dense values, and a row number for each of some tables behind them; targets {1}: 1 for a click, else 0.
+/// See ClickWorld.
+struct ClicksConfig : SyntheticConfig {
+  std::int64_t dense = 4;
+  std::vector<std::int64_t> vocabularies{100, 50, 20, 10};
+
+  void describe(Fields& fields) override;
+  /// Whose probabilities the targets are drawn with.
+  ClickWorld world(std::uint64_t seed) const;
+
+ private:
+  std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
+};
 
 /// Numbers without meaning, in any shape, or tokens (vocabulary is given); for benchmarks.
 struct RandomConfig : SyntheticConfig {

@@ -25,6 +25,14 @@ void LinearDataConfig::describe(Fields& fields) {
                "times features, more than 1e8 (all are multiplied for each example); use fewer");
 }
 
+void ClicksConfig::describe(Fields& fields) {
+  SyntheticConfig::describe(fields);
+  fields.integer("dense", dense, {1, 1e6}, "values at the beginning of an example, nearly N(0, 1)");
+  fields.integers("vocabularies", vocabularies, {1, 1e6},
+                  "rows of each table; the number of a row for each of them stands behind the values");
+  fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
+}
+
 void RandomConfig::describe(Fields& fields) {
   static constexpr std::string_view types[] = {"f32", "u8"};
   SyntheticConfig::describe(fields);
@@ -58,6 +66,8 @@ std::span<const Alternative> synthetic_kinds() {
   static const Alternative kinds[] = {
       {"glyphs", "drawn digits, images 28×28×1 (u8) of ten classes", make_config<GlyphsConfig>},
       {"linear", "targets that are a known linear function of the inputs, plus noise", make_config<LinearDataConfig>},
+      {"clicks", "values and row numbers of tables, targets 0 or 1 drawn with known probabilities; for recommenders",
+       make_config<ClicksConfig>},
       {"random", "random numbers of any shape in random classes, or random tokens; for benchmarks",
        make_config<RandomConfig>},
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "nn/metrics/area_under_curve.hpp"
 #include "nn/metrics/class_score.hpp"
 #include "nn/metrics/perplexity.hpp"
 #include "nn/metrics/r_squared.hpp"
@@ -32,6 +33,8 @@ constexpr MetricKind table[] = {
      2, make<ClassScore, ClassScore::Of::iou>},
     {"r_squared", "share of the targets' variance that is explained, mean over outputs", Better::more, false, 1,
      make<RSquared>},
+    {"auc", "area under the ROC curve of targets 0 and 1, mean over outputs", Better::more, false, 1,
+     make<AreaUnderCurve>},
 };
 
 }  // namespace

@@ -340,6 +340,18 @@ def make_metrics():
     save("metrics.json", cases)
 
 
+def make_areas():
+    """Areas under the ROC curve of scikit-learn: outputs that know something of their targets, in steps (many are equal) and not."""
+    from sklearn import metrics
+    cases = []
+    for n, k, scale, steps in [(500, 1, 2.0, 2**20), (300, 3, 8.0, 4), (400, 2, 0.05, 2**20)]:
+        targets = (tensor(2, (n, k)) > 0.3).double()
+        outputs = torch.round(scale * steps * (0.5 * targets - 0.4 + tensor(1, (n, k)))) / steps
+        cases.append({"n": n, "k": k, "outputs": numbers(outputs), "targets": numbers(targets),
+                      "auc": float(metrics.roc_auc_score(targets.numpy(), outputs.numpy(), average="macro"))})
+    save("roc_auc.json", cases)
+
+
 def make_samplers():
     """Batches of each rank, epoch after epoch, of PyTorch's DistributedSampler and DataLoader."""
     from torch.utils.data import BatchSampler, DistributedSampler
@@ -619,6 +631,7 @@ if __name__ == "__main__":
     make_layers()
     make_losses()
     make_metrics()
+    make_areas()
     make_samplers()
     make_optimizers()
     make_schedules()

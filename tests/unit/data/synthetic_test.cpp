@@ -71,6 +71,80 @@ TEST(Glyphs, DependOnSeedSplitAndNumberOnly) {
   EXPECT_EQ(std::memcmp(inputs.data() + 784, a.inputs.data() + 7 * 784, 784), 0);
 }
 
+struct Clicks {
+  std::vector<float> inputs, targets;
+  std::vector<double> probabilities;
+};
+
+Clicks read_clicks(const ClicksConfig& config, Split split) {
+  const auto dataset = config.make(split, 1);
+  const Examples examples = read_all(*dataset, dataset->size());
+  Clicks clicks{as<float>(examples.inputs), as<float>(examples.targets), {}};
+  const ClickWorld world = config.world(1);
+  const auto numbers = static_cast<std::size_t>(dataset->format().input_shape[0]);
+  for (std::size_t i = 0; i < clicks.targets.size(); ++i)
+    clicks.probabilities.push_back(world.probability(&clicks.inputs[i * numbers]));
+  return clicks;
+}
+
+/// Small numbers of rows come more often, and targets as often as their probabilities say: likely ones, and others.
+TEST(Clicks, FollowTheirLaw) {
+  ClicksConfig config;
+  config.dense = 2;
+  config.vocabularies = {5, 1};
+  config.train = 20000;
+  EXPECT_EQ(config.make(Split::train, 1)->format(), (ExampleFormat{{4}, DType::f32, {1}, DType::f32}));
+  const Clicks clicks = read_clicks(config, Split::train);
+  std::vector<double> rows(5);
+  double square = 0;
+  for (std::size_t i = 0; i < clicks.inputs.size(); i += 4) {
+    square += (clicks.inputs[i] * clicks.inputs[i] + clicks.inputs[i + 1] * clicks.inputs[i + 1]) / 40000;
+    rows.at(static_cast<std::size_t>(clicks.inputs[i + 2])) += 1.0 / 20000;
+    EXPECT_EQ(clicks.inputs[i + 3], 0);
+  }
+  EXPECT_NEAR(square, 1, 0.03);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    EXPECT_NEAR(rows[r], 60.0 / 137 / static_cast<double>(r + 1), 0.015) << r;
+  for (const bool likely : {true, false}) {
+    double difference = 0, variance = 0;
+    for (std::size_t i = 0; i < clicks.targets.size(); ++i) {
+      const double p = clicks.probabilities[i];
+      if ((p > 0.4) != likely) continue;
+      difference += static_cast<double>(clicks.targets[i]) - p;
+      variance += p * (1 - p);
+    }
+    EXPECT_GT(variance, 200);
+    EXPECT_LT(std::abs(difference), 4 * std::sqrt(variance));
+  }
+}
+
+TEST(Clicks, BothSplitsHaveOneLawAndAnotherSeedHasAnother) {
+  ClicksConfig config;
+  config.train = config.validation = 50;
+  const Clicks train = read_clicks(config, Split::train);
+  EXPECT_NE(train.inputs, read_clicks(config, Split::validation).inputs);
+  EXPECT_EQ(train.inputs, read_clicks(config, Split::train).inputs);
+  EXPECT_NE(config.world(1).probability(train.inputs.data()), config.world(2).probability(train.inputs.data()));
+  expect_error(ExitStatus::bad_data, "not classes", [&] { config.make(Split::train, 1)->check_classes(2); });
+}
+
+/// What regression/recommender_test.py compares a trained network with.
+TEST(Clicks, AreaUnderTheCurveOfTheLawOfInputsSyntheticRecommender) {
+  ClicksConfig config;
+  config.validation = 16384;
+  const Clicks clicks = read_clicks(config, Split::validation);
+  std::vector<std::size_t> order(clicks.targets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return clicks.probabilities[i]; });
+  double zeros = 0, ones = 0, area = 0;
+  for (const std::size_t i : order) {
+    const bool click = clicks.targets[i] == 1;
+    area += click ? zeros : 0;
+    (click ? ones : zeros) += 1;
+  }
+  EXPECT_NEAR(area / (zeros * ones), 0.85494, 5e-5);
+}
+
 TEST(Linear, TargetsFollowTheKnownWeights) {
   LinearDataConfig config;
   config.outputs = 3;

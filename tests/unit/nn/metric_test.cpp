@@ -129,6 +129,45 @@ TEST_P(Metrics, OfScikitLearn) {
   }
 }
 
+/// Equal outputs among them; golden values of scikit-learn, of which those of 16 bits are others: they have more
+/// equals.
+TEST_P(Metrics, AreaUnderCurveIsThatOfScikitLearn) {
+  if (is_16_bit_type(dtype)) GTEST_SKIP() << "rounded outputs are other ones";
+  for (const auto& golden : nlohmann::json::parse(test::read_golden("roc_auc.json"))) {
+    const std::int64_t n = golden.at("n"), k = golden.at("k");
+    const OwnedTensor given = test::make_tensor(dtype, {n, k}, golden.at("outputs")),
+                      targets = test::make_tensor(master_dtype(dtype), {n, k}, golden.at("targets"));
+    const std::unique_ptr<Metric> metric = find_metric("auc")->make({k}, -1);
+    const OwnedTensor sums("sums", DType::f64, {metric->sum_count()}), scratch("scratch", DType::f64, {n, 2});
+    const std::int64_t first = n / 3;  // two batches
+    metric->add(ExecSpace(), slice(given.get(), {k}, 0, first), slice(targets.get(), {k}, 0, first), scratch.get(),
+                sums.get());
+    metric->add(ExecSpace(), slice(given.get(), {k}, first, n - first), slice(targets.get(), {k}, first, n - first),
+                scratch.get(), sums.get());
+    ExecSpace().fence();
+    EXPECT_NEAR(metric->value(test::values_of(sums.get()), n), golden.at("auc").get<double>(), 1e-4);
+  }
+}
+
+TEST_P(Metrics, AreaUnderCurveOfFewOutputs) {
+  const auto area = [&](const std::vector<double>& y, const std::vector<double>& t, std::int64_t k) {
+    const Shape shape{static_cast<std::int64_t>(y.size()) / k, k};
+    const OwnedTensor given = test::make_tensor(dtype, shape, y),
+                      targets = test::make_tensor(master_dtype(dtype), shape, t);
+    const std::unique_ptr<Metric> metric = find_metric("auc")->make({k}, -1);
+    const OwnedTensor sums("sums", DType::f64, {metric->sum_count()});
+    metric->add(ExecSpace(), given.get(), targets.get(), {}, sums.get());
+    ExecSpace().fence();
+    return metric->value(test::values_of(sums.get()), shape[0]);
+  };
+  constexpr double inf = INFINITY;
+  EXPECT_EQ(area({-inf, -1e30, 1e30, inf}, {0, 0, 1, 1}, 1), 1);
+  EXPECT_EQ(area({2, 1, 1, -2}, {0, 0, 1, 1}, 1), 0.125) << "equal outputs count half";
+  EXPECT_EQ(area({2, 5, 1, 6, 1, 7, -2, 8}, {0, 1, 0, 1, 1, 1, 1, 1}, 2), 0.125) << "the other output has no zeros";
+  EXPECT_TRUE(std::isnan(area({1, 2, 3}, {1, 1, 1}, 1))) << "no zeros at all";
+  EXPECT_TRUE(std::isnan(area({1, NAN, 3}, {0, 1, 1}, 1)));
+}
+
 TEST_P(Metrics, WhatIsNoNumberIsNoPrediction) {
   const OwnedTensor given = test::make_tensor(dtype, {examples, outputs}, std::vector<double>(examples * outputs, NAN));
   const OwnedTensor classes = test::make_classes(std::vector<std::int32_t>(examples, 0));
