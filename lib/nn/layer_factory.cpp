@@ -12,11 +12,11 @@
 #include "nn/layers/embedding_tables.hpp"
 #include "nn/layers/layer_norm.hpp"
 #include "nn/layers/linear.hpp"
-#include "nn/layers/lstm.hpp"
 #include "nn/layers/pointwise.hpp"
 #include "nn/layers/pool.hpp"
 #include "nn/layers/rearrange.hpp"
 #include "nn/layers/reduce.hpp"
+#include "nn/layers/recurrent.hpp"
 #include "nn/layers/softmax.hpp"
 
 namespace lockstep {
@@ -69,6 +69,7 @@ std::span<const Alternative> layer_alternatives() {
       {"position_embedding", "Adds a vector to each position of a sequence", make_config<PositionEmbeddingConfig>},
       {"attention", "Self-attention of several heads over sequences", make_config<AttentionConfig>},
       {"lstm", "Long short-term memory over sequences, all its hidden states", make_config<LstmConfig>},
+      {"gru", "Gated recurrent units over sequences, all their hidden states", make_config<GruConfig>},
   };
   return table;
 }

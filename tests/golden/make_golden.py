@@ -99,10 +99,12 @@ def multihead_attention(heads):
     return forward
 
 
-def lstm(x, *p):
-    module = torch.nn.LSTM(x.shape[2], p[1].shape[1], batch_first=True)
-    names = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
-    return torch.func.functional_call(module, dict(zip(names, p)), (x,))[0]
+def recurrent(kind, bidirectional=False):
+    def forward(x, *p):
+        module = kind(x.shape[2], p[1].shape[1], batch_first=True, bidirectional=bidirectional)
+        return torch.func.functional_call(module, dict(zip([name for name, _ in module.named_parameters()], p)), (x,))[0]
+
+    return forward
 
 
 def tokens(tag, shape, vocabulary):
@@ -117,8 +119,8 @@ def attention_shapes(d):
     return [(3 * d, d), (3 * d,), (d, d), (d,)]
 
 
-def lstm_shapes(features, units):
-    return [(4 * units, features), (4 * units, units), (4 * units,), (4 * units,)]
+def recurrent_shapes(gates, features, units):
+    return [(gates * units, features), (gates * units, units), (gates * units,), (gates * units,)]
 
 
 class BatchNorm:
@@ -199,8 +201,8 @@ LAYERS = [
     ("{attention: {heads: 1}}", False, [(1, 107, 4)], attention_shapes(4), attention(1, True)),
     ("{attention: {heads: 4, causal: false}}", False, [(1, 101, 4)], attention_shapes(4), attention(4, False)),
     ("{attention: {heads: 1, causal: true}}", False, [(2, 1, 3)], attention_shapes(3), attention(1, True)),
-    ("{lstm: {units: 5}}", False, [(3, 6, 4)], lstm_shapes(4, 5), lstm),
-    ("{lstm: {units: 3}}", False, [(2, 1, 2)], lstm_shapes(2, 3), lstm),
+    ("{lstm: {units: 5}}", False, [(3, 6, 4)], recurrent_shapes(4, 4, 5), recurrent(torch.nn.LSTM)),
+    ("{lstm: {units: 3}}", False, [(2, 1, 2)], recurrent_shapes(4, 2, 3), recurrent(torch.nn.LSTM)),
     ("batch_norm", False, [(5, 3, 4, 6)], [(6,), (6,)], BatchNorm()),
     ("{batch_norm: {momentum: 0.3, epsilon: 0.01}}", True, [(7, 9)], [(9,), (9,)], BatchNorm(0.3, 0.01, relu=True)),
     ("batch_norm", True, [(3, 5, 2, 4), (3, 5, 2, 4)], [(4,), (4,)], BatchNorm(relu=True, addition=True)),
@@ -239,6 +241,9 @@ LAYERS = [
     ("{conv3d: {filters: 3, kernel: 3, stride: 2, padding: 1}}", False, [(2, 4, 5, 3, 2)], [(3, 2, 3, 3, 3), (3,)],
      spatial(F.conv3d, stride=2, padding=1)),
     ("{conv3d: {filters: 4, kernel: 2, groups: 2, bias: false}}", False, [(2, 3, 2, 4, 6)], [(4, 3, 2, 2, 2)], spatial(F.conv3d, groups=2)),
+    ("{gru: {units: 5}}", False, [(3, 6, 4)], recurrent_shapes(3, 4, 5), recurrent(torch.nn.GRU)),
+    ("{gru: {units: 4, bidirectional: true}}", False, [(2, 5, 3)], 2 * recurrent_shapes(3, 3, 4), recurrent(torch.nn.GRU, True)),
+    ("{lstm: {units: 4, bidirectional: true}}", False, [(2, 5, 3)], 2 * recurrent_shapes(4, 3, 4), recurrent(torch.nn.LSTM, True)),
 ]
 
 

@@ -140,6 +140,11 @@ const LayerCase layer_cases[] = {
     {"lstm", "{lstm: {units: 35}}", {{3, 2}}, 2},
     {"lstm", "{lstm: {units: 1}}", {{1, 1}}, 1},
     {"lstm", "{lstm: {units: 3}}", {{9, 7}}, 1},
+    {"lstm", "{lstm: {units: 5, bidirectional: true}}", {{4, 3}}, 3},
+    {"gru", "{gru: {units: 5}}", {{4, 3}}, 3},
+    {"gru", "{gru: {units: 35}}", {{3, 2}}, 2},
+    {"gru", "{gru: {units: 1, bidirectional: true}}", {{1, 1}}, 1},
+    {"gru", "{gru: {units: 3, bidirectional: true}}", {{9, 7}}, 2},
 };
 
 TEST(LayerGradient, EveryTypeIsChecked) {

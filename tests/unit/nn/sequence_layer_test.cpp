@@ -21,7 +21,8 @@ const SequenceCase sequence_cases[] = {{"{linear: {features: 7}}", {5, 6}},
                                        {"{position_embedding: {length: 9}}", {7, 6}},
                                        {"{attention: {heads: 2}}", {37, 12}},
                                        {"{attention: {heads: 3, causal: false}}", {20, 12}},
-                                       {"{lstm: {units: 9}}", {12, 5}}};
+                                       {"{lstm: {units: 9}}", {12, 5}},
+                                       {"{gru: {units: 9, bidirectional: true}}", {12, 5}}};
 
 TEST(SequenceLayers, SixteenBitsStayNearFp64) {
   for (const auto& c : sequence_cases)
@@ -54,7 +55,7 @@ std::size_t kept(const std::string& entry, std::int64_t length, DType dtype) {
 }
 
 TEST(SequenceLayers, WhatIsKeptGrowsLinearlyWithTheLength) {
-  for (const char* entry : {"{attention: {heads: 2}}", "{lstm: {units: 16}}"})
+  for (const char* entry : {"{attention: {heads: 2}}", "{lstm: {units: 16}}", "{gru: {units: 8, bidirectional: true}}"})
     for (const DType dtype : {DType::f32, DType::bf16}) {
       EXPECT_EQ(kept(entry, 256, dtype), 2 * kept(entry, 128, dtype));
       EXPECT_LE(kept(entry, 128, dtype), 128u * 16 * 6 * size_of(DType::f32));
@@ -78,6 +79,8 @@ TEST(SequenceLayers, ProductsCountTheWorkOfAllPositions) {
   EXPECT_EQ(const_cast<LayerHarness&>(attention).layer().product_flops(3), 2.0 * 3 * 5 * 6 * (4 * 6 + 5));
   const LayerHarness lstm("{lstm: {units: 4}}", {{5, 6}}, 3, {});
   EXPECT_EQ(const_cast<LayerHarness&>(lstm).layer().product_flops(3), 2.0 * 3 * 5 * 4 * 4 * (6 + 4));
+  const LayerHarness gru("{gru: {units: 4, bidirectional: true}}", {{5, 6}}, 3, {});
+  EXPECT_EQ(const_cast<LayerHarness&>(gru).layer().product_flops(3), 2 * 2.0 * 3 * 5 * 3 * 4 * (6 + 4));
 }
 
 TEST(SequenceLayers, StartAsTheDeckSays) {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "nn/layer.hpp"
+#include "nn/layers/workspace.hpp"
+#include "nn/plan_cache.hpp"
+#include "ops/recurrent.hpp"
+
+namespace lockstep {
+
+struct RecurrentConfig : LayerConfig {
+  RecurrentCell cell;
+  std::int64_t units = 0;
+  bool bidirectional = false;
+
+  explicit RecurrentConfig(RecurrentCell of) : cell(of) {}
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "units"; }
+  std::unique_ptr<Layer> make_layer() const override;
+};
+struct LstmConfig : RecurrentConfig {
+  LstmConfig() : RecurrentConfig(RecurrentCell::lstm) {}
+};
+struct GruConfig : RecurrentConfig {
+  GruConfig() : RecurrentConfig(RecurrentCell::gru) {}
+};
+
+/// Recurrent cells as torch.nn.LSTM and torch.nn.GRU, from zeros: x [n, T, in], y [n, T, units] (the hidden states);
+/// with g = 4 (lstm: i, f, g, o) or 3 (gru: r, z, n) gates weight_ih [g·units, in], weight_hh [g·units, units],
+/// bias_ih, bias_hh [g·units]. Bidirectional (Schuster & Paliwal, "Bidirectional recurrent neural networks", 1997): y
+/// [n, T, 2·units], the second half of a second set of parameters (weight_ih_reverse, …) that runs from the end.
+class Recurrent final : public Layer {
+ public:
+  explicit Recurrent(const RecurrentConfig& config)
+      : cell_(config.cell), units_(config.units), directions_(config.bidirectional ? 2 : 1) {}
+
+  std::string_view type() const override { return cell_ == RecurrentCell::lstm ? "lstm" : "gru"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = LayerTraits::all_inputs, .backward_reads_output = true};
+  }
+  std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
+  std::size_t prepare(std::int64_t n) override;
+  double product_flops(std::int64_t n) const override;
+  void set_weights(std::span<const Tensor> weights) override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  /// Products with the weights of one direction, by examples but for `input` and `history`, which are by rows, n·T.
+  struct Direction {
+    PlanCache<InnerProduct> input;    // x·W_ihᵀ of all steps
+    PlanCache<InnerProduct> step;     // h·W_hhᵀ of one step
+    PlanCache<InnerProduct> history;  // the gradient of W_hh, of all steps
+  };
+  static constexpr std::size_t parameters_each = 4;  // of a direction
+
+  void run(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
+  void run_back(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
+  /// The i-th step of a direction.
+  RecurrentStep step_of(std::size_t direction, std::int64_t i) const;
+  std::int64_t gates() const { return gates_of(cell_) * units_; }
+  InnerProductShape input_shape(std::int64_t n) const;
+  InnerProductShape step_shape(std::int64_t n) const;
+  InnerProductShape history_shape(std::int64_t n) const;
+
+  RecurrentCell cell_;
+  std::int64_t units_;
+  std::vector<Direction> directions_;
+};
+
+}  // namespace lockstep
