@@ -21,10 +21,11 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
       "lockstep::max_pool::forward", pixel_rows(space, s.n * out_h), KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / out_h, oy = team.league_rank() % out_h;
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, out_w), [&](const std::int64_t ox) {
-          const std::int64_t top = oy * s.stride - s.padding, left = ox * s.stride - s.padding;
+          const std::int64_t top = oy * s.vertical.stride - s.vertical.padding;
+          const std::int64_t left = ox * s.horizontal.stride - s.horizontal.padding;
           const std::int64_t y0 = top < 0 ? 0 : top, x0 = left < 0 ? 0 : left;
-          const std::int64_t y1 = top + s.kernel < s.h ? top + s.kernel : s.h;
-          const std::int64_t x1 = left + s.kernel < s.w ? left + s.kernel : s.w;
+          const std::int64_t y1 = top + s.vertical.kernel < s.h ? top + s.vertical.kernel : s.h;
+          const std::int64_t x1 = left + s.horizontal.kernel < s.w ? left + s.horizontal.kernel : s.w;
           const std::int64_t at = (team.league_rank() * out_w + ox) * s.c;
           T* const best = y + at;
           std::uint8_t* const place = winner ? winner + at : nullptr;
@@ -32,7 +33,7 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
             return x + ((image * s.h + iy) * s.w + ix) * s.c;
           };
           const auto number = [&](std::int64_t iy, std::int64_t ix) {
-            return static_cast<std::uint8_t>((iy - top) * s.kernel + (ix - left));
+            return static_cast<std::uint8_t>((iy - top) * s.horizontal.kernel + (ix - left));
           };
           const T* const first = pixel(y0, x0);
           const std::uint8_t first_number = number(y0, x0);
@@ -77,15 +78,16 @@ template <class T>
 void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y) {
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
-  const C scale = C(1) / static_cast<C>(s.kernel * s.kernel);
+  const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
   Kokkos::parallel_for(
       "lockstep::avg_pool::forward", pixel_rows(space, s.n * out_h), KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / out_h, oy = team.league_rank() % out_h;
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, out_w), [&](const std::int64_t ox) {
-          const std::int64_t top = oy * s.stride - s.padding, left = ox * s.stride - s.padding;
+          const std::int64_t top = oy * s.vertical.stride - s.vertical.padding;
+          const std::int64_t left = ox * s.horizontal.stride - s.horizontal.padding;
           sum_channels(team, s.c, y + (team.league_rank() * out_w + ox) * s.c, [&](C* sum, std::int64_t c, int width) {
-            for (std::int64_t iy = top < 0 ? 0 : top; iy < top + s.kernel && iy < s.h; ++iy)
-              for (std::int64_t ix = left < 0 ? 0 : left; ix < left + s.kernel && ix < s.w; ++ix) {
+            for (std::int64_t iy = top < 0 ? 0 : top; iy < top + s.vertical.kernel && iy < s.h; ++iy)
+              for (std::int64_t ix = left < 0 ? 0 : left; ix < left + s.horizontal.kernel && ix < s.w; ++ix) {
                 const T* const pixel = x + ((image * s.h + iy) * s.w + ix) * s.c + c;
                 for (int j = 0; j < width; ++j) sum[j] += C(pixel[j]) * scale;
               }
@@ -98,9 +100,9 @@ void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, 
 struct Windows {
   std::int64_t begin, end;
 };
-KOKKOS_INLINE_FUNCTION Windows windows_over(std::int64_t i, std::int64_t count, const PoolingShape& s) {
-  const std::int64_t reach = i + s.padding - s.kernel + 1, last = (i + s.padding) / s.stride + 1;
-  return {reach <= 0 ? 0 : (reach + s.stride - 1) / s.stride, last < count ? last : count};
+KOKKOS_INLINE_FUNCTION Windows windows_over(std::int64_t i, std::int64_t count, const PoolingWindows& w) {
+  const std::int64_t reach = i + w.padding - w.kernel + 1, last = (i + w.padding) / w.stride + 1;
+  return {reach <= 0 ? 0 : (reach + w.stride - 1) / w.stride, last < count ? last : count};
 }
 
 /// Gives each pixel of dx what the windows over it send: of max, the gradient where the pixel won; of
@@ -109,20 +111,21 @@ template <bool is_max, class T>
 void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
-  const C scale = C(1) / static_cast<C>(s.kernel * s.kernel);
+  const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward", pixel_rows(space, s.n * s.h),
       KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / s.h, iy = team.league_rank() % s.h;
-        const Windows rows = windows_over(iy, out_h, s);
+        const Windows rows = windows_over(iy, out_h, s.vertical);
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.w), [&](const std::int64_t ix) {
-          const Windows columns = windows_over(ix, out_w, s);
+          const Windows columns = windows_over(ix, out_w, s.horizontal);
           const auto window = [&](std::int64_t oy, std::int64_t ox) {
             return ((image * out_h + oy) * out_w + ox) * s.c;
           };
           const auto number = [&](std::int64_t oy, std::int64_t ox) {
-            return static_cast<std::uint8_t>((iy - (oy * s.stride - s.padding)) * s.kernel +
-                                             (ix - (ox * s.stride - s.padding)));
+            return static_cast<std::uint8_t>((iy - (oy * s.vertical.stride - s.vertical.padding)) *
+                                                 s.horizontal.kernel +
+                                             (ix - (ox * s.horizontal.stride - s.horizontal.padding)));
           };
           const auto share = [=](std::uint8_t place, std::uint8_t own, C gradient) {
             return is_max ? (place == own ? gradient : C(0)) : gradient * scale;

@@ -244,6 +244,11 @@ LAYERS = [
     ("{gru: {units: 5}}", False, [(3, 6, 4)], recurrent_shapes(3, 4, 5), recurrent(torch.nn.GRU)),
     ("{gru: {units: 4, bidirectional: true}}", False, [(2, 5, 3)], 2 * recurrent_shapes(3, 3, 4), recurrent(torch.nn.GRU, True)),
     ("{lstm: {units: 4, bidirectional: true}}", False, [(2, 5, 3)], 2 * recurrent_shapes(4, 3, 4), recurrent(torch.nn.LSTM, True)),
+    ("{max_pool1d: {kernel: 3, stride: 2, padding: 1}}", False, [(2, 9, 3)], [], spatial(F.max_pool1d, kernel_size=3, stride=2, padding=1)),
+    ("{avg_pool1d: {kernel: 4, padding: 2}}", False, [(2, 9, 3)], [], spatial(F.avg_pool1d, kernel_size=4, padding=2)),
+    ("max_pool3d: 2", False, [(2, 5, 4, 6, 3)], [], spatial(F.max_pool3d, kernel_size=2)),
+    ("{max_pool3d: {kernel: 3, stride: 2, padding: 1}}", False, [(1, 4, 7, 5, 2)], [], spatial(F.max_pool3d, kernel_size=3, stride=2, padding=1)),
+    ("{avg_pool3d: {kernel: 3, stride: 1, padding: 1}}", False, [(2, 3, 4, 5, 2)], [], spatial(F.avg_pool3d, kernel_size=3, stride=1, padding=1)),
 ]
 
 

@@ -27,17 +27,21 @@ inline Pooled pool(PoolingKind kind, const PoolingShape& s, const std::vector<do
           double best = -INFINITY, sum = 0;
           std::size_t best_at = 0;
           int winner = -1;
-          for (std::int64_t ky = 0; ky < s.kernel; ++ky)
-            for (std::int64_t kx = 0; kx < s.kernel; ++kx) {
-              const std::int64_t iy = oy * s.stride - s.padding + ky, ix = ox * s.stride - s.padding + kx;
+          for (std::int64_t ky = 0; ky < s.vertical.kernel; ++ky)
+            for (std::int64_t kx = 0; kx < s.horizontal.kernel; ++kx) {
+              const std::int64_t iy = oy * s.vertical.stride - s.vertical.padding + ky;
+              const std::int64_t ix = ox * s.horizontal.stride - s.horizontal.padding + kx;
               if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) continue;
               const auto at = static_cast<std::size_t>(((n * s.h + iy) * s.w + ix) * s.c + c);
               sum += x[at];
-              if (winner < 0 || x[at] > best) best = x[at], best_at = at, winner = static_cast<int>(ky * s.kernel + kx);
-              if (kind == PoolingKind::average) result.dx[at] += dy[out] / static_cast<double>(s.kernel * s.kernel);
+              if (winner < 0 || x[at] > best)
+                best = x[at], best_at = at, winner = static_cast<int>(ky * s.horizontal.kernel + kx);
+              if (kind == PoolingKind::average)
+                result.dx[at] += dy[out] / static_cast<double>(s.vertical.kernel * s.horizontal.kernel);
             }
           if (kind == PoolingKind::max) result.dx[best_at] += dy[out];
-          result.y.push_back(kind == PoolingKind::max ? best : sum / static_cast<double>(s.kernel * s.kernel));
+          result.y.push_back(
+              kind == PoolingKind::max ? best : sum / static_cast<double>(s.vertical.kernel * s.horizontal.kernel));
           result.winner.push_back(winner);
         }
   return result;

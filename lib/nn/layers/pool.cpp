@@ -1,52 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/pool.hpp"
 
+#include <algorithm>
+
+#include "nn/layers/spatial.hpp"
 #include "ops/global_pooling.hpp"
 #include "ops/upsample.hpp"
 
 namespace lockstep {
 
+namespace {
+
+Shape output_of(const PoolingShape& s) { return {s.n, s.out_h(), s.out_w(), s.c}; }
+
+}  // namespace
+
 void PoolConfig::describe(Fields& fields) {
-  fields.integer("kernel", kernel, {1, max_pool_kernel}, "edge of the square window", Presence::required);
+  static constexpr const char* edges[] = {"positions of the window", "edge of the square window",
+                                          "edge of the cubic window"};
+  static constexpr std::int64_t largest[] = {max_pool_places, 16, 16};  // of volumes each slice has winners of its own
+  const std::int64_t most = largest[dimensions - 1];
+  fields.integer("kernel", kernel, {1, static_cast<double>(most)}, edges[dimensions - 1], Presence::required);
   fields.integer("stride", stride, {1, 1024}, "step between two windows (kernel, when not given)");
-  fields.integer("padding", padding, {0, max_pool_kernel / 2},
+  fields.integer("padding", padding, {0, static_cast<double>(most / 2)},
                  "pixels added on each side; max never takes one, average counts them as zeros");
   fields.check(2 * padding <= kernel, "padding",
                fmt::format("{} is more than half the kernel of {} (a window would see nothing else); use less", padding,
                            kernel));
 }
 
-std::unique_ptr<Layer> MaxPoolConfig::make_layer() const { return std::make_unique<Pool>(PoolingKind::max, *this); }
-std::unique_ptr<Layer> AvgPoolConfig::make_layer() const { return std::make_unique<Pool>(PoolingKind::average, *this); }
+std::unique_ptr<Layer> PoolConfig::make_layer() const { return std::make_unique<Pool>(*this); }
 std::unique_ptr<Layer> GlobalAvgPoolConfig::make_layer() const { return std::make_unique<GlobalAvgPool>(); }
 
-PoolingShape Pool::shape_for(std::int64_t n, const Shape& input) const {
-  return {n, input[0], input[1], input[2], kernel_, stride_, padding_};
+std::string_view Pool::type() const {
+  static constexpr std::string_view types[][3] = {{"max_pool1d", "max_pool", "max_pool3d"},
+                                                  {"avg_pool1d", "avg_pool", "avg_pool3d"}};
+  return types[kind_ == PoolingKind::max ? 0 : 1][dimensions_ - 1];
+}
+
+PoolingShape Pool::slices(std::int64_t n, const Shape& input) const {
+  const bool flat = dimensions_ == 1, deep = dimensions_ == 3;
+  return {deep ? n * input[0] : n,
+          flat ? 1 : input[-3],
+          input[-2],
+          input[-1],
+          flat ? PoolingWindows{} : windows_,
+          windows_};
+}
+
+PoolingShape Pool::along_depth(std::int64_t n, const Shape& input) const {
+  const PoolingShape slice = slices(n, input);
+  return {n, input[0], slice.out_h() * slice.out_w(), slice.c, windows_, {}};
 }
 
 Shape Pool::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
-  validate(input.rank() == 3, ExitStatus::bad_deck, "{} reads images (H×W×C), but its input is {}; give it images",
-           type(), to_string(input));
-  validate(input[0] + 2 * padding_ >= kernel_ && input[1] + 2 * padding_ >= kernel_, ExitStatus::bad_deck,
-           "the window ({}) is larger than its padded input ({}); use a smaller one", kernel_, to_string(input));
-  const PoolingShape shape = shape_for(1, input);
-  return {shape.out_h(), shape.out_w(), input[2]};
+  check_spatial(type(), dimensions_, input);
+  const auto space = input.extents().first(static_cast<std::size_t>(dimensions_));
+  validate(*std::ranges::min_element(space) + 2 * windows_.padding >= windows_.kernel, ExitStatus::bad_deck,
+           "the window ({}) is larger than its padded input ({}); use a smaller one", windows_.kernel,
+           to_string(input));
+  std::vector<std::int64_t> extents;
+  for (const std::int64_t extent : space) extents.push_back(windows_.count(extent));
+  extents.push_back(input[-1]);
+  return Shape(std::span(extents));
 }
 
 std::size_t Pool::saved_bytes(std::int64_t n, const Shape& output) const {
-  return kind_ == PoolingKind::max ? static_cast<std::size_t>(n * output.count()) : 0;
+  if (kind_ != PoolingKind::max) return 0;
+  const std::int64_t of_slices = dimensions_ == 3 ? output_of(slices(n, plan_.inputs[0])).count() : 0;
+  return static_cast<std::size_t>(of_slices + n * output.count());
+}
+
+std::size_t Pool::prepare(std::int64_t n) {
+  if (dimensions_ < 3) return 0;
+  return static_cast<std::size_t>(output_of(slices(n, plan_.inputs[0])).count()) * size_of(plan_.dtype);
+}
+
+std::array<Tensor, 2> Pool::winners_in(const Tensor& saved, std::int64_t n) const {
+  if (!saved) return {};
+  const Tensor first{saved.data, DType::u8, output_of(slices(n, plan_.inputs[0]))};
+  if (dimensions_ < 3) return {first, Tensor{}};
+  return {first,
+          {static_cast<std::byte*>(saved.data) + first.bytes(), DType::u8, output_of(along_depth(n, plan_.inputs[0]))}};
 }
 
 void Pool::forward(const StepContext& context, const LayerTensors& t) {
-  const Tensor winner = context.training && t.saved ? Tensor{t.saved.data, DType::u8, t.y.shape} : Tensor{};
-  pooling_forward(context.space, kind_, shape_for(t.y.shape[0], plan_.inputs[0]), t.x[0], t.y, winner);
+  const std::int64_t n = t.y.shape[0];
+  const PoolingShape shape = slices(n, plan_.inputs[0]);
+  const auto winners = winners_in(context.training ? t.saved : Tensor{}, n);
+  if (dimensions_ < 3) return pooling_forward(context.space, kind_, shape, t.x[0], t.y, winners[0]);
+  const Tensor pooled{t.workspace.data, plan_.dtype, output_of(shape)};
+  pooling_forward(context.space, kind_, shape, t.x[0], pooled, winners[0]);
+  pooling_forward(context.space, kind_, along_depth(n, plan_.inputs[0]), pooled, t.y, winners[1]);
 }
 
 void Pool::backward(const StepContext& context, const LayerTensors& t) {
   if (!t.dx[0]) return;
-  const Tensor winner = t.saved ? Tensor{t.saved.data, DType::u8, t.dy.shape} : Tensor{};
-  pooling_backward(context.space, kind_, shape_for(t.dy.shape[0], plan_.inputs[0]), winner, t.dy, t.dx[0]);
+  const std::int64_t n = t.dy.shape[0];
+  const PoolingShape shape = slices(n, plan_.inputs[0]);
+  const auto winners = winners_in(t.saved, n);
+  if (dimensions_ < 3) return pooling_backward(context.space, kind_, shape, winners[0], t.dy, t.dx[0]);
+  const Tensor dpooled{t.workspace.data, plan_.dtype, output_of(shape)};
+  pooling_backward(context.space, kind_, along_depth(n, plan_.inputs[0]), winners[1], t.dy, dpooled);
+  pooling_backward(context.space, kind_, shape, winners[0], dpooled, t.dx[0]);
 }
 
 void UpsampleConfig::describe(Fields& fields) { fields.integer("factor", factor, {1, 1024}, "of height and width"); }
@@ -54,8 +111,7 @@ void UpsampleConfig::describe(Fields& fields) { fields.integer("factor", factor,
 std::unique_ptr<Layer> UpsampleConfig::make_layer() const { return std::make_unique<Upsample>(factor); }
 
 Shape Upsample::output_shape(std::span<const Shape> inputs) const {
-  validate(inputs[0].rank() == 3, ExitStatus::bad_deck,
-           "upsample reads images (H×W×C), but its input is {}; give it images", to_string(inputs[0]));
+  check_spatial(type(), 2, inputs[0]);
   return {factor_ * inputs[0][0], factor_ * inputs[0][1], inputs[0][2]};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "nn/layer.hpp"
@@ -8,39 +9,53 @@
 
 namespace lockstep {
 
+/// Over `dimensions` of space: sequences (1), images (2) or volumes (3).
 struct PoolConfig : LayerConfig {
+  PoolConfig(PoolingKind of_windows, int of_space) : kind(of_windows), dimensions(of_space) {}
+
+  PoolingKind kind;
+  int dimensions;
   std::int64_t kernel = 0;
   std::optional<std::int64_t> stride;  ///< none: kernel
   std::int64_t padding = 0;
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "kernel"; }
-};
-struct MaxPoolConfig : PoolConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
-struct AvgPoolConfig : PoolConfig {
-  std::unique_ptr<Layer> make_layer() const override;
+template <PoolingKind of_windows, int of_space>
+struct PoolConfigOf : PoolConfig {
+  PoolConfigOf() : PoolConfig(of_windows, of_space) {}
 };
 
-/// Maximum or mean over square windows of images. The backward pass of max needs only where each
-/// maximum was, a byte an output.
+/// Maximum or mean over windows of sequences, images (square ones) or volumes (cubic ones). The backward pass of max
+/// needs only where each maximum was, a byte an output. Volumes are pooled slice by slice, and then along the depth:
+/// the same maximum, the first of equal ones, and a mean that is rounded twice.
 class Pool final : public Layer {
  public:
-  Pool(PoolingKind kind, const PoolConfig& config)
-      : kind_(kind), kernel_(config.kernel), stride_(config.stride.value_or(config.kernel)), padding_(config.padding) {}
+  explicit Pool(const PoolConfig& config)
+      : kind_(config.kind),
+        dimensions_(config.dimensions),
+        windows_{config.kernel, config.stride.value_or(config.kernel), config.padding} {}
 
-  std::string_view type() const override { return kind_ == PoolingKind::max ? "max_pool" : "avg_pool"; }
+  std::string_view type() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
+  std::size_t prepare(std::int64_t n) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  PoolingShape shape_for(std::int64_t n, const Shape& input) const;
+  /// What n examples with this input are pooled by.
+  PoolingShape slices(std::int64_t n, const Shape& input) const;
+  /// Of volumes, behind that.
+  PoolingShape along_depth(std::int64_t n, const Shape& input) const;
+  /// Of each of the two its winners, in `saved`; empty ones where there is none.
+  std::array<Tensor, 2> winners_in(const Tensor& saved, std::int64_t n) const;
 
   PoolingKind kind_;
-  std::int64_t kernel_, stride_, padding_;
+  int dimensions_;
+  PoolingWindows windows_;
 };
 
 struct UpsampleConfig : LayerConfig {

@@ -11,21 +11,29 @@ namespace lockstep {
 void PrintTo(PoolingKind kind, std::ostream* out) { *out << (kind == PoolingKind::max ? "max" : "average"); }
 
 void PrintTo(const PoolingShape& s, std::ostream* out) {
-  *out << fmt::format("{}×{}×{}×{}, kernel {}, stride {}, padding {}", s.n, s.h, s.w, s.c, s.kernel, s.stride,
-                      s.padding);
+  *out << fmt::format("{}×{}×{}×{}", s.n, s.h, s.w, s.c);
+  for (const auto& [kernel, stride, padding] : {s.vertical, s.horizontal})
+    *out << fmt::format(", kernel {}, stride {}, padding {}", kernel, stride, padding);
 }
 
 namespace {
 
+PoolingShape square(const Shape& x, const PoolingWindows& windows) {
+  return {x[0], x[1], x[2], x[3], windows, windows};
+}
+
 const PoolingShape pooling_shapes[] = {
-    {.n = 3, .h = 8, .w = 6, .c = 5, .kernel = 2, .stride = 2},
-    {.n = 2, .h = 7, .w = 5, .c = 1, .kernel = 2, .stride = 2},  // an edge that no window reaches
-    {.n = 1, .h = 9, .w = 11, .c = 3, .kernel = 3, .stride = 2, .padding = 1},
-    {.n = 2, .h = 6, .w = 7, .c = 17, .kernel = 3, .stride = 1, .padding = 1},  // windows overlap
-    {.n = 2, .h = 10, .w = 9, .c = 2, .kernel = 2, .stride = 3},                // gaps between windows
-    {.n = 1, .h = 5, .w = 5, .c = 4, .kernel = 5, .stride = 1, .padding = 2},
-    {.n = 1, .h = 1, .w = 1, .c = 33, .kernel = 1, .stride = 1},
-    {.n = 1, .h = 40, .w = 33, .c = 2, .kernel = 16, .stride = 5, .padding = 8},
+    square({3, 8, 6, 5}, {.kernel = 2, .stride = 2}),
+    square({2, 7, 5, 1}, {.kernel = 2, .stride = 2}),  // an edge that no window reaches
+    square({1, 9, 11, 3}, {.kernel = 3, .stride = 2, .padding = 1}),
+    square({2, 6, 7, 17}, {.kernel = 3, .stride = 1, .padding = 1}),  // windows overlap
+    square({2, 10, 9, 2}, {.kernel = 2, .stride = 3}),                // gaps between windows
+    square({1, 5, 5, 4}, {.kernel = 5, .stride = 1, .padding = 2}),
+    square({1, 1, 1, 33}, {.kernel = 1, .stride = 1}),
+    square({1, 40, 33, 2}, {.kernel = 16, .stride = 5, .padding = 8}),
+    {2, 7, 9, 3, {.kernel = 3, .stride = 2, .padding = 1}, {}},
+    {1, 1, 600, 2, {}, {.kernel = 256, .stride = 70, .padding = 100}},
+    {2, 6, 11, 5, {.kernel = 2, .stride = 1}, {.kernel = 5, .stride = 3, .padding = 2}},
 };
 
 class Pooling : public testing::TestWithParam<std::tuple<PoolingKind, DType, PoolingShape>> {};
@@ -62,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(All, Pooling,
                                           testing::Values(DType::f32, DType::f64), testing::ValuesIn(pooling_shapes)));
 
 TEST(MaxPooling, TheFirstOfEqualOnesWins) {
-  const PoolingShape s{.n = 1, .h = 2, .w = 4, .c = 1, .kernel = 2, .stride = 2};
+  const PoolingShape s = square({1, 2, 4, 1}, {.kernel = 2, .stride = 2});
   const OwnedTensor x = test::make_tensor(DType::f32, {1, 2, 4, 1}, {0, 0, -1, 3, 0, 0, 3, 3});
   const OwnedTensor y("y", DType::f32, {1, 1, 2, 1}), winner("winner", DType::u8, {1, 1, 2, 1});
   pooling_forward(ExecSpace(), PoolingKind::max, s, x.get(), y.get(), winner.get());
@@ -72,7 +80,7 @@ TEST(MaxPooling, TheFirstOfEqualOnesWins) {
 
 TEST(MaxPooling, NanWins) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const PoolingShape s{.n = 1, .h = 2, .w = 2, .c = 2, .kernel = 2, .stride = 2};
+  const PoolingShape s = square({1, 2, 2, 2}, {.kernel = 2, .stride = 2});
   const OwnedTensor x = test::make_tensor(DType::f64, {1, 2, 2, 2}, {nan, 1, 5, nan, 7, 3, 6, 9});
   const OwnedTensor y("y", DType::f64, {1, 1, 1, 2}), winner("winner", DType::u8, {1, 1, 1, 2});
   pooling_forward(ExecSpace(), PoolingKind::max, s, x.get(), y.get(), winner.get());
