@@ -10,6 +10,7 @@
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
 #include "nn/layers/embedding_tables.hpp"
+#include "nn/layers/group_norm.hpp"
 #include "nn/layers/layer_norm.hpp"
 #include "nn/layers/linear.hpp"
 #include "nn/layers/pointwise.hpp"
@@ -35,6 +36,8 @@ std::span<const Alternative> layer_alternatives() {
       {"layer_norm", "Gives the channels of each place mean 0 and variance 1, then scales and shifts them",
        make_config<LayerNormConfig>},
       {"rms_norm", "Gives the channels of each place mean square 1, then scales them", make_config<RmsNormConfig>},
+      {"group_norm", "Gives each group of an example's channels mean 0 and variance 1, then scales and shifts it",
+       make_config<GroupNormConfig>},
       {"relu", "max(x, 0)", make_config<ReluConfig>},
       {"gelu", "x·Φ(x), exact by erf, or by a tanh", make_config<GeluConfig>},
       {"silu", "x/(1 + e^−x)", make_config<SiluConfig>},
@@ -49,7 +52,7 @@ std::span<const Alternative> layer_alternatives() {
       {"avg_pool1d", "Mean of each window of sequences", make_config<PoolConfigOf<PoolingKind::average, 1>>},
       {"max_pool3d", "Largest value of each window of volumes", make_config<PoolConfigOf<PoolingKind::max, 3>>},
       {"avg_pool3d", "Mean of each window of volumes", make_config<PoolConfigOf<PoolingKind::average, 3>>},
-      {"global_avg_pool", "Mean of each channel: images, and sequences, become vectors",
+      {"global_avg_pool", "Mean of each channel: images, sequences and volumes become vectors",
        make_config<GlobalAvgPoolConfig>},
       {"upsample", "Images of several times the height and width, by the nearest pixel", make_config<UpsampleConfig>},
       {"flatten", "Images as vectors, in the order H, W, C", make_config<FlattenConfig>},

@@ -176,6 +176,8 @@ def dot_interaction(bottom, tables):
 def patchify(p):
     """The columns of unfold, whose order is channel, row, column."""
     return lambda x: F.unfold(to_nchw(x), p, stride=p).transpose(1, 2).unflatten(2, (x.shape[3], p * p)).transpose(2, 3).flatten(2)
+def group_norm(groups, epsilon=1e-5):
+    return lambda x, weight, bias: F.group_norm(x.movedim(-1, 1), groups, weight, bias, epsilon).movedim(1, -1)
 
 
 LAYERS = [
@@ -249,6 +251,8 @@ LAYERS = [
     ("max_pool3d: 2", False, [(2, 5, 4, 6, 3)], [], spatial(F.max_pool3d, kernel_size=2)),
     ("{max_pool3d: {kernel: 3, stride: 2, padding: 1}}", False, [(1, 4, 7, 5, 2)], [], spatial(F.max_pool3d, kernel_size=3, stride=2, padding=1)),
     ("{avg_pool3d: {kernel: 3, stride: 1, padding: 1}}", False, [(2, 3, 4, 5, 2)], [], spatial(F.avg_pool3d, kernel_size=3, stride=1, padding=1)),
+    ("group_norm: 3", False, [(2, 4, 3, 6)], [(6,), (6,)], group_norm(3)),
+    ("{group_norm: {groups: 5, epsilon: 0.01}}", False, [(3, 7, 5)], [(5,), (5,)], group_norm(5, 0.01)),
 ]
 
 

@@ -124,9 +124,11 @@ void Upsample::backward(const StepContext& context, const LayerTensors& t) {
 }
 
 Shape GlobalAvgPool::output_shape(std::span<const Shape> inputs) const {
-  validate(inputs[0].rank() == 3 || inputs[0].rank() == 2, ExitStatus::bad_deck,
-           "global_avg_pool reads images (H×W×C) or sequences (T×C), but its input is {}; give it one of these",
-           to_string(inputs[0]));
+  validate(
+      inputs[0].rank() > 1, ExitStatus::bad_deck,
+      "global_avg_pool reads images (H×W×C), sequences (T×C) or volumes (D×H×W×C), but its input is {}; give it one "
+      "of these",
+      to_string(inputs[0]));
   return {inputs[0][-1]};
 }
 

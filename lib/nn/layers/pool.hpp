@@ -85,7 +85,7 @@ struct GlobalAvgPoolConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The mean of each channel of an image, or a sequence, as a vector.
+/// The mean of each channel of an image, a sequence or a volume, as a vector.
 class GlobalAvgPool final : public Layer {
  public:
   std::string_view type() const override { return "global_avg_pool"; }

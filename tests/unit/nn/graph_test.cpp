@@ -133,6 +133,7 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3, padding: 2}}]", {2, 4, 1}),
               HasSubstr("a padding of 2 leaves nothing of what 2×4×1 becomes"));
+  EXPECT_THAT(complaint("[group_norm: 2]", {4, 3}), HasSubstr("3 channels cannot be cut into 2 groups"));
   EXPECT_THAT(complaint("[max_pool1d: 2]", {4}), HasSubstr("max_pool1d reads sequences"));
   EXPECT_THAT(complaint("[avg_pool3d: 3]", {2, 4, 4, 1}), HasSubstr("larger than its padded input"));
   EXPECT_THAT(complaint("[{max_pool: {kernel: 5}}]", {4, 4, 3}), HasSubstr("larger than its padded input"));
