@@ -297,7 +297,7 @@ void Session::restore(const std::string& file) {
       throw;
     }
     restore_parameters(space, checkpoint.arrays, file, parameters);
-    restore_optimizer(space, checkpoint.arrays, file, parameters, state.trainer->optimizer());
+    restore_optimizer(space, checkpoint.arrays, file, state.trainer->optimizer());
   });
   state.share();
   state.numbers.reset();

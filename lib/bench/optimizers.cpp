@@ -25,6 +25,7 @@ constexpr Case cases[] = {
     {"{type: lion}", 5},
     {"{type: lars, weight_decay: 0.0001}", 2 + 5},
     {"{type: lamb}", 6 + 4},
+    {"{type: adafactor}", 1 + 2 + 2 + 3},
 };
 
 double seconds_of(const ExecSpace& space, const std::function<void()>& call) {

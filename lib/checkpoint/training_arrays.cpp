@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "core/tensor.hpp"
 
@@ -59,13 +58,6 @@ void set(const ExecSpace& space, const std::vector<NamedArray>& arrays, const st
 
 }  // namespace
 
-std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters) {
-  std::vector<Parameter> trained;
-  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(trained),
-               [](const Parameter& parameter) { return parameter.kind == ParameterSpec::Kind::trained; });
-  return trained;
-}
-
 const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::string& name) {
   const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& a) { return a.name == name; });
   return found == arrays.end() ? nullptr : &*found;
@@ -80,9 +72,7 @@ std::vector<NamedArray> training_arrays(const ExecSpace& space, const ParameterB
     used += flat.bytes();
   };
   append("/model", parameters.parameters(), parameters.values());
-  const auto trained = trained_parameters(parameters.parameters());
-  for (const auto& optimizer_state : optimizer.states())
-    append("/optimizer/" + optimizer_state.name, trained, optimizer_state.values);
+  for (const auto& state : optimizer.states()) append("/optimizer/" + state.name, state.layout, state.values);
   return arrays;
 }
 
@@ -125,12 +115,11 @@ void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& array
 }
 
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
-                       const ParameterBuffer& parameters, const Optimizer& optimizer) {
-  const auto trained = trained_parameters(parameters.parameters());
+                       const Optimizer& optimizer) {
   for (const auto& state : optimizer.states()) {
     const std::string prefix = "/optimizer/" + state.name;
-    check_arrays(arrays, prefix, file, trained);
-    set(space, arrays, prefix, trained, state.values);
+    check_arrays(arrays, prefix, file, state.layout);
+    set(space, arrays, prefix, state.layout, state.values);
   }
 }
 

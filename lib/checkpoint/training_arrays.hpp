@@ -14,9 +14,6 @@
 // /optimizer/<state>/<layer>/<parameter>.
 namespace lockstep {
 
-/// The parameters that optimizers keep states of.
-std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
-
 /// Null where there is none of that name.
 const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::string& name);
 
@@ -40,6 +37,6 @@ void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& a
 void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
 /// As restore_parameters, for /optimizer.
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
-                       const ParameterBuffer& parameters, const Optimizer& optimizer);
+                       const Optimizer& optimizer);
 
 }  // namespace lockstep

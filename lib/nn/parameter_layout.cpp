@@ -2,6 +2,7 @@
 #include "nn/parameter_layout.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "core/memory_plan.hpp"
@@ -15,6 +16,13 @@ std::string parameter_name(const GraphNode& node, const ParameterSpec& spec) {
 std::int64_t padded_count(std::int64_t count, DType dtype) {
   const std::size_t element = size_of(dtype);
   return static_cast<std::int64_t>(align_up(static_cast<std::size_t>(count) * element) / element);
+}
+
+std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters) {
+  std::vector<Parameter> trained;
+  std::ranges::copy_if(parameters, std::back_inserter(trained),
+                       [](const Parameter& parameter) { return parameter.kind == ParameterSpec::Kind::trained; });
+  return trained;
 }
 
 namespace {
@@ -61,6 +69,17 @@ ParameterLayout::ParameterLayout(const Graph& graph, DType dtype)
 
 std::size_t ParameterLayout::gradient_bytes() const {
   return static_cast<std::size_t>(summed_size_) * size_of(master_);
+}
+
+std::vector<Parameter> ParameterLayout::owned_parameters() const {
+  std::vector<Parameter> whole;
+  std::ranges::copy_if(parameters_, std::back_inserter(whole), [this](const Parameter& parameter) {
+    return std::ranges::any_of(owned_, [&](const ParameterRange& owned) {
+      return parameter.range.first >= owned.first &&
+             parameter.range.first + parameter.range.count <= owned.first + owned.count;
+    });
+  });
+  return whole;
 }
 
 std::int64_t ParameterLayout::owned_count() const {

@@ -28,6 +28,8 @@ struct Parameter {
 
 /// That of one of a node's parameters, or of what it is tied to.
 std::string parameter_name(const GraphNode& node, const ParameterSpec& spec);
+/// The parameters that optimizers keep states of.
+std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
 
 /// Elements from the beginning of a parameter of `count` to that of the next.
 std::int64_t padded_count(std::int64_t count, DType master);
@@ -51,6 +53,8 @@ class ParameterLayout {
   /// What is trained by this rank's optimizer, in rising order: at first all of it.
   const std::vector<ParameterRange>& owned() const { return owned_; }
   std::int64_t owned_count() const;
+  /// Those that lie in it as a whole.
+  std::vector<Parameter> owned_parameters() const;
   /// Before the optimizer is made.
   void own(std::vector<ParameterRange> ranges) { owned_ = std::move(ranges); }
 

@@ -44,8 +44,8 @@ struct LambRule {
 /// ‖p‖/‖u‖, by group.
 struct LambRatio {
   bool wanted[most_groups];
-  KOKKOS_INLINE_FUNCTION double operator()(int group, double p_norm, double update_norm) const {
-    return wanted[group] ? p_norm / update_norm : 1;
+  KOKKOS_INLINE_FUNCTION double operator()(int group, std::int64_t, double p_norm, double update_norm) const {
+    return wanted[group] && p_norm > 0 && update_norm > 0 ? p_norm / update_norm : 1;
   }
 };
 

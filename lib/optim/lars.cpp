@@ -10,11 +10,6 @@ namespace {
 enum Coefficient : std::size_t { rate, correction };
 
 template <class T>
-struct GradientRule {
-  KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
-};
-
-template <class T>
 struct LarsRule {
   T rate, decay, momentum, ratio;
   KOKKOS_INLINE_FUNCTION T operator()(T p, T g, T* velocity) const {
@@ -28,8 +23,8 @@ struct LarsRatio {
   double coefficient;
   double decay[most_groups];
   bool wanted[most_groups];
-  KOKKOS_INLINE_FUNCTION double operator()(int group, double p_norm, double g_norm) const {
-    return wanted[group] ? coefficient * p_norm / (g_norm + decay[group] * p_norm) : 1;
+  KOKKOS_INLINE_FUNCTION double operator()(int group, std::int64_t, double p_norm, double g_norm) const {
+    return wanted[group] && p_norm > 0 && g_norm > 0 ? coefficient * p_norm / (g_norm + decay[group] * p_norm) : 1;
   }
 };
 

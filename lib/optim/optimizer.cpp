@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "core/memory_plan.hpp"
+#include "optim/adafactor.hpp"
 #include "optim/adam.hpp"
 #include "optim/ema.hpp"
 #include "optim/lamb.hpp"
@@ -27,12 +30,27 @@ constexpr Alternative optimizers[] = {
      make_config<LarsConfig>},
     {"lamb", "Adam with a learning rate of its own for each parameter, for large batches (You et al. 2020)",
      make_config<LambConfig>},
+    {"adafactor", "Little memory: of matrices, average squares of rows and columns alone (Shazeer & Stern 2018)",
+     make_config<AdafactorConfig>},
 };
 
 std::vector<std::string> all_state_names(const OptimizerOptions& options) {
   std::vector<std::string> names = options.state_names();
   if (options.ema_decay > 0) names.push_back(ema_state);
   return names;
+}
+
+std::vector<Parameter> layout_of(const OptimizerOptions& options, std::string_view state,
+                                 const std::vector<Parameter>& trained) {
+  return state == ema_state ? trained : options.state_layout(state, trained);
+}
+
+/// Elements of a state.
+std::int64_t count_of(const std::vector<Parameter>& state, const ParameterLayout& parameters) {
+  const bool like_parameters = std::ranges::equal(state, trained_parameters(parameters.parameters()), {},
+                                                  &Parameter::range, &Parameter::range);
+  if (like_parameters) return parameters.owned_count();
+  return state.empty() ? 0 : state.back().range.first + state.back().range.count;
 }
 
 const OptimizerOptions& options_of(const OptimizerConfig& config) {
@@ -72,6 +90,11 @@ double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; 
 
 std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
 
+std::vector<Parameter> OptimizerConfig::state_layout(std::string_view state,
+                                                     const std::vector<Parameter>& parameters) const {
+  return layout_of(options_of(*this), state, trained_parameters(parameters));
+}
+
 ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const {
   return options_of(*this).groups_of(layout);
 }
@@ -100,12 +123,19 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
              .clip_value = options.clip_value > 0 ? options.clip_value : std::numeric_limits<double>::infinity(),
              .nonfinite = nonfinite_.get()};
 
-  const std::vector<std::string> names = all_state_names(options);
-  const std::size_t state_bytes = static_cast<std::size_t>(layout.owned_count()) * size_of(parameters.dtype());
-  if (names.empty()) return;
-  state_memory_ = Buffer("lockstep::optimizer::states", names.size() * state_bytes);
-  for (std::size_t i = 0; i < names.size(); ++i)
-    states_.push_back({names[i], state_memory_.tensor(i * state_bytes, parameters.dtype(), {layout.owned_count()})});
+  std::size_t end = 0;
+  for (const std::string& name : all_state_names(options)) {
+    states_.push_back({name, layout_of(options, name, trained_parameters(layout.parameters())), {}});
+    states_.back().values = {nullptr, parameters.dtype(), {count_of(states_.back().layout, layout)}};
+    end += align_up(states_.back().values.bytes());
+  }
+  if (states_.empty()) return;
+  state_memory_ = Buffer("lockstep::optimizer::states", end);
+  std::size_t begin = 0;
+  for (State& state : states_) {
+    state.values = state_memory_.tensor(begin, state.values.dtype, state.values.shape);
+    begin += align_up(state.values.bytes());
+  }
 }
 
 void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, bool first_step) {

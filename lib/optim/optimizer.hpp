@@ -43,7 +43,11 @@ struct OptimizerOptions : Config {
 
   void describe(Fields& fields) override;
   virtual std::string_view weight_decay_help() const = 0;
-  virtual std::vector<std::string> state_names() const = 0;  ///< of the rule's states
+  virtual std::vector<std::string> state_names() const = 0;  ///< of the rule's states; the first has all parameters
+  /// What such a state keeps of the trained parameters, and where: parameters of other shapes and places.
+  virtual std::vector<Parameter> state_layout(std::string_view /*state*/, const std::vector<Parameter>& trained) const {
+    return trained;
+  }
   ParameterGroups groups_of(const ParameterLayout& layout) const {
     return {layout, groups, {.weight_decay = weight_decay}, exclude_bias_and_norm};
   }
@@ -51,14 +55,15 @@ struct OptimizerOptions : Config {
 };
 
 /// Turns summed gradients into new parameters, and into their 16-bit copy where there is one. Its
-/// state lies in flat buffers, which hold the ranges that this rank owns (ParameterLayout::owned) one after the other:
-/// so a step is one kernel, and where a rank owns all that is trained, a checkpoint treats state as it does
-/// parameters.
+/// state lies in flat buffers. Those laid out like the parameters hold the ranges that this rank owns
+/// (ParameterLayout::owned) one after the other: so a step is one kernel. Where a rank owns all that is trained, a
+/// checkpoint treats state as it does parameters.
 class Optimizer {
  public:
   struct State {
-    std::string name;  ///< "velocity"
-    Tensor values;     ///< flat, [ParameterLayout::owned_count()]
+    std::string name;               ///< "velocity"
+    std::vector<Parameter> layout;  ///< OptimizerOptions::state_layout
+    Tensor values;                  ///< flat; laid out like the parameters: [ParameterLayout::owned_count()]
   };
 
   Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters);
@@ -116,6 +121,8 @@ struct OptimizerConfig : Config {
   double clip_norm() const;  ///< 0: off
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
+  /// What one of them keeps of the trained ones among `parameters`, and where.
+  std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& parameters) const;
   /// Throws KeyError where the deck's groups do not suit the parameters.
   ParameterGroups groups(const ParameterLayout& layout) const;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const;

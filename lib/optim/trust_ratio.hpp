@@ -4,9 +4,15 @@
 #include "optim/optimizer.hpp"
 #include "optim/step_kernel.hpp"
 
-// A learning rate of its own for each parameter: the norm of the parameter over that of its step, for LARS and LAMB.
-// Norms are of whole parameters, so that a rank must own these.
+// A learning rate of its own for each parameter: the norm of the parameter over that of its step, for LARS, LAMB and
+// Adafactor. Norms are of whole parameters, so that a rank must own these.
 namespace lockstep {
+
+/// Of optimizers whose ratio is that to the gradient's norm.
+template <class T>
+struct GradientRule {
+  KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
+};
 
 /// Norms of the blocks, and ratios.
 class TrustRatios {
@@ -95,7 +101,7 @@ void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>&
       });
 }
 
-/// ratios[parameter] = ratio(group, norm of the parameter, norm of its step), or 1 where either is zero.
+/// ratios[parameter] = ratio(group, its number of elements, norm of the parameter, norm of its step).
 template <class Ratio>
 void trust_ratios(const ExecSpace& space, const char* label, const ParameterBlock* blocks,
                   const std::int64_t* first_blocks, std::int64_t parameters, const double* squares, const Ratio& ratio,
@@ -114,10 +120,10 @@ void trust_ratios(const ExecSpace& space, const char* label, const ParameterBloc
               step_sum += squares[2 * b + 1];
             },
             p_square, step_square);
+        const ParameterBlock last = blocks[end - 1];
         Kokkos::single(Kokkos::PerTeam(team), [&] {
-          ratios[parameter] = p_square > 0 && step_square > 0
-                                  ? ratio(blocks[first].group, Kokkos::sqrt(p_square), Kokkos::sqrt(step_square))
-                                  : 1;
+          ratios[parameter] = ratio(blocks[first].group, last.first + last.count - blocks[first].first,
+                                    Kokkos::sqrt(p_square), Kokkos::sqrt(step_square));
         });
       });
 }

@@ -17,8 +17,7 @@ ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& para
   for (const Parameter& parameter : parameters.parameters())
     parts_.push_back({parameter.name, parameters.values(parameter)});
   for (const auto& state : optimizer.states())
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.kind != ParameterSpec::Kind::trained) continue;
+    for (const Parameter& parameter : state.layout) {
       auto* first = static_cast<std::byte*>(state.values.data) +
                     static_cast<std::size_t>(parameter.range.first) * size_of(state.values.dtype);
       parts_.push_back({parameter.name + " (" + state.name + ")", {first, state.values.dtype, parameter.shape}});

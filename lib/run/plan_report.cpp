@@ -106,7 +106,11 @@ std::string report(const RunConfig& config, int ranks) {
   const double gradients = parameters * (1 + (partition.separate ? static_cast<double>(DeterministicReducer::buffers(
                                                                        config.parallel.deterministic.shards, ranks))
                                                                  : 0));
-  const double states = static_cast<double>(config.optimizer.state_names().size()) * parameters;
+  const std::vector<Parameter> layout = ParameterLayout(graph, type).parameters();
+  double states = 0;
+  for (const std::string& state : config.optimizer.state_names())
+    for (const Parameter& part : config.optimizer.state_layout(state, layout))
+      states += static_cast<double>(part.range.count) * static_cast<double>(size_of(master));
   const ExampleFormat& format = experiment.data.train->format();
   const double batches = static_cast<double>(micro_batch * format.input_shape.count()) *
                              static_cast<double>(size_of(type)) +

@@ -59,7 +59,7 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
   const auto states = optimizer.state_names();
   check_frozen(checkpoint, file, states, parameters);
   for (const auto& state : states)
-    check_arrays(checkpoint.arrays, "/optimizer/" + state, file, trained_parameters(parameters));
+    check_arrays(checkpoint.arrays, "/optimizer/" + state, file, optimizer.state_layout(state, parameters));
   for (const auto& array : checkpoint.arrays)
     validate(array.name.rfind("/optimizer/", 0) != 0 ||
                  std::any_of(states.begin(), states.end(),

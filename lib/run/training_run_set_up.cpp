@@ -160,7 +160,7 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
       before != checkpoint.texts.end() && !same_data(before->second, provenance_))
     warn("{}: was made with other data than those that are there now; the run goes on with these", file);
   restore_parameters(space, checkpoint.arrays, file, parameters);
-  restore_optimizer(space, checkpoint.arrays, file, parameters, trainer_->optimizer());
+  restore_optimizer(space, checkpoint.arrays, file, trainer_->optimizer());
   ExampleOrder order;
   restore_state(checkpoint, file, [&](StateFields& fields) {
     describe_state(fields);

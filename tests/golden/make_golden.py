@@ -423,6 +423,21 @@ def make_optimizers():
                           ("lars", {"weight_decay": 0.05, "momentum": 0.5, "trust_coefficient": 0.1}), ("lamb", {}),
                           ("lamb", {"weight_decay": 0.3, "bias_correction": False, "betas": [0.8, 0.95]})]:
         cases.append({"type": type, "options": options, "p": [float(x) for x in paper(type, **options)]})
+    layers, shapes = "[{conv2d: {filters: 4, kernel: 3}}, flatten, {linear: {features: 70}}]", [(70, 16), (70,), (4, 2, 3, 3), (4,)]
+    given = {"beta2_decay": lambda x: {"beta2_decay": -x}, "clip_threshold": lambda x: {"d": x}, "epsilons": lambda x: {"eps": tuple(x)}}
+    for steps, options in [(1, {}), (20, {}), (20, {"weight_decay": 0.1}),
+                           (20, {"beta2_decay": 0.6, "epsilons": [0.01, 0.5], "clip_threshold": 3.0})]:
+        parameters = [tensor(300 + 100 * i, shape).requires_grad_() for i, shape in enumerate(shapes)]
+        keys = {"eps": (1e-15, 1e-3)}
+        for key, value in options.items():
+            keys |= given[key](value) if key in given else {key: value}
+        optimizer = torch.optim.Adafactor(parameters, lr=0.1, **keys)
+        for step in range(steps):
+            for i, p in enumerate(parameters):
+                p.grad = tensor(301 + step + 100 * i, p.shape) / 16
+            optimizer.step()
+        cases.append({"type": "adafactor", "options": options, "steps": steps, "layers": layers, "input": [4, 4, 2],
+                      "p": numbers(torch.cat([p.flatten() for p in parameters]))})
     save("optimizers.json", cases)
 
 

@@ -47,7 +47,7 @@ class Resume(LockstepTest):
         return folder
 
     def test_every_state_goes_on(self):
-        for type in ("adam", "rmsprop", "lion", "lars", "lamb"):
+        for type in ("adam", "rmsprop", "lion", "lars", "lamb", "adafactor"):
             with self.subTest(type):
                 whole, parts = (self.folder_of(f"{type}_{name}", optimizer={"type": type, **({"momentum": 0.5} if type == "rmsprop" else {})})
                                 for name in ("whole", "parts"))

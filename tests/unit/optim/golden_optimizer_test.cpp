@@ -49,19 +49,26 @@ TEST(Golden, Optimizers) {
     SCOPED_TRACE(golden.dump().substr(0, 120));
     const OptimizerConfig config = config_of(golden);
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
-      ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 1, bias: false}}]"), {23}), dtype);
-      const Parameter& weight = parameters.parameters().at(0);
-      test::set_values(parameters.values(weight), test::filling(300, 23));
+      const auto input = golden.value("input", std::vector<std::int64_t>{23});
+      ParameterBuffer parameters(
+          Graph(test::parse_layers(golden.value("layers", "[{linear: {features: 1, bias: false}}]")), Shape(input)),
+          dtype);
+      const auto fill = [&](std::uint64_t tag, const auto& values_of) {
+        for (const Parameter& parameter : parameters.parameters()) {
+          test::set_values(values_of(parameter), test::filling(tag, parameter.range.count));
+          tag += 100;
+        }
+      };
+      fill(300, [&](const Parameter& parameter) { return parameters.values(parameter); });
       const auto optimizer = config.make(parameters);
       const GradientSquare square(parameters.trained_size());
       const GradientScale gradient_scale(config.clip_norm());
       ASSERT_EQ(optimizer->states().size(), config.state_names().size());
       for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
         EXPECT_EQ(optimizer->states()[i].name, config.state_names()[i]);
-        EXPECT_EQ(optimizer->states()[i].values.count(), parameters.trained_size());
       }
-      for (std::uint64_t step = 0; step < 10; ++step) {
-        test::set_values(parameters.gradients(weight), test::filling(301 + step, 23));
+      for (std::uint64_t step = 0; step < golden.value("steps", 10u); ++step) {
+        fill(301 + step, [&](const Parameter& parameter) { return parameters.gradients(parameter); });
         optimizer->step(
             ExecSpace(), parameters,
             {.coefficients = optimizer->coefficients(
@@ -70,12 +77,16 @@ TEST(Golden, Optimizers) {
                  ExecSpace(), square.compute(ExecSpace(), parameters.trained_gradients()), 1.0 / 16)});
         ExecSpace().fence();
       }
-      EXPECT_LT(test::largest_difference(test::values_of(parameters.values(weight)),
-                                         golden.at("p").get<std::vector<double>>()),
-                dtype == DType::f64 ? 1e-14 : 1e-6);
       const auto all = test::values_of(parameters.values());
-      EXPECT_EQ(std::vector<double>(all.begin() + 23, all.end()), std::vector<double>(all.size() - 23, 0.0))
-          << "gaps stay zero";
+      std::vector<double> found, gaps = all;
+      for (const Parameter& parameter : parameters.parameters()) {
+        const auto first = all.begin() + parameter.range.first;
+        found.insert(found.end(), first, first + parameter.range.count);
+        std::fill_n(gaps.begin() + parameter.range.first, parameter.range.count, 0.0);
+      }
+      EXPECT_LT(test::largest_difference(found, golden.at("p").get<std::vector<double>>()),
+                dtype == DType::f64 ? 1e-14 : 1e-6);
+      EXPECT_EQ(gaps, std::vector<double>(all.size(), 0.0)) << "gaps stay zero";
       if (is_16_bit_type(dtype)) {
         EXPECT_EQ(test::values_of(parameters.rounded()), rounded(all, dtype));
       }
@@ -148,6 +159,8 @@ TEST(Optimizer, RefusesWhatMakesNoSense) {
   refused("{momentum: 0.9, nesterov: true, dampening: 0.1}");
   refused("{type: lion, betas: [0.9]}");
   refused("{type: lars, trust_coefficient: 0}");
+  refused("{type: adafactor, epsilons: [1.0e-15]}");
+  refused("{type: adafactor, clip_threshold: 0}");
   refused("{groups: [{weight_decay: 0}]}");
   refused("{groups: [{match: a, momentum: 0}]}");
   refused("{groups: {match: a}}");

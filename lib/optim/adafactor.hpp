@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "optim/factored_moments.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/trust_ratio.hpp"
+
+namespace lockstep {
+
+struct AdafactorConfig final : OptimizerOptions {
+  double beta2_decay = 0.8;
+  double clip_threshold = 1;
+  std::vector<double> epsilons = {1e-15, 1e-3};
+
+  AdafactorConfig() { learning_rate = 0.01; }
+  void describe(Fields& fields) override;
+  std::string_view weight_decay_help() const override {
+    return "times the learning rate, the share of each parameter that a step takes away";
+  }
+  std::vector<std::string> state_names() const override { return {"col_var", "row_var"}; }
+  std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& trained) const override;
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
+};
+
+/// Shazeer & Stern, "Adafactor", 2018, in PyTorch's form, in step t: with v the average square of the gradient, which
+/// matrices keep as averages of their rows and columns (factored_moments.hpp), and whose share of the newest gradient
+/// is t^−beta2_decay, u = g / √max(v, ε₁²); p ← p·(1 − lr·weight_decay) − α·u / max(1, rms(u) / clip_threshold), where
+/// α = min(lr, 1/√t)·max(ε₂, rms(p)).
+class Adafactor final : public Optimizer {
+ public:
+  Adafactor(const AdafactorConfig& config, const ParameterBuffer& parameters);
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+
+ private:
+  AdafactorConfig config_;
+  FactoredMoments moments_;
+  TrustRatios trust_;
+  OwnedTensor one_;  ///< f64 [1]
+};
+
+}  // namespace lockstep
