@@ -61,7 +61,7 @@ std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained
   const ExampleFormat format = format_of(trained, inputs);
   check_normalize(format, trained.config.data.normalize);
   Graph graph = make_graph(trained.config, format);
-  check_inputs(GivenExamples(format, 1), graph);
+  check_inputs(GivenExamples(format, 1), trained.config.data.augment, graph);
   return std::make_unique<State>(trained, format, std::move(graph));
 }
 
@@ -121,7 +121,7 @@ void Network::State::write(const Tensor& outputs, std::int64_t first, const Outp
   copy_to_host(space, converted, to);
 }
 
-const Shape& Network::input_shape() const { return state_->inference.model().graph().input_shape(); }
+const Shape& Network::input_shape() const { return state_->format.input_shape; }
 DType Network::input_dtype() const { return state_->format.input_dtype; }
 const Shape& Network::output_shape() const { return state_->inference.model().graph().output_shape(); }
 

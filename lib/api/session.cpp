@@ -122,7 +122,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
       graph.emplace(make_graph(config, data->format()));
       loss = config.loss.make();
       check_metrics(config.metrics, *loss, graph->output_shape());
-      check_examples(*data, *graph, *loss);
+      check_examples(*data, config.data.augment, *graph, *loss);
       check_normalize(data->format(), config.data.normalize);
     });
     vocabulary = data->format().has_tokens() ? vocabulary_of(*graph) : 0;

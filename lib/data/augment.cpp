@@ -39,12 +39,12 @@ class Draws {
 
 /// torchvision's: ten attempts at an area and an aspect, else the middle of the image at the nearest aspect.
 void resized_crop(Draws& draws, const AugmentConfig::ResizedCrop& config, std::int64_t height, std::int64_t width,
-                  ImageChange& change) {
+                  std::int64_t made_height, std::int64_t made_width, ImageChange& change) {
   const auto take = [&](double top, double left, double rows, double columns) {
     change.top = static_cast<float>(top);
     change.left = static_cast<float>(left);
-    change.down = static_cast<float>(rows / static_cast<double>(height));
-    change.right = static_cast<float>(columns / static_cast<double>(width));
+    change.down = static_cast<float>(rows / static_cast<double>(made_height));
+    change.right = static_cast<float>(columns / static_cast<double>(made_width));
   };
   const double area = static_cast<double>(height * width);
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -76,16 +76,21 @@ ImageBox box_around(std::int64_t row, std::int64_t column, std::int64_t rows, st
 }  // namespace
 
 void AugmentConfig::ResizedCrop::describe(Fields& fields) {
+  fields.integer("size", size, {1, 1e4},
+                 "pixels of each side of the square that it is scaled to, which is what the network reads; of images "
+                 "that are not trained on it reads the middle of that size (the image's own, when not given)");
   fields.numbers("area", area, {0, 1, true}, "share of the image's area, from a smallest to a largest one");
   fields.numbers("aspect", aspect, positive, "width over height, from a smallest to a largest one");
   for (const auto& [key, range] : {std::pair("area", &area), {"aspect", &aspect}})
-    fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key, "is no range; give two numbers, the smaller one first");
+    fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key,
+                 "is no range; give two numbers, the smaller one first");
 }
 
 void AugmentConfig::ColorJitter::describe(Fields& fields) {
   fields.number("brightness", brightness, fraction, "factors from 1 − this to 1 + this");
   fields.number("contrast", contrast, fraction, "likewise, of the difference to the grey image's mean");
   fields.number("saturation", saturation, fraction, "likewise, of the difference to the grey pixel");
+  fields.number("hue", hue, {0, 0.5}, "turns of the circle of hues, from minus this to this");
 }
 
 bool AugmentConfig::does_something() const {
@@ -93,18 +98,31 @@ bool AugmentConfig::does_something() const {
          cutout > 0 || mixes();
 }
 
+Shape AugmentConfig::input_shape(const ExampleFormat& format) const {
+  const Shape& image = format.input_shape;
+  if (!random_resized_crop.size || image.rank() != 3) return image;
+  const std::int64_t size = *random_resized_crop.size;
+  return image[0] < size || image[1] < size ? image : Shape{size, size, image[2]};
+}
+
+AugmentConfig AugmentConfig::for_evaluation() const {
+  AugmentConfig config;
+  config.random_resized_crop.size = random_resized_crop.size;
+  return config;
+}
+
 void AugmentConfig::describe(Fields& fields) {
   fields.integer("random_crop", random_crop, {0, 64},
                  "pixels of zero padding on each side before a crop of the original size at a random place");
   fields.optional_section(
       "random_resized_crop", random_resized_crop.present, [this](Fields& f) { random_resized_crop.describe(f); },
-      "a random part of the image, scaled to its size (Szegedy et al. 2015)");
+      "a random part of the image, scaled to its size, or to another (Szegedy et al. 2015)");
   fields.check(!random_resized_crop.present || random_crop == 0, "random_resized_crop",
                "stands beside random_crop; remove one of them");
   fields.boolean("horizontal_flip", horizontal_flip, "mirrors every other image, at random");
   fields.optional_section(
       "color_jitter", color_jitter.present, [this](Fields& f) { color_jitter.describe(f); },
-      "brightness, contrast and saturation, in this order, by random factors");
+      "brightness, contrast, saturation and hue, in this order, by random factors");
   fields.number("noise", noise, not_negative,
                 "standard deviation of the normal noise that is added to each number, where 1 is white (0: none)");
   fields.integer(
@@ -131,9 +149,25 @@ void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {
   validate_key(!augment.color_jitter.present || format.input_dtype == DType::u8, "data.augment.color_jitter",
                "the inputs are {} (colours from 0 to 255, u8, are expected); remove it, or store them so",
                name_of(format.input_dtype));
-  validate_key(augment.color_jitter.saturation == 0 || format.input_shape[-1] == 3,
-               "data.augment.color_jitter.saturation",
-               "the images have {} channels (red, green and blue are expected); remove it", format.input_shape[-1]);
+  for (const auto& [key, amount] :
+       {std::pair("saturation", augment.color_jitter.saturation), {"hue", augment.color_jitter.hue}})
+    validate_key(amount == 0 || format.input_shape[-1] == 3, fmt::format("data.augment.color_jitter.{}", key),
+                 "the images have {} channels (red, green and blue are expected); remove it", format.input_shape[-1]);
+  const std::optional<std::int64_t>& size = augment.random_resized_crop.size;
+  validate_key(!size || (format.input_shape[0] >= *size && format.input_shape[1] >= *size),
+               "data.augment.random_resized_crop.size",
+               "the images are {}, smaller than {}×{} (evaluations read the middle of that size); make it smaller",
+               to_string(format.input_shape), *size, *size);
+}
+
+ImageChange middle_of(const Shape& from, const Shape& to) {
+  const auto margin = [&](int side) {
+    return static_cast<float>(std::nearbyint(0.5 * static_cast<double>(from[side] - to[side])));
+  };
+  ImageChange change;
+  change.top = margin(0);
+  change.left = margin(1);
+  return change;
 }
 
 Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed)
@@ -142,6 +176,9 @@ Augmenter::Augmenter(const AugmentConfig& config, const ExampleFormat& format, s
   if (!config.does_something()) return;
   height_ = format.input_shape[0];
   width_ = format.input_shape[1];
+  const Shape made = config.input_shape(format);
+  rows_ = made[0];
+  columns_ = made[1];
 }
 
 ImageChange Augmenter::draw(std::int64_t epoch, std::int64_t example) const {
@@ -157,29 +194,31 @@ ImageChange Augmenter::draw(std::int64_t epoch, std::int64_t example) const {
   change.flip = config_.horizontal_flip && random.below(2, number + 2) == 1 ? 1 : 0;
 
   Draws draws(seed_, epoch, example);
-  if (config_.random_resized_crop.present) resized_crop(draws, config_.random_resized_crop, height_, width_, change);
+  if (config_.random_resized_crop.present)
+    resized_crop(draws, config_.random_resized_crop, height_, width_, rows_, columns_, change);
   const auto factor = [&](double around) {
     return static_cast<float>(around > 0 ? draws.between(1 - around, 1 + around) : 1);
   };
   change.brightness = factor(config_.color_jitter.brightness);
   change.contrast = factor(config_.color_jitter.contrast);
   change.saturation = factor(config_.color_jitter.saturation);
+  if (const double hue = config_.color_jitter.hue; hue > 0) change.hue = static_cast<float>(draws.between(-hue, hue));
   if (config_.noise > 0)
     change.noise_stream = (std::uint64_t{1} << 49) | (static_cast<std::uint64_t>(draws.below(1 << 24)) << 24) |
                           static_cast<std::uint64_t>(draws.below(1 << 24));
   if (config_.cutout > 0)
-    change.cut = box_around(draws.below(height_), draws.below(width_), config_.cutout, config_.cutout, height_, width_);
+    change.cut = box_around(draws.below(rows_), draws.below(columns_), config_.cutout, config_.cutout, rows_, columns_);
   if (config_.mixes()) {
     change.mixed = 1;
     const bool boxes = config_.mixup == 0 || (config_.cutmix > 0 && draws.below(2) == 1);
     change.share = draws.beta(boxes ? config_.cutmix : config_.mixup);
     if (boxes) {
       const double side = std::sqrt(1 - change.share);
-      change.other = box_around(draws.below(height_), draws.below(width_),
-                                std::lround(side * static_cast<double>(height_)),
-                                std::lround(side * static_cast<double>(width_)), height_, width_);
+      change.other = box_around(draws.below(rows_), draws.below(columns_),
+                                std::lround(side * static_cast<double>(rows_)),
+                                std::lround(side * static_cast<double>(columns_)), rows_, columns_);
       const double area = (change.other.bottom - change.other.top) * (change.other.right - change.other.left);
-      change.share = 1 - area / static_cast<double>(height_ * width_);
+      change.share = 1 - area / static_cast<double>(rows_ * columns_);
       change.mixed = area > 0 ? 1 : 0;
     }
   }

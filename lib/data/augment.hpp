@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "config/fields.hpp"
@@ -12,16 +13,17 @@ namespace lockstep {
 
 /// data.augment: what is done to training images.
 struct AugmentConfig : Config {
-  /// torchvision's RandomResizedCrop, to the image's own size.
+  /// torchvision's RandomResizedCrop.
   struct ResizedCrop {
     bool present = false;
+    std::optional<std::int64_t> size;  ///< of the square that it makes; none: the image's own
     std::vector<double> area{0.08, 1}, aspect{3.0 / 4, 4.0 / 3};
     void describe(Fields& fields);
   };
   /// torchvision's ColorJitter: factors from 1 − x to 1 + x.
   struct ColorJitter {
     bool present = false;
-    double brightness = 0, contrast = 0, saturation = 0;
+    double brightness = 0, contrast = 0, saturation = 0, hue = 0;
     void describe(Fields& fields);
   };
 
@@ -35,11 +37,18 @@ struct AugmentConfig : Config {
 
   bool mixes() const { return mixup > 0 || cutmix > 0; }
   bool does_something() const;
+  /// What the network reads of such examples: other than they are where crops have a size of their own.
+  Shape input_shape(const ExampleFormat& format) const;
+  /// What of this is done to images that are not trained on: of crops of a size of their own, the middle.
+  AugmentConfig for_evaluation() const;
   void describe(Fields& fields) override;
 };
 
 /// Throws KeyError when something is to be done to examples that it does not suit.
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment);
+
+/// The middle of an image of `from`, as large as `to` (H×W×C both), as torchvision's CenterCrop.
+ImageChange middle_of(const Shape& from, const Shape& to);
 
 /// Draws what is done to an image: a function of seed, epoch and its number in the dataset, not of the rank that reads
 /// it. The work itself is that of the step's kernel (ops/image_changes.hpp).
@@ -54,7 +63,8 @@ class Augmenter {
 
  private:
   AugmentConfig config_;
-  std::int64_t height_ = 0, width_ = 0;
+  std::int64_t height_ = 0, width_ = 0;  ///< of the image
+  std::int64_t rows_ = 0, columns_ = 0;  ///< of what it becomes
   std::uint64_t seed_;
 };
 

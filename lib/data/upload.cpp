@@ -41,7 +41,7 @@ void check_normalize(const ExampleFormat& format, const NormalizeConfig& normali
 
 BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
                              std::int64_t max_batch, const AugmentConfig& augment, std::uint64_t seed)
-    : format_(format), compute_(compute), augment_(augment), seed_(seed) {
+    : format_(format), shape_(augment.input_shape(format)), compute_(compute), augment_(augment), seed_(seed) {
   const std::size_t entries = normalize.mean.size();
   const double unit = format.input_dtype == DType::u8 ? 255 : 1;
   std::vector<double> scale{1 / unit}, shift{0};
@@ -53,7 +53,8 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
       shift[c] = -normalize.mean[c] / normalize.std[c];
     }
   }
-  identity_ = format.has_tokens() || (entries == 0 && format.input_dtype == compute);
+  const bool crops = shape_ != format.input_shape;
+  identity_ = format.has_tokens() || (entries == 0 && format.input_dtype == compute && !crops);
 
   const std::int64_t most = max_batch + (augment.mixes() ? 1 : 0);
   const Shape inputs = format.input_shape.with_batch(most), targets = format.target_shape.with_batch(most);
@@ -61,13 +62,18 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
     raw_inputs_ = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
     raw_targets_ = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
   }
+  if (crops) {
+    const std::vector<ImageChange> middles(static_cast<std::size_t>(most), middle_of(format.input_shape, shape_));
+    middles_ = OwnedTensor("lockstep::upload::middles", DType::u8, {most * change_bytes});
+    copy_from_host(ExecSpace(), middles.data(), middles_.get());
+  }
+  if (augment.does_something() || crops) means_ = OwnedTensor("lockstep::upload::means", DType::f64, {most});
   if (augment.does_something()) {
     changes_ = OwnedTensor("lockstep::upload::changes", DType::u8, {most * change_bytes});
-    means_ = OwnedTensor("lockstep::upload::means", DType::f64, {most});
     if (augment.mixes()) shares_ = OwnedTensor("lockstep::upload::shares", DType::f64, {most});
   }
   if (!identity_ || augment.does_something()) {
-    inputs_ = OwnedTensor("lockstep::upload::inputs", compute, inputs);
+    inputs_ = OwnedTensor("lockstep::upload::inputs", compute, shape_.with_batch(most));
     scale_ = constants(master_dtype(compute), scale, "lockstep::upload::scale");
     shift_ = constants(master_dtype(compute), shift, "lockstep::upload::shift");
   }
@@ -102,7 +108,9 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
   // The loader may write its memory again as soon as the next batch is asked for.
   if (memory_is_separate) space.fence("lockstep::upload");
   if (changes) {
-    change(space, count, result);
+    change(space, changes_.get(), augment_.noise, count, result);
+  } else if (middles_.get()) {
+    change(space, middles_.get(), 0, count, result);
   } else if (!identity_) {
     const Tensor inputs{inputs_.get().data, compute_, format_.input_shape.with_batch(count)};
     if (count > 0) normalize(space, result.inputs, scale_.get(), shift_.get(), inputs);
@@ -118,10 +126,11 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
 }
 
 /// Images become numbers to compute with.
-void BatchUploader::change(const ExecSpace& space, std::int64_t count, DeviceBatch& result) {
-  const Tensor images{inputs_.get().data, compute_, format_.input_shape.with_batch(count)};
-  change_images(space, result.inputs, changes_.get(), scale_.get(), shift_.get(),
-                format_.input_dtype == DType::u8 ? 255 : 1, augment_.noise, seed_, means_.get(), images);
+void BatchUploader::change(const ExecSpace& space, const Tensor& changes, double noise, std::int64_t count,
+                           DeviceBatch& result) {
+  const Tensor images{inputs_.get().data, compute_, shape_.with_batch(count)};
+  change_images(space, result.inputs, changes, scale_.get(), shift_.get(), format_.input_dtype == DType::u8 ? 255 : 1,
+                noise, seed_, means_.get(), images);
   result.inputs = images;
 }
 

@@ -25,7 +25,8 @@ void check_normalize(const ExampleFormat& format, const NormalizeConfig& normali
 /// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that
 /// normalises them. On hosts, what needs no change is not copied: then the result lies in the
 /// HostBatch and lives as long as that. What is done to images (HostBatch::changes) is done by the same kernel, for
-/// which `augment` and the run's `seed` are needed. Allocates only when it is made.
+/// which `augment` and the run's `seed` are needed; of images that are larger than what the network reads
+/// (AugmentConfig::input_shape), and have no changes, it takes the middle. Allocates only when it is made.
 class BatchUploader {
  public:
   /// `max_batch`: the most examples of one upload. `normalize` must fit (check_normalize).
@@ -40,11 +41,12 @@ class BatchUploader {
   Tensor raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype,
                        const Shape& shape) const;
 
-  void change(const ExecSpace& space, std::int64_t count, DeviceBatch& result);
+  void change(const ExecSpace& space, const Tensor& changes, double noise, std::int64_t count, DeviceBatch& result);
   void mix_targets(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
                    DeviceBatch& result);
 
   ExampleFormat format_;
+  Shape shape_;  // of an example that the network reads
   DType compute_;
   AugmentConfig augment_;
   std::uint64_t seed_;
@@ -53,7 +55,7 @@ class BatchUploader {
   OwnedTensor inputs_, targets_;          // as in DeviceBatch
   OwnedTensor scale_, shift_;             // [C] or [1]
   // Of images that are changed, or mixed:
-  OwnedTensor changes_, means_, shares_, mixed_targets_;
+  OwnedTensor changes_, middles_, means_, shares_, mixed_targets_;
   std::vector<double> shares_on_host_;
 };
 

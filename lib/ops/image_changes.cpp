@@ -6,10 +6,10 @@
 namespace lockstep {
 namespace {
 
-/// Images [H, W, C] and what is done to them.
+/// Images [height, width, C] and what is done to them, which makes [rows, columns, C].
 template <class Raw, class C>
 struct Images {
-  std::int64_t height, width, channels;
+  std::int64_t height, width, rows, columns, channels;
   const Raw* x;
   const ImageChange* changes;
   const C* scale;
@@ -28,7 +28,7 @@ struct Images {
   /// Of the crop, between pixels where it is scaled; there the edge goes on outside.
   KOKKOS_INLINE_FUNCTION C cropped(std::int64_t image, const ImageChange& change, std::int64_t row, std::int64_t column,
                                    std::int64_t c) const {
-    if (change.flip) column = width - 1 - column;
+    if (change.flip) column = columns - 1 - column;
     if (change.down == 1 && change.right == 1)
       return at(image, row + static_cast<std::int64_t>(change.top), column + static_cast<std::int64_t>(change.left), c);
     const C y = static_cast<C>(change.top) + static_cast<C>(change.down) * (static_cast<C>(row) + C(0.5)) - C(0.5),
@@ -69,11 +69,32 @@ struct Images {
 
   KOKKOS_INLINE_FUNCTION C coloured(std::int64_t image, const ImageChange& change, std::int64_t row,
                                     std::int64_t column, std::int64_t c) const {
-    const C value = contrasted(image, change, row, column, c);
-    if (change.saturation == 1) return value;
-    const C factor = static_cast<C>(change.saturation);
-    const C of_grey = grey([&](std::int64_t other) { return contrasted(image, change, row, column, other); });
-    return clamped(factor * value + (C(1) - factor) * of_grey);
+    if (change.saturation == 1 && change.hue == 0) return contrasted(image, change, row, column, c);
+    C colours[3];
+    for (std::int64_t k = 0; k < 3; ++k) colours[k] = contrasted(image, change, row, column, k);
+    if (change.saturation != 1) {
+      const C factor = static_cast<C>(change.saturation);
+      const C of_grey = grey([&](std::int64_t k) { return colours[k]; });
+      for (C& colour : colours) colour = clamped(factor * colour + (C(1) - factor) * of_grey);
+    }
+    return change.hue == 0 ? colours[c] : turned(colours, static_cast<C>(change.hue), c);
+  }
+
+  /// Channel c where the hue is `turns` further, saturation and value the same: Smith, "Color gamut transform pairs",
+  /// 1978.
+  KOKKOS_INLINE_FUNCTION static C turned(const C (&colours)[3], C turns, std::int64_t c) {
+    const C red = colours[0], green = colours[1], blue = colours[2];
+    const C value = Kokkos::max(red, Kokkos::max(green, blue)),
+            chroma = value - Kokkos::min(red, Kokkos::min(green, blue));
+    if (chroma <= C(0)) return value;
+    // In sixths of a turn, from red; then of the colour from which this channel falls and rises again.
+    const C hue = value == red     ? (green - blue) / chroma
+                  : value == green ? C(2) + (blue - red) / chroma
+                                   : C(4) + (red - green) / chroma;
+    C place = hue + C(6) * turns + static_cast<C>(5 - 2 * c);
+    place -= C(6) * Kokkos::floor(place / C(6));
+    const C part = Kokkos::min(place, C(4) - place);
+    return value - chroma * (part < C(0) ? C(0) : part > C(1) ? C(1) : part);
   }
 
   KOKKOS_INLINE_FUNCTION C changed(std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t c) const {
@@ -82,7 +103,8 @@ struct Images {
     C value = coloured(image, change, row, column, c);
     if (noise > C(0)) {
       const RandomStream random(seed, RandomPurpose::augment, change.noise_stream);
-      value += noise * static_cast<C>(random.normal(static_cast<std::uint64_t>((row * width + column) * channels + c)));
+      value += noise *
+               static_cast<C>(random.normal(static_cast<std::uint64_t>((row * columns + column) * channels + c)));
     }
     const std::int64_t s = scales == 1 ? 0 : c;
     return scale[s] * value + shift[s];
@@ -106,11 +128,11 @@ void grey_means(const ExecSpace& space, std::int64_t n, const Images<Raw, C>& im
         const ImageChange& change = images.changes[image];
         if (change.contrast == 1) return;
         double sum = 0;
-        for (std::int64_t row = 0; row < images.height; ++row)
-          for (std::int64_t column = 0; column < images.width; ++column)
+        for (std::int64_t row = 0; row < images.rows; ++row)
+          for (std::int64_t column = 0; column < images.columns; ++column)
             sum += static_cast<double>(
                 images.grey([&](std::int64_t c) { return images.bright(image, change, row, column, c); }));
-        means[image] = sum / static_cast<double>(images.height * images.width);
+        means[image] = sum / static_cast<double>(images.rows * images.columns);
       });
 }
 
@@ -118,13 +140,13 @@ template <class Raw, class T>
 void change_images(const ExecSpace& space, std::int64_t given, std::int64_t wanted,
                    const Images<Raw, Compute<T>>& images, double* means, T* y) {
   grey_means(space, given, images, means);
-  const std::int64_t row_length = images.width * images.channels;
+  const std::int64_t row_length = images.columns * images.channels;
   Kokkos::parallel_for(
-      "lockstep::image_changes::row", RangePolicy(space, 0, wanted * images.height),
+      "lockstep::image_changes::row", RangePolicy(space, 0, wanted * images.rows),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t image = index / images.height, row = index % images.height;
+        const std::int64_t image = index / images.rows, row = index % images.rows;
         T* const to = y + index * row_length;
-        for (std::int64_t column = 0; column < images.width; ++column)
+        for (std::int64_t column = 0; column < images.columns; ++column)
           for (std::int64_t c = 0; c < images.channels; ++c)
             to[column * images.channels + c] = T(images.mixed(image, row, column, c));
       });
@@ -153,6 +175,8 @@ void change_images(const ExecSpace& space, const Tensor& x, const Tensor& change
     const auto run = [&]<class Raw>(Raw) {
       const Images<Raw, C> images{.height = x.shape[1],
                                   .width = x.shape[2],
+                                  .rows = y.shape[1],
+                                  .columns = y.shape[2],
                                   .channels = x.shape[3],
                                   .x = x.as<const Raw>(),
                                   .changes = static_cast<const ImageChange*>(changes.data),

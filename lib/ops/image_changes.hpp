@@ -22,6 +22,7 @@ struct ImageChange {
   float down = 1, right = 1;  ///< pixels of the image for a pixel of the crop: bilinear between them where not 1
   std::int32_t flip = 0;      ///< 1: left and right change places
   float brightness = 1, contrast = 1, saturation = 1;  ///< torchvision's factors, of u8 images
+  float hue = 0;                                       ///< turns that it is moved by, of images of three colours
   std::uint64_t noise_stream = 0;
   ImageBox cut;            ///< becomes 0 (behind normalisation: the mean)
   double share = 1;        ///< of this image, where another one is mixed in
@@ -29,11 +30,11 @@ struct ImageChange {
   std::int32_t mixed = 0;  ///< 1: the next image of the batch is mixed in
 };
 
-/// One pass from raw images to y: x [n, H, W, C] u8, f32 or f64 → crop, flip, brightness, contrast, saturation, then
-/// scale[c] · x + shift[c] as `normalize`, noise, cut, mix. `changes`: u8 [n · sizeof(ImageChange)], of each image;
-/// where some are mixed, x and changes have one image more than y. `largest`: of a channel, 255 for u8; colours are cut
-/// off there. `noise`: standard deviation of the normal noise, in units of `largest`; its numbers depend on `seed`, the
-/// image's stream and the place alone. means: f64 [n + 1] scratch.
+/// One pass from raw images to y [n, H′, W′, C]: x [n, H, W, C] u8, f32 or f64 → crop of H′×W′, flip, brightness,
+/// contrast, saturation, hue, then scale[c] · x + shift[c] as `normalize`, noise, cut, mix. `changes`: u8 [n ·
+/// sizeof(ImageChange)], of each image; where some are mixed, x and changes have one image more than y. `largest`: of a
+/// channel, 255 for u8; colours are cut off there. `noise`: standard deviation of the normal noise, in units of
+/// `largest`; its numbers depend on `seed`, the image's stream and the place alone. means: f64 [n + 1] scratch.
 void change_images(const ExecSpace& space, const Tensor& x, const Tensor& changes, const Tensor& scale,
                    const Tensor& shift, double largest, double noise, std::uint64_t seed, const Tensor& means,
                    const Tensor& y);

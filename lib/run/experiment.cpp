@@ -18,6 +18,11 @@ void check_shape(const Dataset& data, const Shape& wanted) {
   validate(given == wanted, ExitStatus::bad_data, "{}: its examples are {}, but the model reads {} (model.input); {}",
            data.description(), to_string(given), to_string(wanted),
            no_channels ? "store images as N×H×W×C, C = 1 for grey ones" : "use other data, or set model.input");
+void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape& wanted) {
+  const Shape given = augment.input_shape(data.format());
+  validate(given == wanted, ExitStatus::bad_data,
+           "{}: its examples are {}, but the model reads {} (model.input); use other data, or set model.input",
+           data.description(), to_string(given), to_string(wanted));
 }
 
 /// Tokens must be read as such, and nothing else.
@@ -100,7 +105,7 @@ void warn_of_channels_first(const Dataset& data) {
 /// The data and the network that a deck asks for must suit each other.
 void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
   for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
-    if (split) check_examples(*split, graph, loss);
+    if (split) check_examples(*split, config.data.augment, graph, loss);
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
@@ -154,13 +159,13 @@ std::int64_t vocabulary_of(const Graph& graph) {
   return words;
 }
 
-void check_inputs(const Dataset& data, const Graph& graph) {
-  check_shape(data, graph.input_shape());
+void check_inputs(const Dataset& data, const AugmentConfig& augment, const Graph& graph) {
+  check_shape(data, augment, graph.input_shape());
   check_tokens(data, graph);
 }
 
-void check_examples(const Dataset& data, const Graph& graph, const Loss& loss) {
-  check_inputs(data, graph);
+void check_examples(const Dataset& data, const AugmentConfig& augment, const Graph& graph, const Loss& loss) {
+  check_inputs(data, augment, graph);
   loss.check_output(graph.output_shape());
   check_targets(data, loss, graph.output_shape());
 }
@@ -192,8 +197,8 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
 }
 
 Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
-  Graph graph(config.model.resolved_layers(),
-              config.model.input.empty() ? format.input_shape : Shape(std::span(config.model.input)));
+  Graph graph(config.model.resolved_layers(), config.model.input.empty() ? config.data.augment.input_shape(format)
+                                                                         : Shape(std::span(config.model.input)));
   graph.freeze(config.model.weights.freeze, "model.weights.freeze");
   check_row_numbers(graph, config.dtype());
   return graph;
@@ -243,13 +248,14 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
     with_positions(config.source, [&] { check_metrics(config.metrics, *loss, graph.output_shape()); });
-    check_examples(*data, graph, *loss);
+    check_examples(*data, config.data.augment, graph, *loss);
     check_normalize(data->format(), config.data.normalize);
     batch = std::min(share_of(config.batch.largest(), 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
     if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
-    uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch);
+    uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch,
+                     config.data.augment.for_evaluation());
     sums.emplace(batch, model->graph().output_shape(), config.metrics, loss->ignored_class());
     if (!what.confusion_matrix.empty()) {
       constexpr std::int64_t most = 10000;

@@ -31,11 +31,11 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format);
 std::int64_t vocabulary_of(const Graph& graph);
 
 /// Throws unless the network can read these inputs.
-void check_inputs(const Dataset& data, const Graph& graph);
+void check_inputs(const Dataset& data, const AugmentConfig& augment, const Graph& graph);
 /// Throws unless the loss and an output of this shape go with these metrics.
 void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output);
 /// Throws unless the network and the loss can read these examples.
-void check_examples(const Dataset& data, const Graph& graph, const Loss& loss);
+void check_examples(const Dataset& data, const AugmentConfig& augment, const Graph& graph, const Loss& loss);
 
 /// "batch 50 = 8 ranks × 6 or 7": of `examples` to train on.
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);

@@ -7,7 +7,7 @@ namespace lockstep {
 
 Inference::Inference(const RunConfig& config, Graph graph, const ExampleFormat& format, std::int64_t max_batch)
     : model_(make_model(config, std::move(graph), max_batch, Purpose::inference)),
-      uploader_(format, config.data.normalize, config.dtype(), max_batch) {}
+      uploader_(format, config.data.normalize, config.dtype(), max_batch, config.data.augment.for_evaluation()) {}
 
 Tensor Inference::outputs(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count) {
   const StepContext context{.space = space, .training = false, .same_parameters = has_computed_};

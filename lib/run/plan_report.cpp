@@ -112,7 +112,7 @@ std::string report(const RunConfig& config, int ranks) {
     for (const Parameter& part : config.optimizer.state_layout(state, layout))
       states += static_cast<double>(part.range.count) * static_cast<double>(size_of(master));
   const ExampleFormat& format = experiment.data.train->format();
-  const double batches = static_cast<double>(micro_batch * format.input_shape.count()) *
+  const double batches = static_cast<double>(micro_batch * graph.input_shape().count()) *
                              static_cast<double>(size_of(type)) +
                          static_cast<double>(share) * 3.0 *
                              static_cast<double>(format.input_bytes() + format.target_bytes());

@@ -136,7 +136,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   std::optional<Blocks> blocks;
   reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
-    check_inputs(*data, graph);
+    check_inputs(*data, config.data.augment, graph);
     check_normalize(data->format(), config.data.normalize);
     validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
              ExitStatus::bad_usage,

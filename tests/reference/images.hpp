@@ -31,14 +31,15 @@ struct Picture {
       for (std::int64_t column = 0; column < width; ++column) f(row, column);
   }
 
-  void crop(const ImageChange& change) {
+  void crop(const ImageChange& change, std::int64_t rows, std::int64_t columns) {
     Picture from = *this;
+    *this = {rows, columns, channels, std::vector<double>(static_cast<std::size_t>(rows * columns * channels))};
     const auto edge = [](std::int64_t i, std::int64_t n) { return std::clamp<std::int64_t>(i, 0, n - 1); };
     for_pixels([&](std::int64_t row, std::int64_t column) {
       for (std::int64_t c = 0; c < channels; ++c) {
         if (change.down == 1 && change.right == 1) {
           const std::int64_t i = row + std::lround(change.top), j = column + std::lround(change.left);
-          at(row, column, c) = i >= 0 && i < height && j >= 0 && j < width ? from.at(i, j, c) : 0;
+          at(row, column, c) = i >= 0 && i < from.height && j >= 0 && j < from.width ? from.at(i, j, c) : 0;
           continue;
         }
         const double y = change.top + change.down * (static_cast<double>(row) + 0.5) - 0.5,
@@ -47,7 +48,7 @@ struct Picture {
         for (const std::int64_t i : {std::int64_t(std::floor(y)), std::int64_t(std::floor(y)) + 1})
           for (const std::int64_t j : {std::int64_t(std::floor(z)), std::int64_t(std::floor(z)) + 1})
             sum += (1 - std::abs(y - static_cast<double>(i))) * (1 - std::abs(z - static_cast<double>(j))) *
-                   from.at(edge(i, height), edge(j, width), c);
+                   from.at(edge(i, from.height), edge(j, from.width), c);
         at(row, column, c) = sum;
       }
     });
@@ -73,6 +74,20 @@ struct Picture {
       for (std::int64_t c = 0; c < channels; ++c) greys.push_back(grey(row, column));
     });
     blend(change.saturation, greys, largest);
+    for_pixels([&](std::int64_t row, std::int64_t column) {
+      if (change.hue != 0) turn(&at(row, column, 0), change.hue);
+    });
+  }
+  /// To hue, saturation and value and back, as torchvision's adjust_hue.
+  static void turn(double* rgb, double turns) {
+    const double r = rgb[0], g = rgb[1], b = rgb[2], v = std::max({r, g, b}), range = v - std::min({r, g, b});
+    if (range == 0) return;
+    const double rc = (v - r) / range, gc = (v - g) / range, bc = (v - b) / range;
+    const double h = v == r ? bc - gc : v == g ? 2 + rc - bc : 4 + gc - rc;
+    const double turned = std::fmod(h / 6 + 2 + turns, 1) * 6, i = std::floor(turned), f = turned - i, s = range / v;
+    const double p = v * (1 - s), q = v * (1 - s * f), t = v * (1 - s * (1 - f));
+    const double sectors[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
+    std::copy_n(sectors[static_cast<int>(i) % 6], 3, rgb);
   }
   /// (x / largest − mean) / std, and the cut.
   void finish(const ImageChange& change, double largest, double mean, double std) {
@@ -85,8 +100,10 @@ struct Picture {
   }
 };
 
-inline std::vector<double> changed(Picture picture, const ImageChange& change, double mean, double std) {
-  picture.crop(change);
+/// `rows`, `columns`: of the result.
+inline std::vector<double> changed(Picture picture, const ImageChange& change, std::int64_t rows, std::int64_t columns,
+                                   double mean, double std) {
+  picture.crop(change, rows, columns);
   if (change.flip) picture.flip();
   picture.jitter(change, 255);
   picture.finish(change, 255, mean, std);

@@ -94,16 +94,18 @@ std::vector<double> augmented(const AugmentConfig& config, std::int64_t epoch, s
 std::vector<double> expected(const AugmentConfig& config, std::int64_t epoch, std::int64_t example) {
   const Augmenter augmenter(config, format, 1);
   const ImageChange own = augmenter.draw(epoch, example), other = augmenter.draw(epoch, example + 1);
-  return reference::mixed(own, width, channels, reference::changed(picture(example), own, 0.4, 0.3),
-                          reference::changed(picture(example + 1), other, 0.4, 0.3));
+  const Shape made = config.input_shape(format);
+  return reference::mixed(own, made[1], channels, reference::changed(picture(example), own, made[0], made[1], 0.4, 0.3),
+                          reference::changed(picture(example + 1), other, made[0], made[1], 0.4, 0.3));
 }
 
 TEST(Augment, IsWhatThePlainLoopsDo) {
   for (const char* deck :
        {"{}", "{random_crop: 2}", "{horizontal_flip: true}", "{random_resized_crop: {}}",
         "{random_resized_crop: {area: [0.2, 0.5], aspect: [0.5, 2]}, horizontal_flip: true}",
-        "{color_jitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4}}", "{cutout: 3}", "{mixup: 0.4}",
-        "{cutmix: 1}",
+        "{random_resized_crop: {size: 4}, horizontal_flip: true, color_jitter: {contrast: 0.3}, cutout: 2, cutmix: 1}",
+        "{color_jitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4}}", "{color_jitter: {hue: 0.5}}",
+        "{color_jitter: {saturation: 0.7, hue: 0.1}}", "{cutout: 3}", "{mixup: 0.4}", "{cutmix: 1}",
         "{random_crop: 1, horizontal_flip: true, color_jitter: {contrast: 0.9}, cutout: 2, mixup: 1, cutmix: 1}"}) {
     SCOPED_TRACE(deck);
     const AugmentConfig config = augment_of(deck);
@@ -111,6 +113,28 @@ TEST(Augment, IsWhatThePlainLoopsDo) {
       EXPECT_LT(largest_difference(augmented(config, 3, example), expected(config, 3, example)), 1e-5) << example;
       EXPECT_LT(largest_difference(augmented(config, 3, example, 1, DType::f32), expected(config, 3, example)), 1e-4);
     }
+  }
+}
+
+/// Not trained on, images have the middle of the crops' size, and nothing else done to them.
+TEST(Augment, EvaluationsReadTheMiddle) {
+  const AugmentConfig config = augment_of(
+      "{random_resized_crop: {size: 4}, color_jitter: {hue: 0.2}, noise: 1, mixup: 1}");
+  EXPECT_EQ(config.input_shape(format), (Shape{4, 4, channels}));
+  ImageChange middle;
+  middle.top = 1;
+  middle.left = 2;  // of 1.5, to even, as Python rounds
+  const std::vector<double> wanted = reference::changed(picture(5), middle, 4, 4, 0.4, 0.3);
+  for (const AugmentConfig& augment : {config, config.for_evaluation()}) {
+    const ByteImages data(9, format);
+    HostBatch batch;
+    batch.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs", 2 * format.input_bytes());
+    batch.targets = Kokkos::View<std::byte*, StagingSpace>("targets", 2 * format.target_bytes());
+    batch.plan.examples = {4, 5};
+    data.read(batch.plan.examples, batch.inputs.data(), batch.targets.data());
+    BatchUploader uploader(format, normalization(), DType::f64, 2, augment, 1);
+    const std::vector<double> seen = numbers(uploader.upload(ExecSpace(), batch, 0, 2).inputs);
+    EXPECT_LT(largest_difference({seen.end() - std::ssize(wanted), seen.end()}, wanted), 1e-12);
   }
 }
 
@@ -237,6 +261,7 @@ TEST(Augment, BatchesAreTheSameOnAnyNumberOfRanks) {
   const ExampleFormat values{{height, width, channels}, DType::u8, {1}, DType::f32};
   for (const char* deck :
        {"{random_crop: 1}", "{random_resized_crop: {}, color_jitter: {contrast: 0.5}, noise: 0.1, cutout: 2}",
+        "{random_resized_crop: {size: 5}, color_jitter: {hue: 0.5}, noise: 0.1, cutmix: 1}",
         "{random_crop: 1, mixup: 0.5, cutmix: 1}"})
     for (const ExampleFormat& examples : {format, values}) {
       SCOPED_TRACE(deck);
@@ -267,8 +292,11 @@ TEST(Augment, RefusesWhatItDoesNotSuit) {
   refused("{mixup: 1}", {{5, 5, 3}, DType::u8, {5, 5}, DType::i32}, "the targets are at the pixels");
   refused("{color_jitter: {contrast: 0.5}}", {{5, 5, 3}, DType::f32, {}, DType::i32}, "data.augment.color_jitter");
   refused("{color_jitter: {saturation: 0.5}}", {{5, 5, 1}, DType::u8, {}, DType::i32}, "saturation");
-  for (const char* deck : {"{random_resized_crop: {area: [0.5]}}", "{random_resized_crop: {aspect: [2, 1]}}",
-                           "{mixup: 1.5}", "{random_crop: 1, random_resized_crop: {}}", "{noise: -1}"})
+  refused("{color_jitter: {hue: 0.5}}", {{5, 5, 1}, DType::u8, {}, DType::i32}, "color_jitter.hue");
+  refused("{random_resized_crop: {size: 6}}", {{6, 5, 3}, DType::u8, {}, DType::i32}, "smaller than 6×6");
+  for (const char* deck :
+       {"{random_resized_crop: {area: [0.5]}}", "{random_resized_crop: {aspect: [2, 1]}}", "{color_jitter: {hue: 0.6}}",
+        "{mixup: 1.5}", "{random_crop: 1, random_resized_crop: {}}", "{noise: -1}"})
     EXPECT_THROW(augment_of(deck), Error) << deck;
 }
 
