@@ -16,8 +16,8 @@
 #include "nn/layers/pointwise.hpp"
 #include "nn/layers/pool.hpp"
 #include "nn/layers/rearrange.hpp"
-#include "nn/layers/reduce.hpp"
 #include "nn/layers/recurrent.hpp"
+#include "nn/layers/reduce.hpp"
 #include "nn/layers/softmax.hpp"
 
 namespace lockstep {

@@ -28,6 +28,7 @@ struct Parameter {
 
 /// That of one of a node's parameters, or of what it is tied to.
 std::string parameter_name(const GraphNode& node, const ParameterSpec& spec);
+
 /// The parameters that optimizers keep states of.
 std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
 

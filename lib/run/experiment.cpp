@@ -12,17 +12,12 @@
 namespace lockstep {
 namespace {
 
-void check_shape(const Dataset& data, const Shape& wanted) {
-  const Shape& given = data.format().input_shape;
+void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape& wanted) {
+  const Shape given = augment.input_shape(data.format());
   const bool no_channels = given.rank() == 2 && wanted.rank() == 3;
   validate(given == wanted, ExitStatus::bad_data, "{}: its examples are {}, but the model reads {} (model.input); {}",
            data.description(), to_string(given), to_string(wanted),
            no_channels ? "store images as N×H×W×C, C = 1 for grey ones" : "use other data, or set model.input");
-void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape& wanted) {
-  const Shape given = augment.input_shape(data.format());
-  validate(given == wanted, ExitStatus::bad_data,
-           "{}: its examples are {}, but the model reads {} (model.input); use other data, or set model.input",
-           data.description(), to_string(given), to_string(wanted));
 }
 
 /// Tokens must be read as such, and nothing else.
