@@ -6,6 +6,14 @@
 #include <cmath>
 
 namespace lockstep {
+namespace {
+
+/// The entry of that number, from 1; empty where nothing is dropped.
+std::string dropout_layer(double rate, std::int64_t number) {
+  return rate > 0 ? fmt::format("- {{dropout: {{rate: {}}}, name: dropout{}}}\n", rate, number) : "";
+}
+
+}  // namespace
 
 void BlocksConfig::describe(Fields& fields) {
   fields.integer("d_model", d_model, {1, 1e6}, "features of a position between the layers");
@@ -25,6 +33,7 @@ std::string BlocksConfig::dropout_layer(std::int64_t number) const {
 }
 
 std::string BlocksConfig::blocks(const BlockForm& form) const {
+std::string BlocksConfig::blocks(bool causal) const {
   // Of a layer, or the dropout behind it.
   const auto last = [&](const std::string& name, std::int64_t number) {
     return dropout > 0 ? fmt::format("dropout{}", number) : name;
@@ -37,6 +46,9 @@ std::string BlocksConfig::blocks(const BlockForm& form) const {
         "- {{attention: {{heads: {2}, causal: {3}, initial_std: {4}, out_initial_std: {5}}}, name: {0}_attention}}\n{6}"
         "- {{add: {{}}, name: {0}_middle, from: [{1}, {7}]}}\n",
         block, trunk, heads, form.causal, initial_std, form.residual_std, dropout_layer(2 * i),
+        "- {{attention: {{heads: {2}, initial_std: {3}{4}}}, name: {0}_attention}}\n{5}"
+        "- {{add: {{}}, name: {0}_middle, from: [{1}, {6}]}}\n",
+        block, trunk, heads, initial_std, causal ? "" : ", causal: false", dropout_layer(dropout, 2 * i),
         last(block + "_attention", 2 * i));
     text += fmt::format(
         "- {{layer_norm: {{}}, name: {0}_norm2}}\n"
@@ -46,6 +58,10 @@ std::string BlocksConfig::blocks(const BlockForm& form) const {
         "- {{add: {{}}, name: {0}, from: [{0}_middle, {7}]}}\n",
         block, 4 * d_model, initial_std, form.gelu, d_model, form.residual_std, dropout_layer(2 * i + 1),
         last(block + "_fc2", 2 * i + 1));
+        "- gelu\n"
+        "- {{linear: {{features: {3}, initial_std: {2}}}, name: {0}_fc2}}\n{4}"
+        "- {{add: {{}}, name: {0}, from: [{0}_middle, {5}]}}\n",
+        block, 4 * d_model, initial_std, d_model, dropout_layer(dropout, 2 * i + 1), last(block + "_fc2", 2 * i + 1));
     trunk = block;
   }
   return text + "- {layer_norm: {}, name: norm}\n";
@@ -67,6 +83,7 @@ std::string TransformerConfig::decoder(const BlockForm& form) const {
 
 std::string TransformerConfig::list() const {
   return decoder({.residual_std = initial_std}) +
+         dropout_layer(dropout, 1) + blocks(true) +
          fmt::format("- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", vocabulary, initial_std);
 }
 
@@ -125,6 +142,7 @@ std::string VitConfig::list() const {
              "- {{position_embedding: {{length: {2}, initial_std: {3}}}, name: positions}}\n",
              d_model, patch, side * side, initial_std) +
          dropout_layer(1) + blocks({.causal = false, .residual_std = initial_std}) +
+         dropout_layer(dropout, 1) + blocks(false) +
          fmt::format("- global_avg_pool\n- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", classes,
                      initial_std);
 }
@@ -135,12 +153,17 @@ void LstmPresetConfig::describe(Fields& fields) {
   fields.integer("embedding", embedding, {1, 1e6}, "features of a token");
   fields.integer("units", units, {1, 1e6}, "hidden units of each LSTM layer");
   fields.integer("depth", depth, {1, 1000}, "LSTM layers, each over the hidden states of the one before");
+  fields.number("dropout", dropout, fraction_below_one,
+                "share of the features that is dropped in training behind the embedding and each LSTM layer (0: no "
+                "dropout layers)");
 }
 
 std::string LstmPresetConfig::list() const {
   std::string text = fmt::format("- {{embedding: {{vocabulary: {}, features: {}}}, name: tokens}}\n", vocabulary,
                                  embedding);
-  for (std::int64_t i = 1; i <= depth; ++i) text += fmt::format("- {{lstm: {{units: {}}}, name: lstm{}}}\n", units, i);
+  text += dropout_layer(dropout, 1);
+  for (std::int64_t i = 1; i <= depth; ++i)
+    text += fmt::format("- {{lstm: {{units: {}}}, name: lstm{}}}\n", units, i) + dropout_layer(dropout, i + 1);
   return text + fmt::format("- {{linear: {{features: {}}}, name: fc}}\n", vocabulary);
 }
 

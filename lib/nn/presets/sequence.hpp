@@ -73,13 +73,15 @@ struct VitConfig : BlocksConfig {
   std::vector<std::int64_t> input() const override { return {image, image, channels}; }
 };
 
-/// A language model: embedding, LSTM layers (Hochreiter & Schmidhuber 1997), a linear layer over the vocabulary.
+/// A language model: embedding, LSTM layers (Hochreiter & Schmidhuber 1997), a linear layer over the vocabulary;
+/// dropout behind the embedding and behind each LSTM layer, not between its steps (Zaremba et al. 2014).
 struct LstmPresetConfig : PresetConfig {
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 128;
   std::int64_t embedding = 128;
   std::int64_t units = 256;
   std::int64_t depth = 1;
+  double dropout = 0;
 
   void describe(Fields& fields) override;
   std::string list() const override;
