@@ -5,7 +5,7 @@ import unittest
 
 import program
 from idx import idx_images, idx_labels
-from program import LockstepTest, metrics
+from program import LockstepTest, metrics, summary
 
 try:
     import h5py
@@ -43,6 +43,20 @@ class Predict(LockstepTest):
         with h5py.File(path) as file:
             (name, values), = file.items()
             return name, values[()]
+
+    def test_crops_of_a_size_of_their_own(self):
+        """Trained on, images are crops of 24×24; else they are their middle: in the run's evaluations, later ones and predictions."""
+        self.deck("deck.yaml", data={"file": "data.h5", "augment": {"random_resized_crop": {"size": 24}}}, run={"epochs": 2, "output_dir": "run", "overwrite": True,
+                  "resume": "never"}, batch={"global": 16}, model={"layers": ["flatten", {"linear": 10}]})
+        self.assertIn("input                24×24×1", self.lockstep("check", "deck.yaml").out)
+        self.lockstep("train", "deck.yaml")
+        with h5py.File(self.folder / "data.h5") as file, h5py.File(self.folder / "middles.h5", "w") as middles:
+            middles["inputs"], middles["targets"] = file["validation/inputs"][:, 2:26, 2:26], file["validation/targets"][()]
+        _, outputs = self.predict("y.h5", ranks=2)
+        self.assertTrue((self.predict("z.h5", data="middles.h5")[1] == outputs).all())
+        losses = [self.lockstep("evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, *data).out.split()[1] for data in ([], ["--data", "middles.h5"])]
+        self.assertAlmostEqual(float(losses[0]), summary(self.folder / "run")["validation"]["loss"], places=6)
+        self.assertEqual(*losses)
 
     def test_every_kind_of_file_holds_the_same(self):
         name, outputs = self.predict("y.h5")
