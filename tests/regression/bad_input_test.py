@@ -47,9 +47,24 @@ class BadInput(LockstepTest):
         self.train(78, ["batch.ramp", "a pair"], "batch.ramp=[20 steps, 32]")
         self.refused(78, ["batch.ramp", "2 examples, from 10 steps on, are less than one for each of the 4 ranks"],
                      "train", "deck.yaml", "run.overwrite=true", "run.resume=never", "batch.ramp=[[10 steps, 2]]", ranks=4)
+        self.deck("bad.yaml", schedule={"type": "points", "points": [[0, 1], ["1 steps", 0]]})
+        self.check(78, ["bad.yaml:6:", "schedule.points: ends at 1 steps"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never")
+        self.deck("bad.yaml", batch={"global": 16, "ramp": [["10 steps", 2]]})
+        self.refused(78, ["bad.yaml:5:", "batch.ramp: 2 examples, from 10 steps on"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never", ranks=4)
+
+    def test_metrics_that_are_not_measured(self):
+        values = {"data": {"synthetic": {"kind": "linear", "train": 64, "validation": 20}}, "model": {"layers": [{"linear": {"features": 1}}]},
+                  "loss": {"type": "mse"}}
+        for metric, words, sections in (("validation_accuracy", "this loss has no accuracy", values), ("validation_r_squared", "do not measure r_squared", values),
+                                        ("validation_top_5", "do not measure top_5", {}), ("perplexity", "'perplexity' is unknown", {})):
+            self.deck("bad.yaml", run={"steps": 4, "output_dir": "run", "target": {"metric": metric, "value": 1}}, **sections)
+            for command in ("check", "train"):
+                self.check(78, ["bad.yaml:1:", "run.target.metric: ", words], command, "bad.yaml", "run.overwrite=true", "run.resume=never")
 
     def test_parameter_groups(self):
         self.train(78, [":1:", "optimizer.groups", "'body/*' matches no parameter"], "optimizer={groups: [{match: body/*, weight_decay: 0.1}]}")
+        self.deck("bad.yaml", optimizer={"groups": [{"match": "body/*"}]})
+        self.check(78, ["bad.yaml:4:", "optimizer.groups: 'body/*' matches no parameter"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never")
         self.train(78, ["optimizer.groups.0.match", "is missing"], "optimizer={groups: [{weight_decay: 0.1}]}")
         self.train(78, ["optimizer.groups.0.decay", "unknown key"], "optimizer={groups: [{match: a, decay: 0.1}]}")
 
@@ -234,7 +249,10 @@ class BadInput(LockstepTest):
     def test_targets_of_another_kind(self):
         self.train(65, ["classes", "this loss reads values"], "loss={type: mse}")
         self.train(65, ["classes", "this loss reads values"], "loss={type: huber}")
-        self.train(78, ["loss.label_smoothing: 1 is out of range"], "loss={label_smoothing: 1}")
+        for smoothing in (1, -0.1, "nan"):
+            self.train(78, ["command line", "loss.label_smoothing: "], f"loss={{label_smoothing: {smoothing}}}")
+        self.deck("bad.yaml", loss={"label_smoothing": 1.5})
+        self.check(78, ["bad.yaml:6:", "loss.label_smoothing: 1.5 is out of range"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never")
         self.train(78, ["command line", "loss.class_weights: has 2 weights (the model's output has 10 classes)"], "loss={class_weights: [1, 2]}")
         self.train(78, ["loss.class_weights: are all 0"], "loss={class_weights: [0, 0]}")
         self.train(78, ["loss.delta: 0 is out of range"], "loss={type: huber, delta: 0}")
@@ -256,6 +274,8 @@ class BadInput(LockstepTest):
     def test_augmentation_that_does_not_suit(self):
         self.train(78, ["data.augment.random_resized_crop: stands beside random_crop"], "data.augment={random_crop: 1, random_resized_crop: {}}")
         self.train(78, ["data.augment.color_jitter.saturation: the images have 1 channels"], "data.augment={color_jitter: {saturation: 0.5}}")
+        self.train(78, ["data.augment.color_jitter.hue: 0.6 is out of range"], "data.augment={color_jitter: {hue: 0.6}}")
+        self.train(78, ["data.augment.random_resized_crop.size: the images are 28×28×1, smaller than 32×32"], "data.augment={random_resized_crop: {size: 32}}")
         self.train(78, ["loss.class_weights: stands beside data.augment.mixup"], "data.augment={mixup: 0.2}",
                    "loss={class_weights: [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]}")
 
