@@ -28,12 +28,7 @@ void BlocksConfig::describe(Fields& fields) {
                fmt::format("{} features cannot be shared out to {} heads; use a divisor of d_model", d_model, heads));
 }
 
-std::string BlocksConfig::dropout_layer(std::int64_t number) const {
-  return dropout > 0 ? fmt::format("- {{dropout: {{rate: {}}}, name: dropout{}}}\n", dropout, number) : "";
-}
-
 std::string BlocksConfig::blocks(const BlockForm& form) const {
-std::string BlocksConfig::blocks(bool causal) const {
   // Of a layer, or the dropout behind it.
   const auto last = [&](const std::string& name, std::int64_t number) {
     return dropout > 0 ? fmt::format("dropout{}", number) : name;
@@ -45,10 +40,7 @@ std::string BlocksConfig::blocks(bool causal) const {
         "- {{layer_norm: {{}}, name: {0}_norm1, from: {1}}}\n"
         "- {{attention: {{heads: {2}, causal: {3}, initial_std: {4}, out_initial_std: {5}}}, name: {0}_attention}}\n{6}"
         "- {{add: {{}}, name: {0}_middle, from: [{1}, {7}]}}\n",
-        block, trunk, heads, form.causal, initial_std, form.residual_std, dropout_layer(2 * i),
-        "- {{attention: {{heads: {2}, initial_std: {3}{4}}}, name: {0}_attention}}\n{5}"
-        "- {{add: {{}}, name: {0}_middle, from: [{1}, {6}]}}\n",
-        block, trunk, heads, initial_std, causal ? "" : ", causal: false", dropout_layer(dropout, 2 * i),
+        block, trunk, heads, form.causal, initial_std, form.residual_std, dropout_layer(dropout, 2 * i),
         last(block + "_attention", 2 * i));
     text += fmt::format(
         "- {{layer_norm: {{}}, name: {0}_norm2}}\n"
@@ -56,12 +48,8 @@ std::string BlocksConfig::blocks(bool causal) const {
         "- {3}\n"
         "- {{linear: {{features: {4}, initial_std: {5}}}, name: {0}_fc2}}\n{6}"
         "- {{add: {{}}, name: {0}, from: [{0}_middle, {7}]}}\n",
-        block, 4 * d_model, initial_std, form.gelu, d_model, form.residual_std, dropout_layer(2 * i + 1),
+        block, 4 * d_model, initial_std, form.gelu, d_model, form.residual_std, dropout_layer(dropout, 2 * i + 1),
         last(block + "_fc2", 2 * i + 1));
-        "- gelu\n"
-        "- {{linear: {{features: {3}, initial_std: {2}}}, name: {0}_fc2}}\n{4}"
-        "- {{add: {{}}, name: {0}, from: [{0}_middle, {5}]}}\n",
-        block, 4 * d_model, initial_std, d_model, dropout_layer(dropout, 2 * i + 1), last(block + "_fc2", 2 * i + 1));
     trunk = block;
   }
   return text + "- {layer_norm: {}, name: norm}\n";
@@ -78,12 +66,11 @@ std::string TransformerConfig::decoder(const BlockForm& form) const {
              "- {{embedding: {{vocabulary: {}, features: {}, initial_std: {}}}, name: tokens}}\n"
              "- {{position_embedding: {{length: {}, initial_std: {}}}, name: positions}}\n",
              vocabulary, d_model, initial_std, sequence, initial_std) +
-         dropout_layer(1) + blocks(form);
+         dropout_layer(dropout, 1) + blocks(form);
 }
 
 std::string TransformerConfig::list() const {
   return decoder({.residual_std = initial_std}) +
-         dropout_layer(dropout, 1) + blocks(true) +
          fmt::format("- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", vocabulary, initial_std);
 }
 
@@ -141,8 +128,7 @@ std::string VitConfig::list() const {
              "- sequence\n"
              "- {{position_embedding: {{length: {2}, initial_std: {3}}}, name: positions}}\n",
              d_model, patch, side * side, initial_std) +
-         dropout_layer(1) + blocks({.causal = false, .residual_std = initial_std}) +
-         dropout_layer(dropout, 1) + blocks(false) +
+         dropout_layer(dropout, 1) + blocks({.causal = false, .residual_std = initial_std}) +
          fmt::format("- global_avg_pool\n- {{linear: {{features: {}, initial_std: {}}}, name: fc}}\n", classes,
                      initial_std);
 }

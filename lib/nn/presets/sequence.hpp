@@ -17,8 +17,6 @@ struct BlocksConfig : PresetConfig {
   void describe(Fields& fields) override;
 
  protected:
-  /// The entry of that number, from 1; empty where nothing is dropped.
-  std::string dropout_layer(std::int64_t number) const;
   /// In what kinds of blocks differ.
   struct BlockForm {
     bool causal = true;
