@@ -205,6 +205,27 @@ void Graph::freeze(std::span<const std::string> patterns, const std::string& key
   validate_key(patterns.empty() || needs_gradient().back(), key, "nothing is left to train; leave out some layers");
 }
 
+std::vector<std::int64_t> Graph::tables_of_data() const {
+  std::vector<std::int64_t> tables;
+  for (const GraphNode& node : nodes_) {
+    const auto own = node.layer->traits().tables;
+    if (own.empty()) continue;
+    std::int64_t first = 0;
+    int input = node.inputs[0];
+    while (input != GraphNode::data) {
+      const GraphNode& before = nodes_[static_cast<std::size_t>(input)];
+      const auto stretch = before.layer->traits().is_view ? 0 : before.layer->stretch_of(before.input_shapes[0]);
+      if (!stretch) break;
+      first += *stretch;
+      input = before.inputs[0];
+    }
+    if (input != GraphNode::data) continue;
+    tables.resize(static_cast<std::size_t>(input_shape_.count()));
+    std::ranges::copy(own, tables.begin() + first);
+  }
+  return tables;
+}
+
 std::vector<bool> Graph::needs_gradient() const {
   std::vector<bool> needs;
   for (const GraphNode& node : nodes_)

@@ -46,6 +46,9 @@ class Graph {
   /// if nothing is left to train.
   /// A layer and what it is tied to are frozen both or neither.
   void freeze(std::span<const std::string> patterns, const std::string& key);
+  /// For each number of an example: how many rows the table has of which it is a row number; 0: it is none. Empty: none
+  /// is. Followed through views and slices.
+  std::vector<std::int64_t> tables_of_data() const;
   /// For each node: whether it takes part in the backward pass, because something in it or before it is trained.
   std::vector<bool> needs_gradient() const;
 

@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -117,6 +118,8 @@ class Layer {
   /// not fit; the graph adds where.
   virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape>) const { return {}; }
+  /// Where an output of its first input's numbers, a stretch of them, begins in that; none of layers that give others.
+  virtual std::optional<std::int64_t> stretch_of(const Shape& /*input*/) const { return std::nullopt; }
   /// Asked again after each call that lets the layer take over another one, and after `freeze`.
   virtual LayerTraits traits() const { return {}; }
   /// Takes over an activation that follows; false when the layer cannot.

@@ -35,7 +35,7 @@ class Numbers {
 
 }  // namespace
 
-DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored) {
+DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, std::span<const std::int64_t> tables) {
   constexpr std::size_t piece_bytes = std::size_t{16} << 20;
   const ExampleFormat& format = data.format();
   const std::size_t inputs = format.input_bytes(), targets = format.target_bytes();
@@ -43,7 +43,7 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored) {
   std::vector<std::byte> input(static_cast<std::size_t>(piece) * inputs),
       target(static_cast<std::size_t>(piece) * targets);
   std::vector<std::int64_t> examples;
-  Numbers bad_inputs, bad_targets, bad_classes;
+  Numbers bad_inputs, bad_rows, bad_targets, bad_classes;
   for (std::int64_t first = 0; first < data.size(); first += piece) {
     examples.resize(static_cast<std::size_t>(std::min(piece, data.size() - first)));
     std::iota(examples.begin(), examples.end(), first);
@@ -52,6 +52,7 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored) {
       const std::int64_t number = data.number_in_file(examples[i]);
       if (count_nonfinite(input.data() + i * inputs, format.input_dtype, format.input_shape.count()) > 0)
         bad_inputs.add(number);
+      if (has_unknown_row(input.data() + i * inputs, format.input_dtype, tables)) bad_rows.add(number);
       const std::byte* values = target.data() + i * targets;
       if (count_nonfinite(values, format.target_dtype, format.target_shape.count()) > 0) bad_targets.add(number);
       for (std::int64_t k = 0; classes > 0 && format.has_classes() && k < format.target_shape.count(); ++k) {
@@ -64,8 +65,9 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored) {
     }
   }
   DataScan result;
-  result.is_bad = bad_inputs.count() + bad_targets.count() + bad_classes.count() > 0;
+  result.is_bad = bad_inputs.count() + bad_rows.count() + bad_targets.count() + bad_classes.count() > 0;
   const std::string found = bad_inputs.text("inputs that are not finite") +
+                            bad_rows.text("row numbers that tables have not") +
                             bad_targets.text("targets that are not finite") +
                             bad_classes.text(fmt::format("classes out of 0 to {}", classes - 1));
   result.text = fmt::format("{}: {} examples{}\n", data.description(), data.size(),
@@ -82,7 +84,7 @@ DataScan scan_data(const RunConfig& config) {
     DataScan all;
     for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()}) {
       if (!split) continue;
-      const DataScan one = scan(*split, classes, loss->ignored_class());
+      const DataScan one = scan(*split, classes, loss->ignored_class(), graph.tables_of_data());
       all.text += one.text;
       all.is_bad = all.is_bad || one.is_bad;
     }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/finite.hpp"
@@ -27,7 +28,24 @@ std::int64_t count_of(const std::byte* numbers, std::int64_t count) {
   return found;
 }
 
+template <class T>
+bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables) {
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    T value;
+    std::memcpy(&value, numbers + i * sizeof(T), sizeof(T));
+    const T row = std::round(value);
+    if (tables[i] > 0 && !(row >= 0 && row < static_cast<T>(tables[i]))) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool has_unknown_row(const std::byte* input, DType dtype, std::span<const std::int64_t> tables) {
+  if (dtype == DType::f32) return has_unknown<float>(input, tables);
+  if (dtype == DType::f64) return has_unknown<double>(input, tables);
+  return false;
+}
 
 std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t count) {
   if (dtype == DType::f32) return count_of<float>(numbers, count);
@@ -79,11 +97,14 @@ std::string NonfiniteReport::inputs(Batch batch) const {
   const std::vector<std::int64_t>& examples = batch == Batch::of_this_step ? examples_ : examples_before_;
   const ExampleFormat& format = data_.format();
   std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
+  const std::vector<std::int64_t> tables = model_.graph().tables_of_data();
   std::string named;
   std::int64_t found = 0;
   for (const std::int64_t example : examples) {
     data_.read({&example, 1}, input.data(), target.data());
-    if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) == 0) continue;
+    if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) == 0 &&
+        !has_unknown_row(input.data(), format.input_dtype, tables))
+      continue;
     if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", data_.number_in_file(example));
   }
   std::string all;
@@ -98,9 +119,9 @@ std::string NonfiniteReport::inputs(Batch batch) const {
   }
   const auto more = static_cast<std::int64_t>(total) - static_cast<std::int64_t>(numbers.size());
   return fmt::format(
-      "of its batch, the inputs of example{} {}{} of {} are not finite (`lockstep check --data` finds all such)",
+      "of its batch, the inputs of example{} {}{} of {} are not finite{} (`lockstep check --data` finds all such)",
       total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and of {} more", more) : "",
-      data_.description());
+      data_.description(), tables.empty() ? "" : ", or name rows that tables have not");
 }
 
 }  // namespace lockstep

@@ -34,7 +34,8 @@ class NonfiniteReport {
   bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
   enum class Batch { of_this_step, of_the_step_before };
-  /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are; whole on rank 0. Collective.
+  /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are, and row numbers those of
+  /// tables; whole on rank 0. Collective.
   std::string inputs(Batch batch) const;
 
  private:
@@ -47,6 +48,9 @@ class NonfiniteReport {
   OwnedTensor count_;  // f64 [1]
   std::vector<std::int64_t> examples_, examples_before_;
 };
+
+/// Whether a number of an example, in host memory, is no row number of its table. `tables`: see Graph::tables_of_data.
+bool has_unknown_row(const std::byte* input, DType dtype, std::span<const std::int64_t> tables);
 
 /// How many of `count` numbers of a floating-point type, in host memory, are not finite.
 std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t count);

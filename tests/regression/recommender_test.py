@@ -23,10 +23,13 @@ class Recommender(LockstepTest):
         self.assertAlmostEqual(two["loss"], one["loss"], delta=1e-5)
         self.assertAlmostEqual(two["auc"], one["auc"], delta=1e-4)
 
-    def test_a_row_that_is_not_there(self):
-        failed = self.lockstep("train", DECK, "run.output_dir=failed", "model.vocabularies=[50, 50, 20, 10]", status=70)
-        self.assertIn("the loss is nan", failed.err)
-        self.assertRegex(failed.err, r"example")
+    def test_rows_that_are_not_there(self):
+        """Found by the law: the deck's world has rows beyond those of this model."""
+        fewer = ["data.synthetic.train=1000", "data.synthetic.validation=100", "model.vocabularies=[100, 50, 20, 9]"]
+        ended = self.lockstep("train", DECK, "run.output_dir=ended", *fewer, status=70)
+        self.assertRegex(ended.err, r"step 1: .* of its batch, the inputs of examples \d+, .* are not finite, or name rows that tables have not")
+        found = self.lockstep("check", DECK, "--data", *fewer, status=65)
+        self.assertRegex(found.out + found.err, r"train: 1000 examples; row numbers that tables have not of \d+ examples: \d+, ")
 
     def test_row_numbers_that_16_bits_round(self):
         tables = "[300, 50, 20, 10]"

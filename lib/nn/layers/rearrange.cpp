@@ -100,6 +100,11 @@ Slice::Stretch Slice::kept_of(const Shape& input) const {
   return {place(config_.begin), place(config_.end.value_or(extent))};
 }
 
+std::optional<std::int64_t> Slice::stretch_of(const Shape& input) const {
+  if (axis_of(input, config_.axis, type()) != 0) return std::nullopt;
+  return kept_of(input).begin * step_of(input, 0);
+}
+
 void Slice::add_axes(const Shape& input, StridedGrid& grid) const {
   const int sliced = axis_of(input, config_.axis, type());
   grid.x_first = kept_of(input).begin * step_of(input, sliced);

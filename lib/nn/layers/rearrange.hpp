@@ -84,6 +84,7 @@ class Slice final : public Rearrangement {
 
   std::string_view type() const override { return "slice"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
+  std::optional<std::int64_t> stretch_of(const Shape& input) const override;
 
  private:
   struct Stretch {

@@ -200,6 +200,16 @@ TEST(Graph, Mistakes) {
               HasSubstr("embedding reads tokens"));
 }
 
+TEST(Graph, KnowsWhichNumbersOfTheDataAreRowNumbers) {
+  const std::string tables = "{embedding_tables: {vocabularies: [4, 5], features: 2}}";
+  EXPECT_EQ(graph_of("[{slice: {begin: -3}}, {slice: {end: 2}}, " + tables + "]", {6}).tables_of_data(),
+            (std::vector<std::int64_t>{0, 0, 0, 4, 5, 0}));
+  EXPECT_EQ(graph_of("[{slice: {axis: 0, begin: 1}}, flatten, " + tables + "]", {2, 2}).tables_of_data(),
+            (std::vector<std::int64_t>{0, 0, 4, 5}));
+  EXPECT_TRUE(graph_of("[{slice: {axis: 1, begin: 1}}, flatten, " + tables + "]", {2, 2}).tables_of_data().empty());
+  EXPECT_TRUE(graph_of("[relu, " + tables + "]", {2}).tables_of_data().empty());
+}
+
 TEST(Graph, MoreInputsThanAnyLayerTakes) {
   std::string from = "a";
   for (int i = 0; i < 40; ++i) from += ", a";
