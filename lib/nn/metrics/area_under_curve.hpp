@@ -7,9 +7,9 @@ namespace lockstep {
 
 /// The area under the receiver operating characteristic (scikit-learn's roc_auc_score), mean over the outputs: how
 /// likely a target of 1 has a larger output than a target of 0, equal outputs counting half. Targets from 0.5 on are
-/// ones. Outputs y are counted in bins of equal width in y/(1 + |y|), and those of one bin are equal: of n that are
-/// spread over b bins, the area is exact to about 1/(2 b). An output whose targets are all the same has no area, and
-/// does not count; with an output that is not a number there is none at all.
+/// ones. Outputs y are counted in bins of equal width in y/(1 + |y|), and those of one bin are equal: the area
+/// of outputs that are spread evenly over b bins is exact to about 1/(2 b). An output whose targets are all the same
+/// has no area, and does not count; with an output that is not a number there is none at all.
 class AreaUnderCurve final : public Metric {
  public:
   AreaUnderCurve(const Shape& one_output, std::int64_t /*ignored*/) : outputs_(one_output.count()) {}
