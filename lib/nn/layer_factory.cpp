@@ -74,6 +74,8 @@ std::span<const Alternative> layer_alternatives() {
       {"dot_interaction", "A vector, and the dot products of all pairs among it and other vectors",
        make_config<DotInteractionConfig>},
       {"position_embedding", "Adds a vector to each position of a sequence", make_config<PositionEmbeddingConfig>},
+      {"position_encoding", "Adds sines and cosines to each position of a sequence: nothing to learn",
+       make_config<PositionEncodingConfig>},
       {"attention", "Self-attention of several heads over sequences", make_config<AttentionConfig>},
       {"lstm", "Long short-term memory over sequences, all its hidden states", make_config<LstmConfig>},
       {"gru", "Gated recurrent units over sequences, all their hidden states", make_config<GruConfig>},

@@ -78,10 +78,26 @@ def linear(relu=False):
     return lambda x, *p: F.relu(F.linear(x, *p)) if relu else F.linear(x, *p)
 
 
-def attention(heads, causal):
+def rotated(x, base):
+    """Of n, heads, T, w: pairs i and i + w/2."""
+    length, w = x.shape[2:]
+    angle = torch.arange(length)[:, None] * base ** (-torch.arange(0, w, 2) / w)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+
+def position_encoding(x):
+    length, d = x.shape[1:]
+    angle = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
+    return x + torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :d]
+
+
+def attention(heads, causal, rotary_base=None):
     def forward(x, qkv_weight, qkv_bias, out_weight, out_bias):
         n, length, d = x.shape
         q, k, v = (t.reshape(n, length, heads, d // heads).transpose(1, 2) for t in F.linear(x, qkv_weight, qkv_bias).chunk(3, -1))
+        if rotary_base:
+            q, k = rotated(q, rotary_base), rotated(k, rotary_base)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
         return F.linear(y.transpose(1, 2).reshape(n, length, d), out_weight, out_bias)
 
@@ -253,6 +269,10 @@ LAYERS = [
     ("{avg_pool3d: {kernel: 3, stride: 1, padding: 1}}", False, [(2, 3, 4, 5, 2)], [], spatial(F.avg_pool3d, kernel_size=3, stride=1, padding=1)),
     ("group_norm: 3", False, [(2, 4, 3, 6)], [(6,), (6,)], group_norm(3)),
     ("{group_norm: {groups: 5, epsilon: 0.01}}", False, [(3, 7, 5)], [(5,), (5,)], group_norm(5, 0.01)),
+    ("position_encoding", False, [(2, 6, 4)], [], position_encoding),
+    ("position_encoding", False, [(2, 4, 5)], [], position_encoding),
+    ("{attention: {heads: 2, rotary: true}}", False, [(2, 7, 12)], attention_shapes(12), attention(2, True, 10000)),
+    ("{attention: {heads: 1, causal: false, rotary: true, rotary_base: 50}}", False, [(2, 5, 6)], attention_shapes(6), attention(1, False, 50)),
 ]
 
 

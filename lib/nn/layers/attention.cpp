@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/bias.hpp"
+#include "ops/sinusoids.hpp"
 
 namespace lockstep {
 namespace {
@@ -27,6 +28,8 @@ struct AttentionSaved {
 void AttentionConfig::describe(Fields& fields) {
   fields.integer("heads", heads, {1, 1e6}, "heads, each of features / heads numbers", Presence::required);
   fields.boolean("causal", causal, "whether a position sees only itself and those before it");
+  fields.boolean("rotary", rotary, "whether queries and keys are turned by their positions (RoFormer, LLaMA)");
+  fields.number("rotary_base", rotary_base, positive, "of the angles t·rotary_base^(−2i/w) of pair i of w features");
   fields.number("initial_std", initial_std, {0, 1e6},
                 "weights start as N(0, initial_std²), biases as 0; 0: PyTorch's way");
   fields.number("out_initial_std", out_initial_std, {0, 1e6},
@@ -43,6 +46,10 @@ Shape Attention::output_shape(std::span<const Shape> inputs) const {
   validate(input[1] % config_.heads == 0, ExitStatus::bad_deck,
            "{} features cannot be divided among {} heads (each takes as many); use a number of heads that divides {}",
            input[1], config_.heads, input[1]);
+  validate(!config_.rotary || input[1] / config_.heads % 2 == 0, ExitStatus::bad_deck,
+           "heads of {} features cannot be turned by their positions (rotary turns pairs of features); use a number of "
+           "heads that leaves each an even one",
+           input[1] / config_.heads);
   return input;
 }
 
@@ -97,6 +104,14 @@ std::size_t Attention::prepare(std::int64_t n) {
                                    bias_workspace_bytes(plan_.dtype, rows, 3 * d)});
 }
 
+void Attention::allocate() {
+  if (!config_.rotary) return;
+  const AttentionShape shape = product(1);
+  waves_ = OwnedTensor("lockstep::attention::waves", plan_.master(), {shape.length, shape.head_size});
+  rotary_waves(ExecSpace(), config_.rotary_base, waves_.get());
+  ExecSpace().fence();
+}
+
 void Attention::set_weights(std::span<const Tensor> weights) {
   qkv_products_.set_weight(weights[0]);
   out_products_.set_weight(weights[2]);
@@ -111,6 +126,7 @@ void Attention::forward(const StepContext& context, const LayerTensors& t) {
                                                         plan_.dtype)
                                        : spare;
   qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], parts.qkv, workspace.rest());
+  if (config_.rotary) rotate(context.space, Rotation::forward, shape.heads, waves_.get(), parts.qkv);
   attentions_.at(shape.n).forward(context.space, parts.qkv, parts.heads, parts.logsumexp, workspace.rest());
   out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, workspace.rest());
 }
@@ -130,6 +146,7 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   out.backward_data(context.space, t.dy, gradient.heads, scratch);
   attentions_.at(shape.n).backward(context.space, parts.qkv, parts.heads, parts.logsumexp, gradient.heads, gradient.qkv,
                                    scratch);
+  if (config_.rotary) rotate(context.space, Rotation::inverse, shape.heads, waves_.get(), gradient.qkv);
   bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients,
                            scratch);
   if (t.gradients[0])

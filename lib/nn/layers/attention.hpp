@@ -11,6 +11,8 @@ namespace lockstep {
 struct AttentionConfig : LayerConfig {
   std::int64_t heads = 0;
   bool causal = true;
+  bool rotary = false;
+  double rotary_base = 10000;
   double initial_std = 0;
   double out_initial_std = 0;
 
@@ -32,6 +34,7 @@ class Attention final : public Layer {
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override;
+  void allocate() override;
   void set_weights(std::span<const Tensor> weights) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
@@ -44,6 +47,7 @@ class Attention final : public Layer {
   InnerProductShape out_shape(std::int64_t n) const;
 
   AttentionConfig config_;
+  OwnedTensor waves_;                                    // [T, features of a head]: of rotary positions
   PlanCache<InnerProduct> qkv_products_, out_products_;  // by rows, n·T
   PlanCache<ScaledDotProductAttention> attentions_;      // by sequences
 };

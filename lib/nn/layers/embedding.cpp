@@ -2,12 +2,24 @@
 #include "nn/layers/embedding.hpp"
 
 #include "ops/embedding.hpp"
+#include "ops/sinusoids.hpp"
 
 namespace lockstep {
 namespace {
 
 /// As PyTorch starts an embedding, unless the deck says otherwise.
 Initializer embedding_start(double initial_std) { return Initializer::normal(initial_std > 0 ? initial_std : 1.0); }
+
+const Shape& sequence_of(std::span<const Shape> inputs, std::string_view type) {
+  validate(inputs[0].rank() == 2, ExitStatus::bad_deck,
+           "{} reads sequences (positions×features), but its input is {}; put an embedding before it", type,
+           to_string(inputs[0]));
+  return inputs[0];
+}
+
+void pass_gradient(const StepContext& context, const LayerTensors& t) {
+  if (t.dx[0] && t.dx[0].data != t.dy.data) copy(context.space, t.dy, t.dx[0]);
+}
 
 constexpr std::string_view std_help = "the weight starts as N(0, initial_std²); 0: as N(0, 1), PyTorch's way";
 
@@ -28,6 +40,7 @@ std::unique_ptr<Layer> EmbeddingConfig::make_layer() const { return std::make_un
 std::unique_ptr<Layer> PositionEmbeddingConfig::make_layer() const {
   return std::make_unique<PositionEmbedding>(*this);
 }
+std::unique_ptr<Layer> PositionEncodingConfig::make_layer() const { return std::make_unique<PositionEncoding>(); }
 
 Shape Embedding::output_shape(std::span<const Shape> inputs) const {
   validate(inputs[0].rank() == 1, ExitStatus::bad_deck,
@@ -49,10 +62,7 @@ void Embedding::backward(const StepContext& context, const LayerTensors& t) {
 }
 
 Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
-  const Shape& input = inputs[0];
-  validate(input.rank() == 2, ExitStatus::bad_deck,
-           "position_embedding reads sequences (positions×features), but its input is {}; put an embedding before it",
-           to_string(input));
+  const Shape& input = sequence_of(inputs, type());
   validate(input[0] <= config_.length, ExitStatus::bad_deck,
            "a sequence of {} positions is longer than the {} of position_embedding (each has a row of the weight); "
            "set its length to {} or more, or use shorter sequences",
@@ -70,7 +80,21 @@ void PositionEmbedding::forward(const StepContext& context, const LayerTensors& 
 
 void PositionEmbedding::backward(const StepContext& context, const LayerTensors& t) {
   if (t.gradients[0]) position_backward(context.space, t.dy, t.gradients[0], context.gradients);
-  if (t.dx[0] && t.dx[0].data != t.dy.data) copy(context.space, t.dy, t.dx[0]);
+  pass_gradient(context, t);
 }
+
+Shape PositionEncoding::output_shape(std::span<const Shape> inputs) const { return sequence_of(inputs, type()); }
+
+void PositionEncoding::allocate() {
+  waves_ = OwnedTensor("lockstep::position_encoding::waves", plan_.master(), plan_.output);
+  position_waves(ExecSpace(), waves_.get());
+  ExecSpace().fence();
+}
+
+void PositionEncoding::forward(const StepContext& context, const LayerTensors& t) {
+  position_forward(context.space, t.x[0], waves_.get(), t.y);
+}
+
+void PositionEncoding::backward(const StepContext& context, const LayerTensors& t) { pass_gradient(context, t); }
 
 }  // namespace lockstep

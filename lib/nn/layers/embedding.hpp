@@ -61,4 +61,26 @@ class PositionEmbedding final : public Layer {
   PositionEmbeddingConfig config_;
 };
 
+struct PositionEncodingConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// y[t] = x[t] + waves[t] (Vaswani et al., "Attention is all you need", 2017; see position_waves): x, y
+/// [n, T, features].
+class PositionEncoding final : public Layer {
+ public:
+  std::string_view type() const override { return "position_encoding"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  LayerTraits traits() const override {
+    return {.passes_gradient = LayerTraits::all_inputs, .overwrites_gradient = false};
+  }
+  void allocate() override;
+  void forward(const StepContext& context, const LayerTensors& tensors) override;
+  void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ private:
+  OwnedTensor waves_;  // [T, features]
+};
+
 }  // namespace lockstep

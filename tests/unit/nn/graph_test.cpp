@@ -158,6 +158,8 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}}, global_avg_pool]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, from: [a, a]}]", {4}), HasSubstr("2 are named"));
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}]", {4, 3}), HasSubstr("embedding reads tokens"));
+  EXPECT_THAT(complaint("[{linear: {features: 3}}, position_encoding]", {4}), HasSubstr("position_encoding reads seq"));
+  EXPECT_THAT(complaint("[{attention: {heads: 2, rotary: true}}]", {4, 6}), HasSubstr("heads of 3 features cannot be"));
   const std::string tokens =
       "[{embedding: {vocabulary: 5, features: 2}, name: tokens}, {linear: {features: 2}, name: a}, ";
   EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: token}}]", {4}),

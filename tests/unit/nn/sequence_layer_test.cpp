@@ -21,6 +21,8 @@ const SequenceCase sequence_cases[] = {{"{linear: {features: 7}}", {5, 6}},
                                        {"{position_embedding: {length: 9}}", {7, 6}},
                                        {"{attention: {heads: 2}}", {37, 12}},
                                        {"{attention: {heads: 3, causal: false}}", {20, 12}},
+                                       {"position_encoding", {7, 6}},
+                                       {"{attention: {heads: 3, rotary: true}}", {20, 12}},
                                        {"{lstm: {units: 9}}", {12, 5}},
                                        {"{gru: {units: 9, bidirectional: true}}", {12, 5}}};
 
