@@ -39,7 +39,7 @@ def tensor(tag, shape, scale=1.0):
 
 
 def to_nchw(x):
-    return x.permute(0, 3, 1, 2)
+    return x.movedim(-1, 1)  # of sequences and volumes likewise
 
 
 def to_nhwc(x):
@@ -595,6 +595,84 @@ def vgg(width, hidden, classes):
                                torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, classes))
 
 
+class Vit(torch.nn.Module):
+    """Patches, learned positions, blocks as perf/peers' transformer's without a mask, the mean over the positions."""
+
+    class Block(peers.TransformerBlock):
+        def forward(self, x):
+            n, length, d = x.shape
+            q, k, v = self.qkv(self.norm1(x)).view(n, length, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+            x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, d))
+            return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+
+    def __init__(self, image, channels, patch, d, depth, heads, classes):
+        super().__init__()
+        self.patches, self.positions = torch.nn.Conv2d(channels, d, patch, patch), torch.nn.Embedding((image // patch) ** 2, d)
+        self.blocks = torch.nn.Sequential(*[self.Block(d, heads) for _ in range(depth)])
+        self.norm, self.fc = torch.nn.LayerNorm(d), torch.nn.Linear(d, classes)
+
+    def forward(self, x):
+        x = to_nhwc(self.patches(x)).flatten(1, 2) + self.positions.weight
+        return self.fc(self.norm(self.blocks(x)).mean(1))
+
+
+class Unet(torch.nn.Module):
+    @staticmethod
+    def stage(channels, width):
+        return [torch.nn.Conv2d(channels, width, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(width, width, 3, padding=1), torch.nn.ReLU()]
+
+    def __init__(self, channels, depth, width, classes):
+        super().__init__()
+        widths = [width << i for i in range(depth + 1)]
+        self.down = torch.nn.ModuleList(torch.nn.Sequential(*self.stage(*pair)) for pair in zip([channels, *widths], widths))
+        self.up = torch.nn.ModuleList(
+            torch.nn.ModuleList([torch.nn.ConvTranspose2d(2 * w, w, 2, 2), torch.nn.Sequential(*self.stage(2 * w, w))]) for w in reversed(widths[:-1]))
+        self.head = torch.nn.Conv2d(width, classes, 1)
+
+    def forward(self, x):
+        skips = []
+        for i, stage in enumerate(self.down):
+            x = stage(F.max_pool2d(x, 2) if i > 0 else x)
+            skips.append(x)
+        for (up, stage), skip in zip(self.up, reversed(skips[:-1])):
+            x = stage(torch.cat([skip, up(x)], 1))
+        return to_nhwc(self.head(x))
+
+
+class WideBlock(torch.nn.Module):
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.norm1, self.conv1 = torch.nn.BatchNorm2d(channels), torch.nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.norm2, self.conv2 = torch.nn.BatchNorm2d(width), torch.nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.shortcut = torch.nn.Conv2d(channels, width, 1, stride, bias=False) if channels != width or stride != 1 else None
+
+    def forward(self, x):
+        before = F.relu(self.norm1(x))
+        branch = self.conv2(F.relu(self.norm2(self.conv1(before))))
+        return branch + (self.shortcut(before) if self.shortcut else x)
+
+
+def wide_resnet(depth, widening, classes):
+    layers, channels = [torch.nn.Conv2d(3, 16, 3, 1, 1, bias=False)], 16
+    for stage in range(3):
+        for block in range((depth - 4) // 6):
+            layers.append(WideBlock(channels, (16 * widening) << stage, 2 if stage > 0 and block == 0 else 1))
+            channels = (16 * widening) << stage
+    return torch.nn.Sequential(*layers, torch.nn.BatchNorm2d(channels), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+                               torch.nn.Linear(channels, classes))
+
+
+def speech_cnn(width, kernel, stride, classes):
+    layers, channels = [], 1
+    for i, factor in enumerate([1, 1, 2, 4]):
+        size = kernel if i == 0 else 3
+        layers += [torch.nn.ConstantPad1d(((size - 1) // 2, size // 2), 0.0),
+                   torch.nn.Conv1d(channels, factor * width, size, stride if i == 0 else 1, bias=False),
+                   torch.nn.BatchNorm1d(factor * width), torch.nn.ReLU(), torch.nn.MaxPool1d(4)]
+        channels = factor * width
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool1d(1), torch.nn.Flatten(), torch.nn.Linear(channels, classes))
+
+
 # Networks of the presets as perf/peers has them, small ones: model, shape of an example (a number: of tokens), how it is made.
 PRESETS = {
     "resnet8": ("{preset: resnet8, width: 8}", (16, 12, 3), lambda: peers.residual(peers.small_stem(8), [8, 16, 32], [1, 1, 1], False, 10)),
@@ -606,6 +684,9 @@ PRESETS = {
     "vit": ("{preset: vit, image: 12, channels: 3, patch: 4, d_model: 24, depth: 2, heads: 3, classes: 10}", (12, 12, 3), lambda: peers.Vit(12, 3, 4, 24, 2, 3, 10)),
     "lstm": ("{preset: lstm, vocabulary: 10, sequence: 12, embedding: 9, units: 14}", 12, lambda: peers.Lstm(10, 9, 14)),
     "gpt2": ("{preset: gpt2, vocabulary: 10, sequence: 12, d_model: 24, depth: 2, heads: 3}", 12, lambda: peers.Gpt2(10, 12, 24, 2, 3)),
+    "unet": ("{preset: unet, depth: 2, width: 4, classes: 10}", (12, 8, 3), lambda: Unet(3, 2, 4, 10)),
+    "wide_resnet": ("{preset: wide_resnet, depth: 16, widening: 1}", (16, 12, 3), lambda: wide_resnet(16, 1, 10)),
+    "speech_cnn": ("{preset: speech_cnn, width: 6, kernel: 10, stride: 2}", (1200, 1), lambda: speech_cnn(6, 10, 2, 10)),
 }
 
 
@@ -628,9 +709,11 @@ def train(network, shape, rate=0.01, dtype=torch.float64):
         if tokens_only:
             x, targets = tokens(500 + version, (8, shape), 10), tokens(510 + version, (8, shape), 10)
         else:
-            x, targets = tensor(500 + version, (8, *shape)).to(dtype), torch.tensor([(3 * i + version) % 10 for i in range(8)])
+            x, targets = tensor(500 + version, (8, *shape)).to(dtype), None
         optimizer.zero_grad()
-        loss = F.cross_entropy(network(x).flatten(0, -2), targets.flatten())
+        y = network(x).flatten(0, -2)
+        targets = torch.tensor([(3 * i + version) % 10 for i in range(len(y))]) if targets is None else targets  # one for each place
+        loss = F.cross_entropy(y, targets.flatten())
         loss.backward()
         optimizer.step()
         losses.append(loss.item())

@@ -66,4 +66,62 @@ std::string Vgg11Config::list() const {
   return text + fmt::format("- {{linear: {{features: {}, initializer: he}}, name: fc3}}\n", classes);
 }
 
+void UnetConfig::describe(Fields& fields) {
+  fields.integer("image", image, {1, 1e5}, "height and width of the images");
+  fields.integer("channels", channels, {1, 1e5}, "of the images");
+  fields.integer("depth", depth, {1, 12}, "how often the images are halved, and doubled again");
+  fields.integer("width", width, {1, 1e6}, "channels of the first stage; each one below has twice as many");
+  fields.integer("classes", classes, {1, 1e9}, "outputs of the network at each pixel");
+  fields.check(
+      image % (std::int64_t{1} << depth) == 0, "image",
+      fmt::format("{} pixels cannot be halved {} times; use a multiple of {}", image, depth, std::int64_t{1} << depth));
+}
+
+std::string UnetConfig::list() const {
+  std::string text;
+  const auto stage = [&](const std::string& name, std::int64_t filters) {
+    for (const int i : {1, 2})
+      text += fmt::format(
+          "- {{conv2d: {{filters: {}, kernel: 3, padding: same, initializer: he}}, name: {}_conv{}}}\n"
+          "- {{relu: {{}}, name: {}{}}}\n",
+          filters, name, i, name, i == 1 ? "_relu" : "");
+  };
+  for (std::int64_t i = 1; i <= depth; ++i) {
+    stage(fmt::format("down{}", i), width << (i - 1));
+    text += "- max_pool: {kernel: 2}\n";
+  }
+  stage("bottom", width << depth);
+  for (std::int64_t i = depth; i >= 1; --i) {
+    text += fmt::format(
+        "- {{conv_transpose2d: {{filters: {0}, kernel: 2, stride: 2}}, name: up{1}_conv}}\n"
+        "- {{concat: {{}}, from: [down{1}, up{1}_conv]}}\n",
+        width << (i - 1), i);
+    stage(fmt::format("stage{}", i), width << (i - 1));
+  }
+  return text + fmt::format("- {{conv2d: {{filters: {}, kernel: 1}}, name: head}}\n", classes);
+}
+
+void SpeechCnnConfig::describe(Fields& fields) {
+  fields.integer("samples", samples, {1, 1e9}, "of a signal");
+  fields.integer("width", width, {1, 1e6},
+                 "channels of the first two convolutions; the others have twice and four times as many");
+  fields.integer("kernel", kernel, {1, 1024}, "samples that the first convolution covers; the others cover 3");
+  fields.integer("stride", stride, {1, 1024}, "step of the first convolution");
+  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+}
+
+std::string SpeechCnnConfig::list() const {
+  std::string text;
+  int number = 0;
+  for (const int factor : {1, 1, 2, 4}) {
+    const bool first = ++number == 1;
+    text += fmt::format(
+        "- {{conv1d: {{filters: {}, kernel: {}, stride: {}, padding: same, bias: false, initializer: he}}, "
+        "name: conv{}}}\n"
+        "- {{batch_norm: {{}}, name: norm{}}}\n- relu\n- max_pool1d: 4\n",
+        factor * width, first ? kernel : 3, first ? stride : 1, number, number);
+  }
+  return text + fmt::format("- global_avg_pool\n- {{linear: {{features: {}}}, name: fc}}\n", classes);
+}
+
 }  // namespace lockstep

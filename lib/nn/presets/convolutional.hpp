@@ -40,4 +40,34 @@ struct Vgg11Config : PresetConfig {
   std::vector<std::int64_t> input() const override { return {224, 224, 3}; }
 };
 
+/// Ronneberger, Fischer & Brox, "U-Net: convolutional networks for biomedical image segmentation", 2015: `depth`
+/// halvings of the images with two 3×3 convolutions before each, and as many doublings by a transposed convolution,
+/// each beside what stood before the halving. A class for each pixel; convolutions are padded, so that this has the
+/// image's size.
+struct UnetConfig : PresetConfig {
+  std::int64_t image = 256;
+  std::int64_t channels = 1;
+  std::int64_t depth = 4;
+  std::int64_t width = 64;
+  std::int64_t classes = 2;
+
+  void describe(Fields& fields) override;
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {image, image, channels}; }
+};
+
+/// M5 of Dai et al., "Very deep convolutional neural networks for raw waveforms", 2017: four convolutions over signals,
+/// each with a batch norm and a pooling, and the mean over what is left of them.
+struct SpeechCnnConfig : PresetConfig {
+  std::int64_t samples = 32000;
+  std::int64_t width = 128;
+  std::int64_t kernel = 80;
+  std::int64_t stride = 4;
+  std::int64_t classes = 10;
+
+  void describe(Fields& fields) override;
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {samples, 1}; }
+};
+
 }  // namespace lockstep

@@ -107,4 +107,51 @@ std::string ImageNetResnetConfig::list() const {
   return network.head(classes);
 }
 
+void WideResnetConfig::describe(Fields& fields) {
+  fields.integer("depth", depth, {10, 1e4}, "convolutions along the network: 4, and 6 for each block of a stage");
+  fields.integer("widening", widening, {1, 1e5}, "how many times 16, 32 and 64 channels the stages have");
+  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.number("dropout", dropout, fraction_below_one,
+                "share that is dropped in training between the two convolutions of a block (0: no dropout layers)");
+  fields.check(
+      (depth - 4) % 6 == 0, "depth",
+      fmt::format("{} convolutions make no three stages of whole blocks; use 4 and a multiple of 6, as 28", depth));
+}
+
+std::string WideResnetConfig::list() const {
+  std::string text, trunk = "stem";
+  const auto convolution = [&](const std::string& name, std::int64_t filters, int kernel, int stride,
+                               const std::string& from) {
+    text += fmt::format(
+        "- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: {}{}}}\n",
+        filters, kernel, stride, kernel / 2, name, from.empty() ? "" : ", from: " + from);
+  };
+  convolution("stem", 16, 3, 1, "");
+  std::int64_t channels = 16;
+  for (int stage = 0; stage < 3; ++stage)
+    for (std::int64_t i = 1; i <= (depth - 4) / 6; ++i) {
+      const std::string block = fmt::format("stage{}_{}", stage + 1, i);
+      const std::int64_t filters = (16 * widening) << stage;
+      const int stride = stage > 0 && i == 1 ? 2 : 1;
+      text += fmt::format("- {{batch_norm: {{}}, name: {0}_norm1, from: {1}}}\n- {{relu: {{}}, name: {0}_in}}\n", block,
+                          trunk);
+      convolution(block + "_conv1", filters, 3, stride, "");
+      text += fmt::format("- {{batch_norm: {{}}, name: {}_norm2}}\n- relu\n", block);
+      if (dropout > 0) text += fmt::format("- dropout: {{rate: {}}}\n", dropout);
+      convolution(block + "_conv2", filters, 3, 1, "");
+      std::string shortcut = trunk;
+      if (channels != filters || stride != 1) {
+        shortcut = block + "_shortcut";
+        convolution(shortcut, filters, 1, stride, block + "_in");
+      }
+      text += fmt::format("- {{add: {{}}, from: [{0}_conv2, {1}], name: {0}}}\n", block, shortcut);
+      trunk = block;
+      channels = filters;
+    }
+  return text + fmt::format(
+                    "- {{batch_norm: {{}}, name: norm}}\n- relu\n- global_avg_pool\n"
+                    "- {{linear: {{features: {}}}, name: fc}}\n",
+                    classes);
+}
+
 }  // namespace lockstep

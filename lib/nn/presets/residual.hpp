@@ -55,4 +55,18 @@ struct Resnet101Config : ImageNetResnetConfig {
   Resnet101Config() : ImageNetResnetConfig({3, 4, 23, 3}, true) {}
 };
 
+/// Zagoruyko & Komodakis, "Wide residual networks", 2016, for 32×32 images: WRN-depth-widening, three stages of (depth
+/// − 4) / 6 blocks of two 3×3 convolutions, each with batch norm and relu before it, 16, 32 and 64 times `widening`
+/// channels wide. Starts as the networks above.
+struct WideResnetConfig : PresetConfig {
+  std::int64_t depth = 28;
+  std::int64_t widening = 10;
+  std::int64_t classes = 10;
+  double dropout = 0;
+
+  void describe(Fields& fields) override;
+  std::string list() const override;
+  std::vector<std::int64_t> input() const override { return {32, 32, 3}; }
+};
+
 }  // namespace lockstep

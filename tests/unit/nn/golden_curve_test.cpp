@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The batch of a version: images and classes, or tokens and the tokens to predict.
+/// The batch of a version: images and classes (one for each place of the output), or tokens and the tokens to predict.
 struct Batch {
   OwnedTensor x, targets;
 };
@@ -28,7 +28,7 @@ Batch make_batch(const Model& model, DType dtype, std::int64_t n, std::uint64_t 
   const Graph& graph = model.graph();
   if (graph.nodes()[0].layer->traits().vocabulary == 0) {
     std::vector<std::int32_t> classes;
-    for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t i = 0; i < n * graph.output_shape().count() / graph.output_shape()[-1]; ++i)
       classes.push_back(static_cast<std::int32_t>((3 * i + static_cast<std::int64_t>(version)) % 10));
     return {test::make_filled(dtype, graph.input_shape().with_batch(n), 500 + version), test::make_classes(classes)};
   }
@@ -94,7 +94,7 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Curves, GoldenCurve,
-                         testing::Combine(testing::Range<std::size_t>(0, 11), testing::Values(DType::f32, DType::f64),
+                         testing::Combine(testing::Range<std::size_t>(0, 14), testing::Values(DType::f32, DType::f64),
                                           testing::ValuesIn(test::automatic_and_portable())));
 
 }  // namespace
