@@ -87,10 +87,10 @@ void group_moments(const ExecSpace& space, const Size& s, std::int64_t groups, C
         const auto count = [&](std::int64_t part) {
           return static_cast<C>(first_place(s, part + 1) - first_place(s, part));
         };
-        C mean = 0, squares = 0;
+        C offset = 0, squares = 0;  // from the first channel's mean, as of small numbers less is rounded off
         for (std::int64_t part = 0; part < s.parts; ++part)
-          for (std::int64_t j = 0; j < group_c; ++j) mean += count(part) * from[part * 2 * s.c + j];
-        mean *= share;
+          for (std::int64_t j = 0; j < group_c; ++j) offset += count(part) * (from[part * 2 * s.c + j] - from[0]);
+        const C mean = from[0] + offset * share;
         for (std::int64_t part = 0; part < s.parts; ++part)
           for (std::int64_t j = 0; j < group_c; ++j) {
             const C distance = from[part * 2 * s.c + j] - mean;

@@ -24,6 +24,6 @@ def overrides(deck):
         return ["batch.global=4"]
     if "synthetic:" not in content:
         return ["data.file=small.h5"]
-    large = "224, 224" in content
+    large = "224, 224" in content or "wide_resnet" in content
     return [f"data.synthetic.train={8 if large else 256}", f"data.synthetic.validation={2 if large else 40}",
             *(["batch.global=2"] if large else [])]

@@ -239,6 +239,28 @@ TEST(Presets, RecommenderIsThatOfItsPaper) {
   const Graph graph(config.resolved_layers(), {5});
   EXPECT_EQ(graph.output_shape(), Shape{1});
   EXPECT_EQ(graph.parameter_count(), (3 * 6 + 6) + (6 * 4 + 4) + 12 * 4 + (4 + 3) * 8 + 8 + 8 + 1);
+TEST(Presets, AreThoseOfTheirPapers) {
+  const auto graph_of_preset = [](const std::string& deck) {
+    ModelConfig config;
+    read_config(parse_deck(deck, "test"), config);
+    return Graph(config.resolved_layers(), Shape(std::span(config.input)));
+  };
+  const auto trained = [](const Graph& graph) {
+    std::int64_t count = 0;
+    for (const GraphNode& node : graph.nodes())
+      for (const ParameterSpec& spec : node.parameters)
+        if (spec.kind == ParameterSpec::Kind::trained) count += spec.shape.count();
+    return count;
+  };
+  EXPECT_EQ(trained(graph_of_preset("preset: wide_resnet\n")), 36479194);  // 36.5 M in the paper
+  EXPECT_EQ(graph_of_preset("preset: unet\n").output_shape(), Shape({256, 256, 2}));
+  EXPECT_EQ(trained(graph_of_preset("preset: unet\n")), 31030658);
+  EXPECT_EQ(trained(graph_of_preset("{preset: speech_cnn, classes: 10}\n")), 558090);  // 559 K
+  EXPECT_THAT(
+      [&] { graph_of_preset("{preset: unet, image: 100}\n"); },
+      testing::ThrowsMessage<DeckError>(HasSubstr("100 pixels cannot be halved 4 times; use a multiple of 16")));
+  EXPECT_THAT([&] { graph_of_preset("{preset: wide_resnet, depth: 20}\n"); },
+              testing::ThrowsMessage<DeckError>(HasSubstr("20 convolutions make no three stages of whole blocks")));
 }
 
 TEST(Presets, ComplainAtTheDecksPlace) {

@@ -59,7 +59,7 @@ TEST_P(GroupNormTest, AgreesWithPlainLoops) {
   const DType master = master_dtype(dtype);
   // Far from 0, compared with the spread: what differences of sums of squares would not survive.
   auto values = test::filling(1, shape.count());
-  for (double& value : values) value += 16;
+  for (double& value : values) value += 8;
   const OwnedTensor x = test::make_tensor(dtype, shape, values), dy = test::make_filled(dtype, shape, 2);
   const OwnedTensor weight = test::make_filled(master, {c}, 3), bias = test::make_filled(master, {c}, 4);
   const OwnedTensor y("y", dtype, shape), dx("dx", dtype, shape), moments("moments", master, {n, 2, c}),
