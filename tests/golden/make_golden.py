@@ -595,27 +595,6 @@ def vgg(width, hidden, classes):
                                torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, classes))
 
 
-class Vit(torch.nn.Module):
-    """Patches, learned positions, blocks as perf/peers' transformer's without a mask, the mean over the positions."""
-
-    class Block(peers.TransformerBlock):
-        def forward(self, x):
-            n, length, d = x.shape
-            q, k, v = self.qkv(self.norm1(x)).view(n, length, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-            x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, d))
-            return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
-
-    def __init__(self, image, channels, patch, d, depth, heads, classes):
-        super().__init__()
-        self.patches, self.positions = torch.nn.Conv2d(channels, d, patch, patch), torch.nn.Embedding((image // patch) ** 2, d)
-        self.blocks = torch.nn.Sequential(*[self.Block(d, heads) for _ in range(depth)])
-        self.norm, self.fc = torch.nn.LayerNorm(d), torch.nn.Linear(d, classes)
-
-    def forward(self, x):
-        x = to_nhwc(self.patches(x)).flatten(1, 2) + self.positions.weight
-        return self.fc(self.norm(self.blocks(x)).mean(1))
-
-
 class Unet(torch.nn.Module):
     @staticmethod
     def stage(channels, width):
