@@ -239,6 +239,8 @@ TEST(Presets, RecommenderIsThatOfItsPaper) {
   const Graph graph(config.resolved_layers(), {5});
   EXPECT_EQ(graph.output_shape(), Shape{1});
   EXPECT_EQ(graph.parameter_count(), (3 * 6 + 6) + (6 * 4 + 4) + 12 * 4 + (4 + 3) * 8 + 8 + 8 + 1);
+}
+
 TEST(Presets, AreThoseOfTheirPapers) {
   const auto graph_of_preset = [](const std::string& deck) {
     ModelConfig config;
