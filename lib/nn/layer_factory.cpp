@@ -7,6 +7,8 @@
 #include "nn/layers/conv.hpp"
 #include "nn/layers/conv_transpose2d.hpp"
 #include "nn/layers/dot_interaction.hpp"
+#include "nn/layers/conv2d.hpp"
+#include "nn/layers/cross_attention.hpp"
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
 #include "nn/layers/embedding_tables.hpp"
@@ -77,6 +79,8 @@ std::span<const Alternative> layer_alternatives() {
       {"position_encoding", "Adds sines and cosines to each position of a sequence: nothing to learn",
        make_config<PositionEncodingConfig>},
       {"attention", "Self-attention of several heads over sequences", make_config<AttentionConfig>},
+      {"cross_attention", "Attention of several heads of one sequence to another, its memory",
+       make_config<CrossAttentionConfig>},
       {"lstm", "Long short-term memory over sequences, all its hidden states", make_config<LstmConfig>},
       {"gru", "Gated recurrent units over sequences, all their hidden states", make_config<GruConfig>},
   };

@@ -104,15 +104,19 @@ def attention(heads, causal, rotary_base=None):
     return forward
 
 
-def multihead_attention(heads):
-    """The same by torch.nn.MultiheadAttention, which is given the parameters."""
+def cross_attention(heads):
+    """By torch.nn.MultiheadAttention, which is given the parameters."""
 
-    def forward(x, *p):
+    def forward(x, memory, *p):
         module = torch.nn.MultiheadAttention(x.shape[2], heads, batch_first=True)
         names = ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
-        return torch.func.functional_call(module, dict(zip(names, p)), (x, x, x), {"need_weights": False})[0]
+        return torch.func.functional_call(module, dict(zip(names, p)), (x, memory, memory), {"need_weights": False})[0]
 
     return forward
+
+
+def multihead_attention(heads):
+    return lambda x, *p: cross_attention(heads)(x, x, *p)
 
 
 def recurrent(kind, bidirectional=False):
@@ -273,6 +277,7 @@ LAYERS = [
     ("position_encoding", False, [(2, 4, 5)], [], position_encoding),
     ("{attention: {heads: 2, rotary: true}}", False, [(2, 7, 12)], attention_shapes(12), attention(2, True, 10000)),
     ("{attention: {heads: 1, causal: false, rotary: true, rotary_base: 50}}", False, [(2, 5, 6)], attention_shapes(6), attention(1, False, 50)),
+    ("{cross_attention: {heads: 2}}", False, [(2, 5, 6), (2, 9, 6)], attention_shapes(6), cross_attention(2)),
 ]
 
 

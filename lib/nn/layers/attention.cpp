@@ -38,14 +38,29 @@ void AttentionConfig::describe(Fields& fields) {
 
 std::unique_ptr<Layer> AttentionConfig::make_layer() const { return std::make_unique<Attention>(*this); }
 
+void check_attention_input(std::string_view type, const Shape& input, std::int64_t heads) {
+  validate(input.rank() == 2, ExitStatus::bad_deck,
+           "{} reads sequences (positions×features), but its input is {}; put an embedding before it", type,
+           to_string(input));
+  validate(input[1] % heads == 0, ExitStatus::bad_deck,
+           "{} features cannot be divided among {} heads (each takes as many); use a number of heads that divides {}",
+           input[1], heads, input[1]);
+}
+
+std::vector<ParameterSpec> attention_parameters(std::int64_t d, double initial_std, double out_initial_std) {
+  // PyTorch's: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010,
+  // of the weight as a whole; the output as a linear layer, but for its bias.
+  const auto start = [&](double std, const Initializer& usual) { return std > 0 ? Initializer::normal(std) : usual; };
+  return {
+      {"qkv_weight", {3 * d, d}, start(initial_std, Initializer::uniform(std::sqrt(6.0 / static_cast<double>(4 * d))))},
+      {"qkv_bias", {3 * d}, Initializer::constant(0)},
+      {"out_weight", {d, d}, start(out_initial_std, Initializer::fan_in(d))},
+      {"out_bias", {d}, Initializer::constant(0)}};
+}
+
 Shape Attention::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
-  validate(input.rank() == 2, ExitStatus::bad_deck,
-           "attention reads sequences (positions×features), but its input is {}; put an embedding before it",
-           to_string(input));
-  validate(input[1] % config_.heads == 0, ExitStatus::bad_deck,
-           "{} features cannot be divided among {} heads (each takes as many); use a number of heads that divides {}",
-           input[1], config_.heads, input[1]);
+  check_attention_input(type(), input, config_.heads);
   validate(!config_.rotary || input[1] / config_.heads % 2 == 0, ExitStatus::bad_deck,
            "heads of {} features cannot be turned by their positions (rotary turns pairs of features); use a number of "
            "heads that leaves each an even one",
@@ -54,15 +69,8 @@ Shape Attention::output_shape(std::span<const Shape> inputs) const {
 }
 
 std::vector<ParameterSpec> Attention::parameters(std::span<const Shape> inputs) const {
-  const std::int64_t d = inputs[0][1];
-  // PyTorch's: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010,
-  // of the weight as a whole; the output as a linear layer, but for its bias.
-  const auto start = [&](double std, const Initializer& usual) { return std > 0 ? Initializer::normal(std) : usual; };
-  const double std = config_.initial_std, out_std = config_.out_initial_std > 0 ? config_.out_initial_std : std;
-  return {{"qkv_weight", {3 * d, d}, start(std, Initializer::uniform(::std::sqrt(6.0 / static_cast<double>(4 * d))))},
-          {"qkv_bias", {3 * d}, Initializer::constant(0)},
-          {"out_weight", {d, d}, start(out_std, Initializer::fan_in(d))},
-          {"out_bias", {d}, Initializer::constant(0)}};
+  const double out_std = config_.out_initial_std > 0 ? config_.out_initial_std : config_.initial_std;
+  return attention_parameters(inputs[0][1], config_.initial_std, out_std);
 }
 
 AttentionShape Attention::product(std::int64_t n) const {
@@ -127,7 +135,7 @@ void Attention::forward(const StepContext& context, const LayerTensors& t) {
                                        : spare;
   qkv_products_.at(rows).forward(context.space, t.x[0], t.parameters[1], parts.qkv, workspace.rest());
   if (config_.rotary) rotate(context.space, Rotation::forward, shape.heads, waves_.get(), parts.qkv);
-  attentions_.at(shape.n).forward(context.space, parts.qkv, parts.heads, parts.logsumexp, workspace.rest());
+  attentions_.at(shape.n).forward(context.space, parts.qkv, {}, parts.heads, parts.logsumexp, workspace.rest());
   out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, workspace.rest());
 }
 
@@ -144,8 +152,8 @@ void Attention::backward(const StepContext& context, const LayerTensors& t) {
   bias_activation_backward(context.space, Activation::none, {}, t.dy, t.gradients[3], context.gradients, scratch);
   if (t.gradients[2]) out.backward_weight(context.space, parts.heads, t.dy, t.gradients[2], context.gradients, scratch);
   out.backward_data(context.space, t.dy, gradient.heads, scratch);
-  attentions_.at(shape.n).backward(context.space, parts.qkv, parts.heads, parts.logsumexp, gradient.heads, gradient.qkv,
-                                   scratch);
+  attentions_.at(shape.n).backward(context.space, parts.qkv, {}, parts.heads, parts.logsumexp, gradient.heads,
+                                   gradient.qkv, {}, scratch);
   if (config_.rotary) rotate(context.space, Rotation::inverse, shape.heads, waves_.get(), gradient.qkv);
   bias_activation_backward(context.space, Activation::none, {}, gradient.qkv, t.gradients[1], context.gradients,
                            scratch);

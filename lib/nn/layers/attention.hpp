@@ -21,8 +21,13 @@ struct AttentionConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Self-attention of several heads, as torch.nn.MultiheadAttention: x, y [n, T, d], qkv_weight [3·d, d] (q, then
-/// k, then v), qkv_bias [3·d], out_weight [d, d], out_bias [d].
+/// Throws for what is no sequence, or does not go among so many heads.
+void check_attention_input(std::string_view type, const Shape& input, std::int64_t heads);
+/// qkv_weight [3·d, d] (q, then k, then v), qkv_bias [3·d], out_weight [d, d], out_bias [d]. Deviations of 0: PyTorch's
+/// way.
+std::vector<ParameterSpec> attention_parameters(std::int64_t d, double initial_std, double out_initial_std);
+
+/// Self-attention of several heads, as torch.nn.MultiheadAttention: x, y [n, T, d].
 class Attention final : public Layer {
  public:
   explicit Attention(const AttentionConfig& config) : config_(config) {}

@@ -27,14 +27,14 @@ class CudnnAttention final : public ScaledDotProductAttention {
   std::size_t workspace_bytes() const override {
     return graphs_ ? std::max(graphs_->forward->workspace_bytes(), graphs_->backward->workspace_bytes()) : 0;
   }
-  void forward(const ExecSpace& space, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+  void forward(const ExecSpace& space, const Tensor& qkv, const Tensor&, const Tensor& y, const Tensor& logsumexp,
                const Tensor& workspace) override {
     if (!graphs_) return;
     void* const tensors[] = {part(qkv, 0), part(qkv, 1), part(qkv, 2), y.data, logsumexp.data};
     graphs_->forward->run(space.cuda_stream(), tensors, workspace.data);
   }
-  void backward(const ExecSpace& space, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp, const Tensor& dy,
-                const Tensor& dqkv, const Tensor& workspace) override {
+  void backward(const ExecSpace& space, const Tensor& qkv, const Tensor&, const Tensor& y, const Tensor& logsumexp,
+                const Tensor& dy, const Tensor& dqkv, const Tensor&, const Tensor& workspace) override {
     if (!graphs_) return;
     void* const tensors[] = {part(qkv, 0), part(qkv, 1),  part(qkv, 2),  y.data,       logsumexp.data,
                              dy.data,      part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)};
@@ -55,6 +55,7 @@ class CudnnAttention final : public ScaledDotProductAttention {
 }  // namespace
 
 std::unique_ptr<ScaledDotProductAttention> plan_cudnn_attention(const AttentionShape& shape) {
+  if (shape.memory > 0) return nullptr;  // queries, keys and values stand side by side here
   if (!may_begin_anywhere(shape.dtype, {shape.head_size})) return nullptr;
   try {
     return std::make_unique<CudnnAttention>(shape);

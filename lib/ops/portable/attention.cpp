@@ -9,18 +9,25 @@
 namespace lockstep {
 namespace {
 
+/// Where keys begin, behind which are the values.
 template <class T>
-void run_forward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y, Compute<T>* logsumexp,
-                 Compute<T>* workspace) {
-  if constexpr (thread_per_element) attention_forward_on_gpu<T>(space, shape, qkv, y, logsumexp);
-  else attention_forward_on_cpu<T>(space, shape, qkv, y, logsumexp, workspace);
+T* keys_of(const AttentionShape& shape, const Tensor& q, const Tensor& kv) {
+  return shape.memory > 0 ? kv.as<T>() : q.as<T>() + shape.width();
 }
 
 template <class T>
-void run_backward(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
-                  const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
-  if constexpr (thread_per_element) attention_backward_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
-  else attention_backward_on_cpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
+void run_forward(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, T* y,
+                 Compute<T>* logsumexp, Compute<T>* workspace) {
+  if constexpr (thread_per_element) attention_forward_on_gpu<T>(space, shape, q, k, y, logsumexp);
+  else attention_forward_on_cpu<T>(space, shape, q, k, y, logsumexp, workspace);
+}
+
+template <class T>
+void run_backward(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, const T* y,
+                  const Compute<T>* logsumexp, const T* dy, T* dq, T* dk, Compute<T>* workspace) {
+  if constexpr (thread_per_element)
+    attention_backward_on_gpu<T>(space, shape, q, k, y, logsumexp, dy, dq, dk, workspace);
+  else attention_backward_on_cpu<T>(space, shape, q, k, y, logsumexp, dy, dq, dk, workspace);
 }
 
 template <class C>
@@ -43,21 +50,23 @@ class PortableAttention final : public ScaledDotProductAttention {
       return static_cast<std::size_t>(workspace_elements<C>(shape_)) * sizeof(C);
     });
   }
-  void forward(const ExecSpace& space, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+  void forward(const ExecSpace& space, const Tensor& q, const Tensor& kv, const Tensor& y, const Tensor& logsumexp,
                const Tensor& workspace) override {
     assert(workspace.bytes() >= workspace_bytes());
     dispatch_float(shape_.dtype, [&]<class T>(T) {
       using C = Compute<T>;
-      run_forward<T>(space, shape_, qkv.as<const T>(), y.as<T>(), logsumexp.as<C>(), static_cast<C*>(workspace.data));
+      run_forward<T>(space, shape_, q.as<const T>(), keys_of<const T>(shape_, q, kv), y.as<T>(), logsumexp.as<C>(),
+                     static_cast<C*>(workspace.data));
     });
   }
-  void backward(const ExecSpace& space, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp, const Tensor& dy,
-                const Tensor& dqkv, const Tensor& workspace) override {
+  void backward(const ExecSpace& space, const Tensor& q, const Tensor& kv, const Tensor& y, const Tensor& logsumexp,
+                const Tensor& dy, const Tensor& dq, const Tensor& dkv, const Tensor& workspace) override {
     assert(workspace.bytes() >= workspace_bytes());
     dispatch_float(shape_.dtype, [&]<class T>(T) {
       using C = Compute<T>;
-      run_backward<T>(space, shape_, qkv.as<const T>(), y.as<const T>(), logsumexp.as<const C>(), dy.as<const T>(),
-                      dqkv.as<T>(), static_cast<C*>(workspace.data));
+      run_backward<T>(space, shape_, q.as<const T>(), keys_of<const T>(shape_, q, kv), y.as<const T>(),
+                      logsumexp.as<const C>(), dy.as<const T>(), dq.as<T>(), keys_of<T>(shape_, dq, dkv),
+                      static_cast<C*>(workspace.data));
     });
   }
 

@@ -22,23 +22,26 @@ struct CpuAttention {
   static constexpr std::int64_t block_keys = 16 * m;  // whose scores stay in the level-1 cache
   using Panel = C[n];
 
-  std::int64_t length, size, row, columns;
+  std::int64_t length, keys, size, width, row, key_row, columns;
   bool causal;
   C scale;
 
   explicit CpuAttention(const AttentionShape& shape)
       : length(shape.length),
+        keys(shape.keys()),
         size(shape.head_size),
-        row(3 * shape.width()),
+        width(shape.width()),
+        row(shape.query_row()),
+        key_row(shape.key_row()),
         columns((shape.head_size + n - 1) / n * n),
         causal(shape.causal),
         scale(static_cast<C>(1.0 / std::sqrt(static_cast<double>(shape.head_size)))) {}
 
   // Products write whole pieces of m rows: everything that they read or write has m rows to spare.
-  std::int64_t matrix_elements() const { return (length + m) * size; }
+  std::int64_t matrix_elements() const { return (keys + m) * size; }
   std::int64_t panel_elements() const { return (size + m) * n; }
   static constexpr std::int64_t score_elements = (block_keys + m) * n;
-  std::int64_t gradient_elements() const { return (length + m) * columns; }
+  std::int64_t gradient_elements() const { return (keys + m) * columns; }
   std::int64_t scratch_elements() const {
     const std::int64_t all = 2 * matrix_elements() + 3 * panel_elements() + 2 * score_elements +
                              2 * gradient_elements() + 2 * n * columns + n * size;
@@ -47,10 +50,10 @@ struct CpuAttention {
 
   /// Pieces of one thread's scratch.
   struct Scratch {
-    C *keys, *values;         // [T, size]
+    C *keys, *values;         // [keys, size]
     C *query, *dy, *sum;      // [size, n]: of the queries of a panel
     C *scores, *dscores;      // [block_keys, n]
-    C *dkeys, *dvalues;       // [T, columns]
+    C *dkeys, *dvalues;       // [keys, columns]
     C *query_rows, *dy_rows;  // [columns / n][n queries][n]
     C* rows;                  // [n queries][size]
   };
@@ -65,10 +68,10 @@ struct CpuAttention {
     return s;
   }
 
-  /// to [T, size] = the rows of `from`, and zeros below.
+  /// to [keys, size] = the rows of `from`, and zeros below.
   template <class T>
   void gather(const T* from, C* to) const {
-    for (std::int64_t t = 0; t < length; ++t, from += row, to += size)
+    for (std::int64_t t = 0; t < keys; ++t, from += key_row, to += size)
       for (std::int64_t j = 0; j < size; ++j) to[j] = C(from[j]);
     std::fill_n(to, m * size, C(0));
   }
@@ -84,11 +87,11 @@ struct CpuAttention {
   /// Asks for the same rows of the head beside this one, which is next: they arrive while this one is computed. (Behind
   /// the last head there is nothing, and asking for that does nothing.)
   template <class T>
-  void fetch_next(const T* qkv, std::int64_t width, int positions) const {
+  void fetch_next(const T* q, int positions) const {
     constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
     for (int l = 0; l < positions; ++l)
-      for (int k = 0; k < 3; ++k)
-        for (std::int64_t j = 0; j < size; j += line) __builtin_prefetch(qkv + l * row + k * width + size + j);
+      for (std::int64_t k = 0; k < row; k += width)
+        for (std::int64_t j = 0; j < size; j += line) __builtin_prefetch(q + l * row + k + size + j);
   }
   /// panel [size, n]: the rows, transposed.
   void turn(const C* rows, C* panel) const {
@@ -114,7 +117,7 @@ struct CpuAttention {
   }
 
   /// Keys that the panel from `query` on looks at.
-  std::int64_t last_key(std::int64_t query) const { return causal ? std::min(length, query + n) : length; }
+  std::int64_t last_key(std::int64_t query) const { return causal ? std::min(length, query + n) : keys; }
 
   /// scores [count, n] of the keys from `key` on; −∞ where the key is later than the query.
   void score(const Scratch& s, std::int64_t query, std::int64_t key, std::int64_t count) const {
@@ -155,16 +158,16 @@ struct CpuAttention {
     }
   }
 
-  /// qkv and y point to the head's columns of the sequence's first position.
+  /// q, k and y point to the head's columns of the sequence's first position, and so do dq and dk.
   template <class T>
-  void forward(const T* qkv, std::int64_t width, T* y, C* logsumexp, C* memory) const {
+  void forward(const T* q, const T* k, T* y, C* logsumexp, C* memory) const {
     const Scratch s = divide(memory);
-    gather(qkv + width, s.keys);
-    gather(qkv + 2 * width, s.values);
+    gather(k, s.keys);
+    gather(k + width, s.values);
     for (std::int64_t query = 0; query < length; query += n) {
       const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
-      gather_rows(qkv + query * row, row, queries, scale, s.rows);
-      fetch_next(qkv + query * row, width, queries);
+      gather_rows(q + query * row, row, queries, scale, s.rows);
+      fetch_next(q + query * row, queries);
       turn(s.rows, s.query);
       Panel top, total = {}, shrink, factor;
       std::fill_n(top, n, -std::numeric_limits<C>::infinity());
@@ -205,11 +208,10 @@ struct CpuAttention {
   }
 
   template <class T>
-  void backward(const T* qkv, std::int64_t width, const T* y, const C* logsumexp, const T* dy, T* dqkv,
-                C* memory) const {
+  void backward(const T* q, const T* k, const T* y, const C* logsumexp, const T* dy, T* dq, T* dk, C* memory) const {
     const Scratch s = divide(memory);
-    gather(qkv + width, s.keys);
-    gather(qkv + 2 * width, s.values);
+    gather(k, s.keys);
+    gather(k + width, s.values);
     std::fill_n(s.dkeys, gradient_elements(), C(0));
     std::fill_n(s.dvalues, gradient_elements(), C(0));
     Panel scales;
@@ -221,8 +223,8 @@ struct CpuAttention {
       gather_rows(dy + query * width, width, queries, C(1), s.rows);
       turn(s.rows, s.dy);
       split(s.rows, s.dy_rows);
-      gather_rows(qkv + query * row, row, queries, scale, s.rows);
-      fetch_next(qkv + query * row, width, queries);
+      gather_rows(q + query * row, row, queries, scale, s.rows);
+      fetch_next(q + query * row, queries);
       turn(s.rows, s.query);
       split(s.rows, s.query_rows);
       Panel inner = {}, known = {};
@@ -240,12 +242,12 @@ struct CpuAttention {
         add_products(s.scores, count, s.dy_rows, s.dvalues + key * columns);
         add_products(s.dscores, count, s.query_rows, s.dkeys + key * columns);
       }
-      scatter_panel(s.sum, scales, queries, s.rows, dqkv + query * row, row);
+      scatter_panel(s.sum, scales, queries, s.rows, dq + query * row, row);
     }
-    for (std::int64_t t = 0; t < length; ++t)
+    for (std::int64_t t = 0; t < keys; ++t)
       for (std::int64_t j = 0; j < size; ++j) {
-        dqkv[t * row + width + j] = T(s.dkeys[t * columns + j]);
-        dqkv[t * row + 2 * width + j] = T(s.dvalues[t * columns + j]);
+        dk[t * key_row + j] = T(s.dkeys[t * columns + j]);
+        dk[t * key_row + width + j] = T(s.dvalues[t * columns + j]);
       }
   }
 };
@@ -255,7 +257,12 @@ inline std::int64_t attention_parts(const AttentionShape& shape) {
   return std::min<std::int64_t>(planned_threads(), shape.n * shape.heads);
 }
 
-/// Calls work(element of sequence and head in qkv, in y, in logsumexp; the thread's scratch) for each of them.
+/// A head of a sequence: its first elements of queries, keys, y and logsumexp.
+struct HeadPlace {
+  std::int64_t q, k, y, row;
+};
+
+/// Calls work(a head of a sequence, the thread's scratch) for each of them.
 template <class C, class Work>
 void for_each_head(const char* label, const ExecSpace& space, const AttentionShape& shape, C* workspace, Work work) {
   const std::int64_t parts = attention_parts(shape), items = shape.n * shape.heads;
@@ -263,30 +270,32 @@ void for_each_head(const char* label, const ExecSpace& space, const AttentionSha
   Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace>(space, 0, parts), [=](const int part) {
     for (std::int64_t item = items * part / parts; item < items * (part + 1) / parts; ++item) {
       const std::int64_t sequence = item / shape.heads, head = item % shape.heads;
-      const std::int64_t first = sequence * shape.length * shape.width(), column = head * shape.head_size;
-      work(3 * first + column, first + column, item * shape.length, workspace + part * scratch);
+      const std::int64_t column = head * shape.head_size;
+      work(HeadPlace{sequence * shape.length * shape.query_row() + column,
+                     sequence * shape.keys() * shape.key_row() + column,
+                     sequence * shape.length * shape.width() + column, item * shape.length},
+           workspace + part * scratch);
     }
   });
 }
 
 template <class T>
-void attention_forward_on_cpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y,
+void attention_forward_on_cpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, T* y,
                               Compute<T>* logsumexp, Compute<T>* workspace) {
   const CpuAttention<Compute<T>> head(shape);
-  for_each_head("lockstep::attention::forward", space, shape, workspace,
-                [=](std::int64_t in, std::int64_t out, std::int64_t row, Compute<T>* scratch) {
-                  head.forward(qkv + in, shape.width(), y + out, logsumexp + row, scratch);
-                });
+  for_each_head("lockstep::attention::forward", space, shape, workspace, [=](const HeadPlace& at, Compute<T>* scratch) {
+    head.forward(q + at.q, k + at.k, y + at.y, logsumexp + at.row, scratch);
+  });
 }
 
 template <class T>
-void attention_backward_on_cpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
-                               const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
+void attention_backward_on_cpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, const T* y,
+                               const Compute<T>* logsumexp, const T* dy, T* dq, T* dk, Compute<T>* workspace) {
   const CpuAttention<Compute<T>> head(shape);
-  for_each_head("lockstep::attention::backward", space, shape, workspace,
-                [=](std::int64_t in, std::int64_t out, std::int64_t row, Compute<T>* scratch) {
-                  head.backward(qkv + in, shape.width(), y + out, logsumexp + row, dy + out, dqkv + in, scratch);
-                });
+  for_each_head(
+      "lockstep::attention::backward", space, shape, workspace, [=](const HeadPlace& at, Compute<T>* scratch) {
+        head.backward(q + at.q, k + at.k, y + at.y, logsumexp + at.row, dy + at.y, dq + at.q, dk + at.k, scratch);
+      });
 }
 
 }  // namespace lockstep

@@ -16,20 +16,21 @@ namespace lockstep {
 struct GpuAttention {
   static constexpr int chunk = 32;
 
-  std::int64_t length, heads, size, width;
+  std::int64_t length, all_keys, heads, size, width, query_row, key_row;
   bool causal;
   double scale;
 
   /// A position of a sequence, as one head sees it.
   struct Place {
-    std::int64_t position, qkv, y, row;  // row: of logsumexp; qkv, y: elements of the sequence's first position
+    std::int64_t position, q, k, y, row;  // row: of logsumexp; q, k, y: elements of the sequence's first position
   };
-  KOKKOS_INLINE_FUNCTION Place place(std::int64_t index) const {
-    const std::int64_t sequence = index / length / heads, head = index / length % heads;
-    const std::int64_t first = sequence * length * width;
-    return {index % length, 3 * first + head * size, first + head * size, index - index % length};
+  /// The index-th of so many positions of all heads of all sequences.
+  KOKKOS_INLINE_FUNCTION Place place(std::int64_t index, std::int64_t positions) const {
+    const std::int64_t item = index / positions, sequence = item / heads, column = item % heads * size;
+    return {index % positions, sequence * length * query_row + column, sequence * all_keys * key_row + column,
+            sequence * length * width + column, item * length};
   }
-  KOKKOS_INLINE_FUNCTION std::int64_t keys(std::int64_t query) const { return causal ? query + 1 : length; }
+  KOKKOS_INLINE_FUNCTION std::int64_t keys(std::int64_t query) const { return causal ? query + 1 : all_keys; }
 
   template <class T>
   KOKKOS_INLINE_FUNCTION Compute<T> dot(const T* a, const T* b) const {
@@ -40,25 +41,27 @@ struct GpuAttention {
 };
 
 inline GpuAttention gpu_attention(const AttentionShape& s) {
-  return {s.length, s.heads, s.head_size, s.width(), s.causal, 1.0 / std::sqrt(static_cast<double>(s.head_size))};
+  return {s.length,    s.keys(),  s.heads,
+          s.head_size, s.width(), s.query_row(),
+          s.key_row(), s.causal,  1.0 / std::sqrt(static_cast<double>(s.head_size))};
 }
 
 template <class T>
-void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, T* y,
+void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, T* y,
                               Compute<T>* logsumexp) {
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
       "lockstep::attention::forward", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const GpuAttention::Place at = a.place(index);
-        const std::int64_t row = 3 * a.width, keys = a.keys(at.position);
-        const T* query = qkv + at.qkv + at.position * row;
-        const T* key = qkv + at.qkv + a.width;
+        const GpuAttention::Place at = a.place(index, a.length);
+        const std::int64_t keys = a.keys(at.position);
+        const T* query = q + at.q + at.position * a.query_row;
+        const T* key = k + at.k;
         const C scale = static_cast<C>(a.scale);
         C top = scale * a.dot(query, key), total = C(1);
         for (std::int64_t t = 1; t < keys; ++t) {
-          const C score = scale * a.dot(query, key + t * row);
+          const C score = scale * a.dot(query, key + t * a.key_row);
           const C before = top;
           top = score > top ? score : top;
           total = total * Kokkos::exp(before - top) + Kokkos::exp(score - top);
@@ -70,8 +73,8 @@ void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shap
                                                                                   : GpuAttention::chunk);
           C sum[GpuAttention::chunk] = {};
           for (std::int64_t t = 0; t < keys; ++t) {
-            const C probability = Kokkos::exp(scale * a.dot(query, key + t * row) - known);
-            const T* value = key + t * row + a.width + first;
+            const C probability = Kokkos::exp(scale * a.dot(query, key + t * a.key_row) - known);
+            const T* value = key + t * a.key_row + a.width + first;
             for (int j = 0; j < GpuAttention::chunk; ++j)
               if (j < count) sum[j] += probability * C(value[j]);
           }
@@ -83,17 +86,16 @@ void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shap
 
 /// dq, and inner [n, heads, T] = Σ dy∘y.
 template <class T>
-void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
-                             const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* inner) {
+void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, const T* y,
+                             const Compute<T>* logsumexp, const T* dy, T* dq, Compute<T>* inner) {
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
       "lockstep::attention::dquery", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const GpuAttention::Place at = a.place(index);
-        const std::int64_t row = 3 * a.width;
-        const T* query = qkv + at.qkv + at.position * row;
-        const T* key = qkv + at.qkv + a.width;
+        const GpuAttention::Place at = a.place(index, a.length);
+        const T* query = q + at.q + at.position * a.query_row;
+        const T* key = k + at.k;
         const T* gradient = dy + at.y + at.position * a.width;
         const C scale = static_cast<C>(a.scale), own = a.dot(gradient, y + at.y + at.position * a.width);
         inner[index] = own;
@@ -102,36 +104,35 @@ void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape
                                                                                   : GpuAttention::chunk);
           C sum[GpuAttention::chunk] = {};
           for (std::int64_t t = 0; t < a.keys(at.position); ++t) {
-            const T* other = key + t * row;
+            const T* other = key + t * a.key_row;
             const C probability = Kokkos::exp(scale * a.dot(query, other) - logsumexp[index]);
             const C dscore = probability * (a.dot(gradient, other + a.width) - own);
             for (int j = 0; j < GpuAttention::chunk; ++j)
               if (j < count) sum[j] += dscore * C(other[first + j]);
           }
           for (int j = 0; j < GpuAttention::chunk; ++j)
-            if (j < count) dqkv[at.qkv + at.position * row + first + j] = T(scale * sum[j]);
+            if (j < count) dq[at.q + at.position * a.query_row + first + j] = T(scale * sum[j]);
         }
       });
 }
 
 template <class T>
-void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv,
-                           const Compute<T>* logsumexp, const T* dy, const Compute<T>* inner, T* dqkv) {
+void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k,
+                           const Compute<T>* logsumexp, const T* dy, const Compute<T>* inner, T* dk) {
   using C = Compute<T>;
   const GpuAttention a = gpu_attention(shape);
   Kokkos::parallel_for(
-      "lockstep::attention::dkey", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
+      "lockstep::attention::dkey", RangePolicy(space, 0, shape.n * shape.heads * shape.keys()),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const GpuAttention::Place at = a.place(index);
-        const std::int64_t row = 3 * a.width;
-        const T* key = qkv + at.qkv + at.position * row + a.width;
+        const GpuAttention::Place at = a.place(index, a.all_keys);
+        const T* key = k + at.k + at.position * a.key_row;
         const C scale = static_cast<C>(a.scale);
         for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
           const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
                                                                                   : GpuAttention::chunk);
           C dkey[GpuAttention::chunk] = {}, dvalue[GpuAttention::chunk] = {};
           for (std::int64_t t = a.causal ? at.position : 0; t < a.length; ++t) {
-            const T* query = qkv + at.qkv + t * row;
+            const T* query = q + at.q + t * a.query_row;
             const T* gradient = dy + at.y + t * a.width;
             const C probability = Kokkos::exp(scale * a.dot(query, key) - logsumexp[at.row + t]);
             const C dscore = scale * probability * (a.dot(gradient, key + a.width) - inner[at.row + t]);
@@ -141,7 +142,7 @@ void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, 
               dvalue[j] += probability * C(gradient[first + j]);
             }
           }
-          T* to = dqkv + at.qkv + at.position * row + a.width + first;
+          T* to = dk + at.k + at.position * a.key_row + first;
           for (int j = 0; j < GpuAttention::chunk; ++j)
             if (j < count) to[j] = T(dkey[j]), to[a.width + j] = T(dvalue[j]);
         }
@@ -150,10 +151,10 @@ void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, 
 
 /// workspace [n, heads, T].
 template <class T>
-void attention_backward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* qkv, const T* y,
-                               const Compute<T>* logsumexp, const T* dy, T* dqkv, Compute<T>* workspace) {
-  attention_dquery_on_gpu<T>(space, shape, qkv, y, logsumexp, dy, dqkv, workspace);
-  attention_dkey_on_gpu<T>(space, shape, qkv, logsumexp, dy, workspace, dqkv);
+void attention_backward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, const T* y,
+                               const Compute<T>* logsumexp, const T* dy, T* dq, T* dk, Compute<T>* workspace) {
+  attention_dquery_on_gpu<T>(space, shape, q, k, y, logsumexp, dy, dq, workspace);
+  attention_dkey_on_gpu<T>(space, shape, q, k, logsumexp, dy, workspace, dk);
 }
 
 }  // namespace lockstep

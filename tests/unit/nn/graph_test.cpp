@@ -160,6 +160,12 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}]", {4, 3}), HasSubstr("embedding reads tokens"));
   EXPECT_THAT(complaint("[{linear: {features: 3}}, position_encoding]", {4}), HasSubstr("position_encoding reads seq"));
   EXPECT_THAT(complaint("[{attention: {heads: 2, rotary: true}}]", {4, 6}), HasSubstr("heads of 3 features cannot be"));
+  EXPECT_THAT(complaint("[{cross_attention: {heads: 2}}]", {4, 6}), HasSubstr("cross_attention has 1 input"));
+  EXPECT_THAT(
+      complaint(
+          "[{linear: {features: 6}, name: a}, {linear: {features: 4}, name: b}, {cross_attention: {heads: 2}, from: [a, b]}]",
+          {3, 5}),
+      HasSubstr("its inputs have 6 and 4 features"));
   const std::string tokens =
       "[{embedding: {vocabulary: 5, features: 2}, name: tokens}, {linear: {features: 2}, name: a}, ";
   EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: token}}]", {4}),
