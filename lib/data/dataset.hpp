@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-/// What the examples of a dataset look like. Inputs: images [H, W, C] or volumes [D, H, W, C], u8, f32 or f64, sequences
-/// [T, C], vectors [F], or T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token (shape {T}:
-/// the token that follows) or for each place of a picture (shape {H, W}), or values (f32 or f64, shape {K} or {H, W,
-/// K}; {0}: there are none).
+/// What the examples of a dataset look like. Inputs: images [H, W, C] or volumes [D, H, W, C], u8, f32 or f64,
+/// sequences [T, C], vectors [F], or T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each
+/// token (shape {T}: the token that follows) or for each place of a picture (shape {H, W}), or values (f32 or f64,
+/// shape {K} or {H, W, K}; {0}: there are none).
 struct ExampleFormat {
   Shape input_shape;
   DType input_dtype = DType::f32;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -9,6 +11,7 @@
 #include "nn/graph.hpp"
 #include "nn/layers/attention.hpp"
 #include "nn/layers/conv.hpp"
+#include "nn/layers/conv_transpose2d.hpp"
 #include "nn/model_config.hpp"
 #include "nn/presets.hpp"
 #include "ops/cudnn/graph.hpp"
@@ -35,6 +38,13 @@ struct Products {
   std::set<AttentionShape> attentions;
 };
 
+/// The same of fewer images, where cuDNN's 32-bit numbers of elements would not do.
+ConvolutionShape indexable(ConvolutionShape shape) {
+  const std::int64_t largest = std::max(shape.h * shape.w * shape.c, shape.out_h() * shape.out_w() * shape.filters);
+  shape.n = std::min(shape.n, std::numeric_limits<std::int32_t>::max() / largest);
+  return shape;
+}
+
 /// What a `model` section plans for `n` examples.
 Products products_of(const std::string& model, DType dtype, std::int64_t n) {
   ModelConfig config;
@@ -46,7 +56,9 @@ Products products_of(const std::string& model, DType dtype, std::int64_t n) {
   for (GraphNode& node : graph.nodes()) {
     node.layer->plan({node.input_shapes, node.shape, dtype, {}, node.number});
     if (const auto* layer = dynamic_cast<const Conv*>(node.layer.get()))
-      products.convolutions.insert(layer->product(n));
+      products.convolutions.insert(indexable(layer->product(n)));
+    if (const auto* layer = dynamic_cast<const ConvTranspose2d*>(node.layer.get()))
+      products.convolutions.insert(indexable(layer->product(n)));
     if (const auto* layer = dynamic_cast<const Attention*>(node.layer.get()))
       products.attentions.insert(layer->product(n));
   }
