@@ -46,7 +46,7 @@ class Scripts(LockstepTest):
         """What `timeout` ends goes on later."""
         self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1000})
         for ranks in ("1", "2"):
-            done = subprocess.run(["timeout", "--preserve-status", "5", SOURCE / "scripts/lockstep", "-n", ranks, "--preset", PRESET, "train", "deck.yaml"],
+            done = subprocess.run(["timeout", "--preserve-status", "10", SOURCE / "scripts/lockstep", "-n", ranks, "--preset", PRESET, "train", "deck.yaml"],
                                   cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 75, done.stdout + done.stderr)
             self.assertIn("stopped at step", done.stdout)
