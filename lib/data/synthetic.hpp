@@ -63,7 +63,7 @@ struct ClicksConfig : SyntheticConfig {
   std::vector<std::int64_t> vocabularies{100, 50, 20, 10};
 
   void describe(Fields& fields) override;
-  /// Whose probabilities the targets are drawn with.
+  /// The law that gives the probabilities with which targets are drawn.
   ClickWorld world(std::uint64_t seed) const;
 
  private:

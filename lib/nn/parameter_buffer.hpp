@@ -52,7 +52,7 @@ class ParameterBuffer {
   const std::vector<Tensor>& gradients_of(std::size_t node) const { return node_gradients_[node]; }
   /// Views of one layer's parameters, but for its statistics, as the large products read them.
   const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
-  /// Everything trained that is one layer's own; empty for layers without.
+  /// The stretch of one layer's own trained parameters; empty for layers without.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
   /// All statistics.
   ParameterRange statistics_range() const { return {trained_size(), layout_.summed_size() - trained_size()}; }

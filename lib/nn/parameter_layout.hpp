@@ -26,7 +26,7 @@ struct Parameter {
   std::uint64_t number;  ///< from the network's input on; separates random streams
 };
 
-/// That of one of a node's parameters, or of what it is tied to.
+/// The name of one of a node's parameters, or of the one that it is tied to.
 std::string parameter_name(const GraphNode& node, const ParameterSpec& spec);
 
 /// The parameters that optimizers keep states of.
@@ -54,7 +54,7 @@ class ParameterLayout {
   /// What is trained by this rank's optimizer, in rising order: at first all of it.
   const std::vector<ParameterRange>& owned() const { return owned_; }
   std::int64_t owned_count() const;
-  /// Those that lie in it as a whole.
+  /// The parameters that lie in owned() as a whole.
   std::vector<Parameter> owned_parameters() const;
   /// Before the optimizer is made.
   void own(std::vector<ParameterRange> ranges) { owned_ = std::move(ranges); }

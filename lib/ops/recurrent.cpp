@@ -94,7 +94,7 @@ struct GruCell {
   }
 };
 
-/// Of the tensors of a layer.
+/// The extents of a layer's tensors.
 struct Extents {
   std::int64_t n, length, units, width;  // width: of y
 };

@@ -22,7 +22,7 @@ struct Parts {
         heads(memory.take(s.dtype, {s.n, s.length, s.width()})) {}
 };
 
-/// Of a weight [3·d, d] or bias [3·d]: `thirds` of it from the first-th on.
+/// The part of a weight [3·d, d] or bias [3·d] that begins at its first-th third, and is as many thirds long.
 Tensor thirds_of(const Tensor& all, std::int64_t first, std::int64_t thirds) {
   if (!all) return {};
   const std::size_t third = all.bytes() / 3;

@@ -50,7 +50,7 @@ class Pool final : public Layer {
   PoolingShape slices(std::int64_t n, const Shape& input) const;
   /// Of volumes, behind that.
   PoolingShape along_depth(std::int64_t n, const Shape& input) const;
-  /// Of each of the two its winners, in `saved`; empty ones where there is none.
+  /// The winners of each of the two poolings, in `saved`; empty ones where there is none.
   std::array<Tensor, 2> winners_in(const Tensor& saved, std::int64_t n) const;
 
   PoolingKind kind_;

@@ -32,7 +32,7 @@ struct ReshapeConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The same numbers in the same order under another shape.
+/// Gives its input another shape; the numbers and their order stay.
 class Reshape final : public Layer {
  public:
   explicit Reshape(const std::vector<std::int64_t>& shape) : shape_(std::span(shape)) {}
