@@ -73,7 +73,7 @@ void part_moments(const ExecSpace& space, const Size& s, const T* x, C* partial)
       });
 }
 
-/// Of parts and channels, of each group (Chan, Golub & LeVeque 1983).
+/// Puts the moments of parts and channels together to those of groups (Chan, Golub & LeVeque 1983).
 template <class C>
 void group_moments(const ExecSpace& space, const Size& s, std::int64_t groups, C epsilon, const C* partial,
                    C* moments) {

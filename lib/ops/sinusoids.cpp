@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Of pair i of `width` features at position t.
+/// The angle of pair i of `width` features at position t.
 KOKKOS_INLINE_FUNCTION double angle(double base, std::int64_t t, std::int64_t i, std::int64_t width) {
   return static_cast<double>(t) * Kokkos::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
 }
@@ -34,7 +34,7 @@ void fill_rotary_waves(const ExecSpace& space, double base, std::int64_t length,
 template <class T, class C>
 void rotate(const ExecSpace& space, C sign, std::int64_t rows, std::int64_t length, std::int64_t heads,
             std::int64_t pairs, const C* table, T* qkv) {
-  // Of a row the queries' heads, and the keys' behind them.
+  // In a row, queries' heads stand first, and keys' heads behind them.
   const std::int64_t turned = 2 * heads, per_row = turned * pairs;
   Kokkos::parallel_for(
       "lockstep::sinusoids::rotate", RangePolicy(space, 0, thread_per_element ? rows * per_row : rows * turned),

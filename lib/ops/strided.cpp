@@ -29,8 +29,8 @@ std::int64_t points(const StridedGrid& grid, int axes) {
   return count;
 }
 
-/// The same points in as few axes as there can be, but at least one: neighbours that one pair of steps walks through
-/// are one axis.
+/// Describes the grid's points with as few axes as there can be, but at least one: neighbours that one pair of steps
+/// walks through become one axis.
 StridedGrid merged(const StridedGrid& grid) {
   StridedGrid result;
   result.x_first = grid.x_first;

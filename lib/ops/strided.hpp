@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Which numbers of two tensors, x and y, belong together: those at the points (i0, i1, …) of a grid. A point stands at
+/// Pairs numbers of two tensors, x and y: those at the points (i0, i1, …) of a grid. A point stands at
 /// x_first + Σ ik·(x_step of axis k) in x, and likewise in y. Where a step is 0, all points along that axis share a
 /// number.
 struct StridedGrid {

@@ -67,7 +67,7 @@ class Conv final : public Layer {
   std::int64_t pad_before() const { return config_.padding.value_or((config_.kernel - 1) / 2); }
   std::int64_t pad_after() const { return config_.padding.value_or(config_.kernel / 2); }
   ConvolutionShape shape_for(std::int64_t n, const Shape& input) const;
-  /// Of volumes.
+  /// How the depth of volumes becomes channels.
   DepthColumnsShape depth_for(std::int64_t n, const Shape& input) const;
   /// The images that n examples are planned as, of this workspace: memory for them where the layer makes them.
   Tensor take_columns(ScratchAllocator& workspace, std::int64_t n) const;

@@ -38,7 +38,7 @@ struct Products {
   std::set<AttentionShape> attentions;
 };
 
-/// The same of fewer images, where cuDNN's 32-bit numbers of elements would not do.
+/// Takes fewer images where cuDNN's 32-bit numbers of elements would not do.
 ConvolutionShape indexable(ConvolutionShape shape) {
   const std::int64_t largest = std::max(shape.h * shape.w * shape.c, shape.out_h() * shape.out_w() * shape.filters);
   shape.n = std::min(shape.n, std::numeric_limits<std::int32_t>::max() / largest);

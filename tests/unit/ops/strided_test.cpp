@@ -62,7 +62,7 @@ TEST_P(Strided, CopyIsThatOfPlainLoops) {
   }
 }
 
-/// The same points the other way round: those that shared a number are summed.
+/// Goes the other way round, from y to x: numbers that shared one are summed.
 TEST_P(Strided, SumIsThatOfPlainLoops) {
   std::vector<double> sums(count), expected = test::filling(2, count, 0.5);
   for_points(given, 0, given.x_first, given.y_first, [&](std::size_t to, std::size_t from) { sums[to] += x[from]; });
