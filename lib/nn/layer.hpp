@@ -87,6 +87,9 @@ struct LayerTraits {
   bool overwrites_gradient = true;  ///< backward may leave something else in dy than it found
   bool adds_gradient = false;       ///< backward can add to what stands in dx[0]
   bool needs_statistics = false;    ///< forward and backward need all examples first: see Layer
+  /// Each vector of y is made of one of x, and backward reads x alone: the layer may be planned for vectors in the
+  /// place of the examples that hold them.
+  bool maps_rows = false;
 };
 
 /// What a layer is planned for.

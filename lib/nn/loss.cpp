@@ -50,16 +50,30 @@ class CrossEntropy final : public Loss {
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
                 const Tensor& per_row, const Tensor& sums, double gradient_scale,
                 const MixedTargets& mixed) const override {
-    if (!class_weights_.empty() && !on_device_.get()) {  // the first batch: a loss may be made where no device is
+    softmax_cross_entropy(space, meaning(space), outputs, targets, doutputs, per_row, sums, gradient_scale, mixed);
+  }
+  bool is_of_rows() const override { return true; }
+  void evaluate_rows(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
+                     const Tensor& per_row, double gradient_scale, const MixedTargets& mixed) const override {
+    cross_entropy_of_rows(space, meaning(space), outputs, targets, doutputs, per_row, gradient_scale, mixed);
+  }
+  void add_rows(const ExecSpace& space, std::int64_t n, const Tensor& targets, const Tensor& per_row,
+                const Tensor& sums) const override {
+    add_cross_entropy(space, meaning(space), n, targets, per_row, sums);
+  }
+
+ private:
+  /// With weights where kernels read them, from the first batch on: a loss may be made where no device is.
+  const ClassTargets& meaning(const ExecSpace& space) const {
+    if (!class_weights_.empty() && !on_device_.get()) {
       on_device_ = OwnedTensor("lockstep::loss::class_weights", DType::f64,
                                {static_cast<std::int64_t>(class_weights_.size())});
       copy_from_host(space, class_weights_.data(), on_device_.get());
       meaning_.class_weights = on_device_.get();
     }
-    softmax_cross_entropy(space, meaning_, outputs, targets, doutputs, per_row, sums, gradient_scale, mixed);
+    return meaning_;
   }
 
- private:
   std::vector<double> class_weights_;
   mutable OwnedTensor on_device_;  ///< the same where kernels read them
   mutable ClassTargets meaning_;

@@ -16,7 +16,7 @@ class Metric {
   /// How many numbers are summed.
   virtual std::int64_t sum_count() const = 0;
   /// Adds a batch to `sums`, f64 [sum_count()]. outputs [n, …, K] with targets i32 [n, …], or [n, …, K] of
-  /// master_dtype. `scratch`: f64 [rows, 2].
+  /// master_dtype. `scratch`: f64 [rows, 2]. Those of classes may get the rows of a batch in parts: [rows, K], [rows].
   virtual void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                    const Tensor& sums) const = 0;
   /// The metric of `examples` examples, from their sums.

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
+#include "nn/schedule_tasks.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lockstep {
@@ -32,9 +34,28 @@ Model::Model(Graph graph, const Options& options)
 }
 
 StepPlan plan_model(Graph& graph, const Model::Options& options) {
-  for (auto& node : graph.nodes())
-    node.layer->plan({node.input_shapes, node.shape, options.dtype, options.providers, node.number});
-  return plan_step(graph, options.dtype, options.max_batch, options.purpose, options.checkpointing);
+  const std::int64_t tile_rows = options.tile_bytes > 0
+                                     ? choose_tile_rows(graph, options.dtype, options.max_batch, options.tile_bytes)
+                                     : 0;
+  for (auto& node : graph.nodes()) {
+    const bool of_rows = tile_rows > 0 && &node == &graph.nodes().back();
+    node.layer->plan({of_rows ? std::vector{Shape{node.input_shapes[0][-1]}} : node.input_shapes,
+                      of_rows ? Shape{node.shape[-1]} : node.shape, options.dtype, options.providers, node.number});
+  }
+  return plan_step(graph, options.dtype, options.max_batch, options.purpose, options.checkpointing, tile_rows);
+}
+
+double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) {
+  double flops = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    const bool wants_dx = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+      return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
+    });
+    const bool of_rows = plan.tile_rows > 0 && &node == &graph.nodes().back();
+    flops += node.layer->product_flops(of_rows ? output_rows(graph, n) : n) *
+             (1 + (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1));
+  }
+  return flops;
 }
 
 std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {
@@ -46,6 +67,9 @@ std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {
         for (const Task& task : segment.tasks)
           workspace = std::max(workspace, graph.nodes()[static_cast<std::size_t>(task.node)].layer->prepare(size));
       }
+  if (const std::int64_t rows = output_rows(graph, n), tile = plan.tile_rows; tile > 0)
+    for (const std::int64_t size : {std::min(tile, rows), rows % tile})
+      if (size > 0) workspace = std::max(workspace, graph.nodes().back().layer->prepare(size));
   return workspace;
 }
 
@@ -97,6 +121,56 @@ void Model::for_chunks(const Segment& segment, Visit visit) const {
 }
 
 Tensor Model::forward(const StepContext& context, const Tensor& input) {
+  assert(plan_.tile_rows == 0);
+  run_segments(context, input);
+  return output_of(static_cast<int>(graph_.nodes().size()) - 1, {0, batch_}, input, false);
+}
+
+void Model::forward(const StepContext& context, const Tensor& input, const UseOutput& use) {
+  if (plan_.tile_rows == 0) {
+    const Tensor output = forward(context, input);
+    if (batch_ > 0) use({.values = output, .gradient = context.training ? output_gradient() : Tensor{}});
+    return;
+  }
+  run_segments(context, input);
+  run_tiles(context, input, use);
+}
+
+/// The last layer: forward, who uses it, and backward, a tile of rows after the other.
+void Model::run_tiles(const StepContext& context, const Tensor& input, const UseOutput& use) {
+  const std::size_t i = graph_.nodes().size() - 1;
+  const GraphNode& node = graph_.nodes()[i];
+  const std::int64_t all = output_rows(graph_, batch_), inputs = node.input_shapes[0][-1], outputs = node.shape[-1];
+  if (all == 0) return;
+  const Tensor x = output_of(node.inputs[0], {0, batch_}, input, false).reshaped({all, inputs});
+  Tensor dx;
+  if (plan_.writes_gradient(graph_, {Task::Kind::backward, static_cast<int>(i)}, 0))
+    dx = at(plan_.gradient[static_cast<std::size_t>(plan_.owner[static_cast<std::size_t>(node.inputs[0])])],
+            node.input_shapes[0], {0, batch_})
+             .reshaped({all, inputs});
+  for (std::int64_t first = 0; first < all; first += plan_.tile_rows) {
+    const std::int64_t rows = std::min(plan_.tile_rows, all - first);
+    const Tensor tile = at(plan_.output[i], Shape{outputs}, {0, rows});
+    const Tensor x_rows = examples_of(x, first, rows);
+    LayerTensors tensors = tensors_of(i, {&x_rows, 1}, tile, {0, rows}, false);
+    node.layer->forward(context, tensors);
+    use({.values = tile,
+         .gradient = context.training ? tile : Tensor{},
+         .first = first,
+         .whole = false,
+         .last = first + rows == all});
+    if (!context.training) continue;
+    const Tensor dx_rows = dx ? examples_of(dx, first, rows) : Tensor{};
+    tensors.dx = {&dx_rows, 1};
+    tensors.dy = tile;
+    tensors.gradients = parameters_.gradients_of(i);
+    StepContext part = context;
+    if (first > 0 || node.lends) part.gradients = Store::add;
+    node.layer->backward(part, tensors);
+  }
+}
+
+void Model::run_segments(const StepContext& context, const Tensor& input) {
   batch_ = input.shape[0];
   prepare(batch_);
   auto& nodes = graph_.nodes();
@@ -107,7 +181,6 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) { run(context, task, chunk, input); });
     send_statistics(context, segment, Task::Kind::accumulate_statistics);
   }
-  return output_of(static_cast<int>(nodes.size()) - 1, {0, batch_}, input, false);
 }
 
 void Model::await_statistics(const StepContext& context, const Segment& segment) {
@@ -182,6 +255,14 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   const auto& nodes = graph_.nodes();
   done_.assign(nodes.size(), false);
   std::size_t next = nodes.size();  // ranges are final down to this node
+  const auto report = [&] {
+    for (; next > 0 && (done_[next - 1] || nodes[next - 1].view || !plan_.needs_gradient[next - 1]); --next)
+      if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
+  };
+  if (plan_.tile_rows > 0) {
+    done_.back() = true;
+    report();
+  }
   for (const Segment& segment : plan_.backward) {
     await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
@@ -196,8 +277,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
       if (task.kind == Task::Kind::backward) done_[i] = true;
     }
     send_statistics(context, segment, Task::Kind::accumulate_gradient_statistics);
-    for (; next > 0 && (done_[next - 1] || nodes[next - 1].view || !plan_.needs_gradient[next - 1]); --next)
-      if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
+    report();
   }
   if (const ParameterRange range = parameters_.statistics_range(); range.count > 0) ready(range);
 }

@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// Operations of the large products of n examples, forward and backward; layers must be planned.
+double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);
+
 /// A network ready to run: graph, parameters, one arena for activations, one workspace.
 class Model {
  public:
@@ -19,8 +22,20 @@ class Model {
     std::int64_t max_batch = 1;
     Purpose purpose = Purpose::training;
     Checkpointing checkpointing = Checkpointing::none;
+    /// Not 0: the output may be made, and used up, in tiles of about so many bytes (StepPlan::tile_rows). Then
+    /// `forward` is given who uses them.
+    std::size_t tile_bytes = 0;
     Buffer gradient_memory;  ///< see ParameterBuffer
   };
+
+  /// The output of a batch, or some rows of it.
+  struct Output {
+    Tensor values;           ///< [n, output_shape…], or [rows, K] of a tile
+    Tensor gradient;         ///< in training, where the loss puts theirs; mostly the same memory
+    std::int64_t first = 0;  ///< row of the whole output
+    bool whole = true, last = true;
+  };
+  using UseOutput = std::function<void(const Output&)>;
 
   Model(Graph graph, const Options& options);
 
@@ -28,10 +43,14 @@ class Model {
   /// equally often, with 0 examples where they have none left. `exchange` outlives the model; null: each for itself.
   void exchange_statistics(StatisticsExchange* exchange) { exchange_ = exchange; }
 
-  /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward.
+  /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward. Of models
+  /// without tiles.
   Tensor forward(const StepContext& context, const Tensor& input);
+  /// The same for those with tiles, too: `use` gets the output as it is made. In training it leaves the gradient of
+  /// each tile, whose backward pass follows at once. Without examples, nobody is asked.
+  void forward(const StepContext& context, const Tensor& input, const UseOutput& use);
 
-  /// Where the loss puts the gradient of the last forward's output.
+  /// Where the loss puts the gradient of the last forward's output; mostly where the output stands.
   Tensor output_gradient() const;
 
   /// Fills the parameters' gradients. `ready` is called with ranges that follow each other in the buffer, each as
@@ -63,6 +82,8 @@ class Model {
   /// All examples of this rank have been through the segment: what its layers have observed goes on its way.
   void send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed);
   void finish_exchange(const StepContext& context);
+  void run_segments(const StepContext& context, const Tensor& input);
+  void run_tiles(const StepContext& context, const Tensor& input, const UseOutput& use);
   void run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
   void run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
   LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "core/execution.hpp"
 
@@ -22,8 +23,9 @@ double chunk_bytes() {
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, const std::vector<int>& owner, DType dtype, std::int64_t max_batch, Purpose purpose)
-      : nodes_(graph.nodes()),
+  Scheduler(std::span<const GraphNode> nodes, const std::vector<int>& owner, DType dtype, std::int64_t max_batch,
+            Purpose purpose)
+      : nodes_(nodes),
         owner_(owner),
         element_(static_cast<double>(size_of(dtype))),
         batch_(max_batch),
@@ -138,7 +140,7 @@ class Scheduler {
       for (const Task& task : tasks) segments_.push_back({{task}, batch_});
   }
 
-  const std::vector<GraphNode>& nodes_;
+  std::span<const GraphNode> nodes_;
   const std::vector<int>& owner_;
   double element_;
   std::int64_t batch_;
@@ -149,9 +151,19 @@ class Scheduler {
 
 }  // namespace
 
-std::vector<Segment> schedule_forward(const Graph& graph, const std::vector<int>& owner, DType dtype,
+std::vector<Segment> schedule_forward(const Graph& graph, std::size_t nodes, const std::vector<int>& owner, DType dtype,
                                       std::int64_t max_batch, Purpose purpose) {
-  return Scheduler(graph, owner, dtype, max_batch, purpose).schedule();
+  return Scheduler(std::span(graph.nodes()).first(nodes), owner, dtype, max_batch, purpose).schedule();
+}
+
+std::int64_t choose_tile_rows(const Graph& graph, DType dtype, std::int64_t max_batch, std::size_t bytes) {
+  // So few that products would not be large ones, and so few tiles that little would be saved.
+  constexpr std::int64_t least_rows = 64, least_tiles = 4;
+  const GraphNode& last = graph.nodes().back();
+  if (last.view || !last.layer->traits().maps_rows) return 0;
+  const auto fitting = static_cast<std::int64_t>(bytes / size_of(dtype)) / last.shape[-1];
+  const std::int64_t rows = std::max(least_rows, fitting / least_rows * least_rows);
+  return output_rows(graph, max_batch) >= least_tiles * rows ? rows : 0;
 }
 
 std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Segment>& forward) {

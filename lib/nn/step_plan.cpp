@@ -16,20 +16,23 @@ namespace {
 class Planner {
  public:
   /// `stride`: of the places where a single tensor connects what comes before to what comes after, every how
-  /// many-th is kept when all between them is computed again; 0: all activations are kept.
-  Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride)
+  /// many-th is kept when all between them is computed again; 0: all activations are kept. `tile_rows`: see StepPlan.
+  Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride,
+          std::int64_t tile_rows)
       : graph_(graph),
         nodes_(graph.nodes()),
         count_(static_cast<int>(nodes_.size())),
         dtype_(dtype),
         batch_(max_batch),
         purpose_(purpose),
-        stride_(stride) {}
+        stride_(stride) {
+    plan_.tile_rows = tile_rows;
+  }
 
   StepPlan plan() {
     find_owners();
     plan_.needs_gradient = graph_.needs_gradient();
-    plan_.forward = schedule_forward(graph_, plan_.owner, dtype_, batch_, purpose_);
+    plan_.forward = schedule_forward(graph_, nodes_.size() - (tiled() ? 1 : 0), plan_.owner, dtype_, batch_, purpose_);
     if (training()) {
       plan_.backward = schedule_backward(graph_, plan_.forward);
       if (stride_ > 0) compute_blocks_again();
@@ -48,6 +51,7 @@ class Planner {
   using Index = std::size_t;
   static Index at(int i) { return static_cast<Index>(i); }
   bool training() const { return purpose_ == Purpose::training; }
+  bool tiled() const { return plan_.tile_rows > 0; }
   const GraphNode& node(int i) const { return nodes_[at(i)]; }
   int owner(int i) const { return i == GraphNode::data ? i : plan_.owner[at(i)]; }
   std::size_t bytes_of(int i) const { return static_cast<std::size_t>(node(i).shape.count()) * size_of(dtype_); }
@@ -83,6 +87,8 @@ class Planner {
       for (const Task& task : plan_.forward[s].tasks)
         for (const int input : node(task.node).inputs)
           if (owner(input) != GraphNode::data) readers[at(owner(input))].push_back(s);
+    if (const int input = owner(nodes_.back().inputs[0]); tiled() && input != GraphNode::data)
+      readers[at(input)].push_back(plan_.forward.size());
     std::vector<bool> again(nodes_.size(), false);
     for (Index s = 0; s < plan_.forward.size(); ++s) {
       if (plan_.forward[s].chunk >= batch_) continue;
@@ -217,6 +223,11 @@ class Planner {
       }
     }
     loss_time_ = uses_.add_segment(1, batch_);
+    if (tiled()) {
+      const std::size_t bytes = at(plan_.tile_rows) * at(nodes_.back().shape[-1]) * size_of(dtype_);
+      output_.back() = uses_.add_tensor((bytes + at(batch_) - 1) / at(batch_));
+      use_output(owner(nodes_.back().inputs[0]), loss_time_);
+    }
     use_output(owner(count_ - 1), loss_time_);
     for (const Segment& segment : plan_.backward) {
       int time = uses_.add_segment(segment.tasks.size(), segment.chunk);
@@ -265,13 +276,17 @@ class Planner {
       }
 
     // In the order in which gradients are begun, so that what a gradient may share is placed before it.
-    if (const int last = owner(count_ - 1); last != GraphNode::data) {
-      gradient_[at(last)] = uses_.add_tensor(bytes_of(last));
+    if (const int last = owner(count_ - 1); tiled()) {
+      const Task task{Task::Kind::backward, last};
+      if (plan_.writes_gradient(graph_, task, 0))
+        contributions[at(owner(node(last).inputs[0]))].push_back({loss_time_, last, 0});
+    } else if (last != GraphNode::data) {
+      gradient_[at(last)] = is_read_backward(last) ? uses_.add_tensor(bytes_of(last)) : output_[at(last)];
       uses_.use(gradient_[at(last)], loss_time_);
     }
     std::vector<int> order;
     for (int i = 0; i < count_; ++i)
-      if (owner(i) == i && plan_.needs_gradient[at(i)]) order.push_back(i);
+      if (owner(i) == i && plan_.needs_gradient[at(i)] && !(tiled() && i == count_ - 1)) order.push_back(i);
     const auto begun = [&](int i) { return contributions[at(i)].empty() ? -1 : contributions[at(i)][0].time; };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return begun(a) < begun(b); });
     for (const int i : order) {
@@ -292,6 +307,13 @@ class Planner {
       }
       for (const int own_time : own[at(i)]) uses_.use(gradient_[at(i)], own_time);
     }
+  }
+
+  bool is_read_backward(int output) const {
+    bool read = false;
+    for (const Segment& segment : plan_.backward)
+      for (const Task& task : segment.tasks) for_reads(task, [&](int other) { read = read || other == output; });
+    return read;
   }
 
   /// Whether the gradient that `first` begins can be the memory of the gradient that it comes from: when
@@ -359,25 +381,14 @@ bool StepPlan::writes_gradient(const Graph& graph, const Task& task, std::size_t
 std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node.layer->saved_bytes(1, node.shape)); }
 
 StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
-                   Checkpointing checkpointing) {
-  StepPlan best = Planner(graph, dtype, max_batch, purpose, 0).plan();
+                   Checkpointing checkpointing, std::int64_t tile_rows) {
+  StepPlan best = Planner(graph, dtype, max_batch, purpose, 0, tile_rows).plan();
   if (checkpointing == Checkpointing::none || purpose == Purpose::inference) return best;
   for (std::size_t stride = 1; stride <= graph.nodes().size(); ++stride) {
-    StepPlan plan = Planner(graph, dtype, max_batch, purpose, stride).plan();
+    StepPlan plan = Planner(graph, dtype, max_batch, purpose, stride, tile_rows).plan();
     if (plan.bytes < best.bytes) best = std::move(plan);
   }
   return best;
-}
-
-double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) {
-  double flops = 0;
-  for (const GraphNode& node : graph.nodes()) {
-    const bool wants_dx = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
-      return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
-    });
-    flops += node.layer->product_flops(n) * (1 + (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1));
-  }
-  return flops;
 }
 
 }  // namespace lockstep

@@ -52,6 +52,9 @@ struct StepPlan {
   std::vector<std::vector<Allocation>> staging;
   std::vector<bool> adds_gradient;   ///< whether node i adds to its first input's gradient itself
   std::vector<bool> needs_gradient;  ///< see Graph
+  /// Not 0: the last layer has no tasks. It runs, forward and backward, for so many rows (vectors of the output) at a
+  /// time, with the loss of these in between, so that the whole output is never there; `output` of it is for that many.
+  std::int64_t tile_rows = 0;
   std::size_t bytes = 0;
 
   /// Whether a backward task of `graph` writes a gradient of its layer's input k.
@@ -67,9 +70,11 @@ enum class Purpose { inference, training };
 /// 2016).
 enum class Checkpointing { none, blocks };
 StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
-                   Checkpointing checkpointing = Checkpointing::none);
+                   Checkpointing checkpointing = Checkpointing::none, std::int64_t tile_rows = 0);
 
-/// Operations of the large products of n examples, forward and backward; layers must be planned.
-double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);
+/// Rows in n examples' output.
+inline std::int64_t output_rows(const Graph& graph, std::int64_t n) {
+  return n * (graph.output_shape().count() / graph.output_shape()[-1]);
+}
 
 }  // namespace lockstep

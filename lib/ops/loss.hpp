@@ -36,11 +36,21 @@ struct MixedTargets {
 /// (label smoothing, Szegedy et al. 2016; PyTorch's formula, whose reduction "mean" divides by Σ w_target,
 /// sums.weight), and stores the gradient of the *sum* over examples, p Σ q − q, times `gradient_scale`. logits, dlogits
 /// [n, K]; targets i32 [n]. Or sequences and pictures, [n, …, K] and [n, …]: the loss of an example is the mean over
-/// its rows. dlogits may be empty (evaluation). `per_row` f64 [rows, 2] is scratch; adds to `sums` (LossSums). Where
-/// targets are mixed (which does not go with weights and ignored ones), onehot is that of both, by their shares.
+/// its rows. dlogits may be empty (evaluation), and may be the memory of the logits. `per_row` f64 [rows, 2] is
+/// scratch; adds to `sums` (LossSums). Where targets are mixed (which does not go with weights and ignored ones),
+/// onehot is that of both, by their shares.
 void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
                            double gradient_scale = 1, const MixedTargets& mixed = {});
+
+/// The first half of softmax_cross_entropy, for any rows: leaves loss and correct of each in `per_row`, and stores the
+/// gradient of the sum over *rows*, times `gradient_scale`. logits, dlogits [rows, K]; targets i32 [rows].
+void cross_entropy_of_rows(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, double gradient_scale,
+                           const MixedTargets& mixed = {});
+/// The second half: adds n examples to `sums`, from what the first has left in `per_row`, which is used up.
+void add_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, std::int64_t n, const Tensor& targets,
+                       const Tensor& per_row, const Tensor& sums);
 
 enum class ValueLoss { squared_error, absolute_error, huber, binary_cross_entropy, relative_l2 };
 
@@ -49,8 +59,8 @@ enum class ValueLoss { squared_error, absolute_error, huber, binary_cross_entrop
 ///  - huber: e²/2 where |e| ≤ δ, else δ (|e| − δ/2) (Huber 1964; PyTorch's HuberLoss);
 ///  - binary_cross_entropy of logits y and probabilities t: max(y, 0) − y t + log(1 + exp(−|y|));
 ///  - relative_l2: ‖e‖ / (‖t‖ + 10⁻⁸), of the whole example (LpLoss of Li et al. 2021).
-/// Stores the gradient of the sum, times `gradient_scale`, where doutputs is not empty. outputs, doutputs [n, …, K];
-/// targets of the same shape, of master_dtype; per_row and sums as above.
+/// Stores the gradient of the sum, times `gradient_scale`, where doutputs is not empty; it may be the memory of the
+/// outputs. outputs, doutputs [n, …, K]; targets of the same shape, of master_dtype; per_row and sums as above.
 void value_loss(const ExecSpace& space, ValueLoss kind, double delta, const Tensor& outputs, const Tensor& targets,
                 const Tensor& doutputs, const Tensor& per_row, const Tensor& sums, double gradient_scale = 1);
 

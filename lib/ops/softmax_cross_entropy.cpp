@@ -114,13 +114,13 @@ void softmax_cross_entropy(const ExecSpace& space, const SmoothLabels<Compute<T>
         T* const dz = dlogits ? dlogits + i * classes : nullptr;
         const std::int64_t target = targets[i];
         const C largest = row_maximum<T>(classes, z);
-        const C sum = exponential_sum(classes, z, largest, dz);
         // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
         const C target_logit = C(z[target]) - largest;
         C linear = (q.on_target - q.off_target) * target_logit;
         if (q.off_target > C(0)) linear += q.off_target * sum_of_differences(classes, z, largest);
-        per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
         per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
+        const C sum = exponential_sum(classes, z, largest, dz);  // from here on dz may stand where z stood
+        per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
         if (!dz) return;
         const C factor = q.gradient_scale / sum;
         row_gradient(classes, z, largest, factor, q.gradient_scale * q.off_target, dz);
@@ -143,12 +143,12 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
           Kokkos::parallel_reduce(
               Kokkos::ThreadVectorRange(team, classes),
               [&](const std::int64_t k, C& best) { best = C(z[k]) > best ? C(z[k]) : best; }, Kokkos::Max<C>(largest));
+          const C target_logit = C(z[target]) - largest;  // read before any thread writes dz, which may stand there
           const C sum = row_sum<C>(team, classes, [&](const std::int64_t k) { return fast_exp(C(z[k]) - largest); });
           const C differences = row_sum<C>(team, q.off_target > C(0) ? classes : 0,
                                            [&](const std::int64_t k) { return C(z[k]) - largest; });
           const std::int64_t as_large_before = row_sum<std::int64_t>(
               team, target, [&](const std::int64_t k) { return C(z[k]) == largest ? 1 : 0; });
-          const C target_logit = C(z[target]) - largest;
           const C linear = (q.on_target - q.off_target) * target_logit + q.off_target * differences;
           Kokkos::single(Kokkos::PerThread(team), [&] {
             per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
@@ -167,25 +167,39 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
 
 }  // namespace
 
-void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
-                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
-                           double gradient_scale, const MixedTargets& mixed) {
-  const std::int64_t n = logits.shape[0], classes = logits.shape[-1], rows = rows_of_one(logits.shape);
-  assert(targets.count() == n * rows && per_row.count() >= 2 * n * rows);
+void cross_entropy_of_rows(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, double gradient_scale,
+                           const MixedTargets& mixed) {
+  const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
+  assert(targets.count() == rows && per_row.count() >= 2 * rows);
   if (meaning.class_weights || meaning.ignored >= 0 || mixed.others)
-    return weighted_cross_entropy(space, meaning, logits, targets, mixed, dlogits, per_row, sums, gradient_scale);
-  const double scale = gradient_scale / static_cast<double>(rows);
+    return weighted_cross_entropy(space, meaning, logits, targets, mixed, dlogits, per_row, gradient_scale);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     const auto run = [&](auto kernel) {
-      kernel(space, SmoothLabels<Compute<T>>(meaning.label_smoothing, scale, classes), n * rows, classes,
+      kernel(space, SmoothLabels<Compute<T>>(meaning.label_smoothing, gradient_scale, classes), rows, classes,
              logits.as<const T>(), targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr,
              per_row.as<double>());
     };
     if constexpr (thread_per_element) run(softmax_cross_entropy_by_teams<T>);
     else run(softmax_cross_entropy<T>);
   });
-  add_rows(space, n, rows, per_row.as<double>(), sums.as<double>());
-  count_rows(space, n * rows, sums.as<double>());
+}
+
+void add_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, std::int64_t n, const Tensor& targets,
+                       const Tensor& per_row, const Tensor& sums) {
+  add_rows(space, n, targets.count() / n, per_row.as<double>(), sums.as<double>());
+  if (meaning.class_weights || meaning.ignored >= 0) add_row_weights(space, meaning, n, targets, sums);
+  else count_rows(space, targets.count(), sums.as<double>());
+}
+
+void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
+                           double gradient_scale, const MixedTargets& mixed) {
+  const std::int64_t n = logits.shape[0], rows = rows_of_one(logits.shape);
+  const Shape all{n * rows, logits.shape[-1]};
+  cross_entropy_of_rows(space, meaning, logits.reshaped(all), targets, dlogits ? dlogits.reshaped(all) : dlogits,
+                        per_row, gradient_scale / static_cast<double>(rows), mixed);
+  add_cross_entropy(space, meaning, n, targets, per_row, sums);
 }
 
 }  // namespace lockstep

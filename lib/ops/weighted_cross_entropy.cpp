@@ -2,7 +2,6 @@
 #include "ops/weighted_cross_entropy.hpp"
 
 #include "ops/fast_math.hpp"
-#include "ops/loss_sums.hpp"
 #include "ops/row_sums.hpp"
 
 namespace lockstep {
@@ -40,21 +39,21 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, dou
           Kokkos::parallel_reduce(
               Kokkos::ThreadVectorRange(team, classes),
               [&](const std::int64_t k, C& best) { best = C(z[k]) > best ? C(z[k]) : best; }, Kokkos::Max<C>(largest));
+          // Read before any thread writes dz, which may stand there.
+          const std::int64_t other = wanted.others ? wanted.others[i] : target;
+          const C target_logit = C(z[target]) - largest, other_logit = C(z[other]) - largest;
           const C sum = row_sum<C>(team, classes, [&](const std::int64_t k) { return fast_exp(C(z[k]) - largest); });
           const C differences = row_sum<C>(team, wanted.off_target > C(0) ? classes : 0, [&](const std::int64_t k) {
             return wanted.weight(k) * (C(z[k]) - largest);
           });
           const std::int64_t as_large_before = row_sum<std::int64_t>(
               team, target, [&](const std::int64_t k) { return C(z[k]) == largest ? 1 : 0; });
-          const std::int64_t other = wanted.others ? wanted.others[i] : target;
           const C share = wanted.others ? static_cast<C>(wanted.shares[i]) : C(1);
           // With Σ q_k = q: −Σ q_k log p_k = q log Σ exp(z − max) − Σ q_k (z_k − max).
           const C of_target = wanted.on_target * share * wanted.weight(target),
                   of_other = wanted.on_target * (C(1) - share) * wanted.weight(other),
                   q = of_target + of_other + wanted.off_target * wanted.total_weight;
-          const C target_logit = C(z[target]) - largest;
-          const C linear = of_target * target_logit + of_other * (C(z[other]) - largest) +
-                           wanted.off_target * differences;
+          const C linear = of_target * target_logit + of_other * other_logit + wanted.off_target * differences;
           Kokkos::single(Kokkos::PerThread(team), [&] {
             per_row[2 * i] = static_cast<double>(q * Kokkos::log(sum) - linear);
             per_row[2 * i + 1] = target_logit == C(0) && as_large_before == 0 ? 1.0 : 0.0;
@@ -70,31 +69,14 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, dou
       });
 }
 
-/// Adds weight and number of the rows that count. Weights have so few bits that sums of them are exact: no order of
-/// additions changes them.
-void add_weights(const ExecSpace& space, std::int64_t n, std::int64_t rows, std::int64_t ignored, const double* weights,
-                 const std::int32_t* targets, double* sums) {
-  Kokkos::parallel_for(
-      "lockstep::weighted_cross_entropy::weights", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
-        double weight = 0, counted = 0;
-        for (std::int64_t row = i * rows; row < (i + 1) * rows; ++row) {
-          if (targets[row] == ignored) continue;
-          weight += weights ? weights[targets[row]] : 1.0;
-          counted += 1;
-        }
-        Kokkos::atomic_add(sums + 2, weight);
-        Kokkos::atomic_add(sums + 3, counted);
-      });
-}
-
 }  // namespace
 
 void weighted_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                             const Tensor& targets, const MixedTargets& mixed, const Tensor& dlogits,
-                            const Tensor& per_row, const Tensor& sums, double gradient_scale) {
-  const std::int64_t n = logits.shape[0], classes = logits.shape[-1], rows = rows_of_one(logits.shape);
+                            const Tensor& per_row, double gradient_scale) {
+  const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
   const double* const weights = meaning.class_weights ? meaning.class_weights.as<const double>() : nullptr;
-  assert(!mixed.others || (!weights && meaning.ignored < 0 && rows == 1));
+  assert(!mixed.others || (!weights && meaning.ignored < 0 && mixed.others.count() == rows));
   assert(!weights || meaning.class_weights.count() == classes);
   dispatch_float(logits.dtype, [&]<class T>(T) {
     using C = Compute<T>;
@@ -106,11 +88,28 @@ void weighted_cross_entropy(const ExecSpace& space, const ClassTargets& meaning,
         .ignored = meaning.ignored,
         .others = mixed.others ? mixed.others.as<const std::int32_t>() : nullptr,
         .shares = mixed.others ? mixed.shares.as<const double>() : nullptr};
-    cross_entropy<T>(space, wanted, gradient_scale / static_cast<double>(rows), n * rows, classes, logits.as<const T>(),
+    cross_entropy<T>(space, wanted, gradient_scale, rows, classes, logits.as<const T>(),
                      targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr, per_row.as<double>());
   });
-  add_rows(space, n, rows, per_row.as<double>(), sums.as<double>());
-  add_weights(space, n, rows, meaning.ignored, weights, targets.as<const std::int32_t>(), sums.as<double>());
+}
+
+void add_row_weights(const ExecSpace& space, const ClassTargets& meaning, std::int64_t n, const Tensor& all_targets,
+                     const Tensor& all_sums) {
+  const std::int64_t rows = all_targets.count() / n, ignored = meaning.ignored;
+  const double* const weights = meaning.class_weights ? meaning.class_weights.as<const double>() : nullptr;
+  const auto* const targets = all_targets.as<const std::int32_t>();
+  auto* const sums = all_sums.as<double>();
+  Kokkos::parallel_for(
+      "lockstep::weighted_cross_entropy::weights", RangePolicy(space, 0, n), KOKKOS_LAMBDA(const std::int64_t i) {
+        double weight = 0, counted = 0;
+        for (std::int64_t row = i * rows; row < (i + 1) * rows; ++row) {
+          if (targets[row] == ignored) continue;
+          weight += weights ? weights[targets[row]] : 1.0;
+          counted += 1;
+        }
+        Kokkos::atomic_add(sums + 2, weight);
+        Kokkos::atomic_add(sums + 3, counted);
+      });
 }
 
 }  // namespace lockstep

@@ -95,10 +95,7 @@ std::string report(const RunConfig& config, int ranks) {
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
   const std::int64_t share = partition.largest_share(global), micro_batch = partition.largest_micro_batch(global);
   const Graph& graph = experiment.graph;
-  const StepPlan activations = plan_model(experiment.graph, {.dtype = config.dtype(),
-                                                             .providers = config.providers,
-                                                             .max_batch = micro_batch,
-                                                             .checkpointing = config.model.checkpointing});
+  const StepPlan activations = plan_model(experiment.graph, model_options(config, micro_batch, Purpose::training));
   const DType type = config.dtype(), master = master_dtype(type);
   const auto count = static_cast<double>(graph.parameter_count());
   const double parameters = count * static_cast<double>(size_of(master)),

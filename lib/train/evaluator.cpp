@@ -9,6 +9,22 @@
 #include "nn/metrics/confusion_matrix.hpp"
 
 namespace lockstep {
+namespace {
+
+/// The rows of the output in a tensor that has one for each row of the batch.
+Tensor rows_of(const Tensor& tensor, const Model::Output& output) {
+  const std::int64_t columns = tensor.count() / tensor.shape[0];
+  return {
+      static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(output.first * columns) * size_of(tensor.dtype),
+      tensor.dtype,
+      {output.values.shape[0], columns}};
+}
+
+Tensor targets_of(const Model::Output& output, const Tensor& targets) {
+  return output.whole ? targets : rows_of(targets.reshaped({targets.count()}), output);
+}
+
+}  // namespace
 
 MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics,
                        std::int64_t ignored_class)
@@ -35,9 +51,25 @@ void MetricSums::clear(const ExecSpace& space) {
   if (confusions_.get()) fill_zero(space, confusions_.get());
 }
 
-void MetricSums::add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets) {
-  for (const Other& other : others_) other.metric->add(space, outputs, targets, per_example_.get(), other.sums.get());
-  if (confusions_.get()) lockstep::count_confusions(space, outputs, targets, ignored_class_, confusions_.get());
+void MetricSums::add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output,
+                     const Tensor& targets, double gradient_scale, const MixedTargets& mixed) {
+  if (output.whole) {
+    loss.evaluate(space, output.values, targets, output.gradient, per_example_.get(), sums_.get(), gradient_scale,
+                  mixed);
+    return;
+  }
+  loss.evaluate_rows(
+      space, output.values, targets_of(output, targets), output.gradient, rows_of(per_example_.get(), output),
+      gradient_scale / static_cast<double>(positions_),
+      mixed.others ? MixedTargets{targets_of(output, mixed.others), targets_of(output, mixed.shares)} : MixedTargets{});
+  if (output.last) loss.add_rows(space, n, targets, per_example_.get(), sums_.get());
+}
+
+void MetricSums::add_others(const ExecSpace& space, const Model::Output& output, const Tensor& all_targets) {
+  const Tensor targets = targets_of(output, all_targets);
+  const Tensor scratch = output.whole ? per_example_.get() : rows_of(per_example_.get(), output);
+  for (const Other& other : others_) other.metric->add(space, output.values, targets, scratch, other.sums.get());
+  if (confusions_.get()) lockstep::count_confusions(space, output.values, targets, ignored_class_, confusions_.get());
 }
 
 LossSums MetricSums::local(const ExecSpace& space) const {
@@ -80,9 +112,10 @@ namespace {
 void add_metrics(StepContext& context, Model& model, const Loss& loss, const HostBatch& batch, std::int64_t first,
                  std::int64_t count, BatchUploader& uploader, MetricSums& sums) {
   const DeviceBatch examples = uploader.upload(context.space, batch, first, count);
-  const Tensor outputs = model.forward(context, examples.inputs);
-  sums.add(context.space, loss, outputs, examples.targets, Tensor{});
-  sums.add_others(context.space, outputs, examples.targets);
+  model.forward(context, examples.inputs, [&](const Model::Output& output) {
+    sums.add_others(context.space, output, examples.targets);
+    sums.add(context.space, loss, count, output, examples.targets);
+  });
   context.same_parameters = true;
   heartbeat().beat();
 }

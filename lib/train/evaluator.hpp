@@ -34,12 +34,12 @@ class MetricSums {
   void count_confusions();
 
   void clear(const ExecSpace& space);
-  void add(const ExecSpace& space, const Loss& loss, const Tensor& outputs, const Tensor& targets,
-           const Tensor& doutputs, double gradient_scale = 1, const MixedTargets& mixed = {}) {
-    loss.evaluate(space, outputs, targets, doutputs, per_example_.get(), sums_.get(), gradient_scale, mixed);
-  }
-  /// Behind `add`, of the same examples: the other metrics.
-  void add_others(const ExecSpace& space, const Tensor& outputs, const Tensor& targets);
+  /// Loss and accuracy of n examples: of all, or of the next rows of them. Stores the gradient where there is a place
+  /// for one. `targets`: of all.
+  void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,
+           double gradient_scale = 1, const MixedTargets& mixed = {});
+  /// Before `add`, of the same output: the other metrics.
+  void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
   /// Summed over the examples so far, of this rank. Waits for the device.
   LossSums local(const ExecSpace& space) const;
   /// By what a sum over examples of means over rows is divided, where rows count that much in all (LossSums): the

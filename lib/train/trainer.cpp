@@ -106,10 +106,9 @@ DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batc
 
 void Trainer::forward(const StepContext& context, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
-  const Tensor outputs = model_->forward(context, examples.inputs);
-  if (examples.n > 0)
-    sums_->add(space_, *problem_.loss, outputs, examples.targets, model_->output_gradient(), guard_->loss_factor(),
-               examples.mixed);
+  model_->forward(context, examples.inputs, [&](const Model::Output& output) {
+    sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
+  });
 }
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {

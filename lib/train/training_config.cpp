@@ -71,15 +71,23 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   return partition;
 }
 
+Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose,
+                             const Buffer& gradient_memory) {
+  // What a processor's cache holds beside the weights; devices want larger products.
+  constexpr std::size_t tile_bytes = runs_on_device ? 256u << 20 : 16u << 20;
+  return {.dtype = config.dtype(),
+          .providers = config.providers,
+          .max_batch = max_batch,
+          .purpose = purpose,
+          .checkpointing = config.model.checkpointing,
+          .tile_bytes = purpose == Purpose::training && config.loss.make()->is_of_rows() ? tile_bytes : 0,
+          .gradient_memory = gradient_memory};
+}
+
 Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
                  const Buffer& gradient_memory) {
   return with_positions(config.source, [&] {
-    return Model(std::move(graph), {.dtype = config.dtype(),
-                                    .providers = config.providers,
-                                    .max_batch = max_batch,
-                                    .purpose = purpose,
-                                    .checkpointing = config.model.checkpointing,
-                                    .gradient_memory = gradient_memory});
+    return Model(std::move(graph), model_options(config, max_batch, purpose, gradient_memory));
   });
 }
 

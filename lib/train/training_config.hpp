@@ -67,7 +67,11 @@ struct TrainingConfig {
 /// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks);
 
-/// The network for batches of up to `max_batch`, not initialised.
+/// How the deck's network is planned for batches of up to `max_batch`. In training, large outputs whose loss allows it
+/// are made in tiles.
+Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose,
+                             const Buffer& gradient_memory = {});
+/// The network so planned, not initialised.
 Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
                  const Buffer& gradient_memory = {});
 

@@ -32,7 +32,8 @@ class Linear final : public Layer {
   bool fuse(Activation activation) override;
   LayerTraits traits() const override {
     return {.backward_reads_inputs = LayerTraits::all_inputs,
-            .backward_reads_output = activation_ != Activation::none && !keeps_derivative(activation_)};
+            .backward_reads_output = activation_ != Activation::none && !keeps_derivative(activation_),
+            .maps_rows = activation_ == Activation::none};
   }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;

@@ -8,11 +8,12 @@ namespace lockstep {
 
 void Perplexity::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                      const Tensor& sums) const {
-  softmax_cross_entropy(space, {.ignored = ignored_}, outputs, targets, Tensor{}, scratch, sums);
+  const Tensor rows = outputs.reshaped({targets.count(), outputs.shape[-1]});  // all alike, of whichever examples
+  softmax_cross_entropy(space, {.ignored = ignored_}, rows, targets, Tensor{}, scratch, sums);
 }
 
 double Perplexity::value(std::span<const double> sums, std::int64_t) const {
-  const double counted = sums[3] / static_cast<double>(rows_);
+  const double counted = sums[3];
   return counted > 0 ? std::exp(sums[0] / counted) : std::numeric_limits<double>::quiet_NaN();
 }
 

@@ -9,15 +9,14 @@ namespace lockstep {
 /// e^H, where H is the mean cross entropy of examples and positions, in nats.
 class Perplexity final : public Metric {
  public:
-  Perplexity(const Shape& one_output, std::int64_t ignored)
-      : rows_(one_output.count() / one_output[-1]), ignored_(ignored) {}
+  Perplexity(const Shape&, std::int64_t ignored) : ignored_(ignored) {}
   std::int64_t sum_count() const override { return loss_sum_count; }
   void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
            const Tensor& sums) const override;
   double value(std::span<const double> sums, std::int64_t examples) const override;
 
  private:
-  std::int64_t rows_, ignored_;
+  std::int64_t ignored_;
 };
 
 }  // namespace lockstep

@@ -62,6 +62,27 @@ TEST_P(LossOps, CrossEntropy) {
             tolerance);
 }
 
+TEST_P(LossOps, GradientsMayStandWhereOutputsStood) {
+  const OwnedTensor t = make_filled(dtype, {c.n, c.k}, 2, c.scale);
+  std::vector<std::int32_t> targets;
+  for (std::int64_t i = 0; i < c.n; ++i) targets.push_back(static_cast<std::int32_t>((5 * i + 3) % c.k));
+  const OwnedTensor classes = test::make_classes(targets);
+  const auto evaluate = [&](int kind, const Tensor& y, const Tensor& gradient) {
+    fill_zero(space, sums.get());
+    if (kind < 2)
+      softmax_cross_entropy(space, {.label_smoothing = c.smoothing, .ignored = kind - 1}, y, classes.get(), gradient,
+                            scratch.get(), sums.get());
+    else value_loss(space, static_cast<ValueLoss>(kind - 2), 0.5, y, t.get(), gradient, scratch.get(), sums.get());
+    space.fence();
+    return std::pair(values_of(sums.get()), values_of(gradient));
+  };
+  for (int kind = 0; kind < 7; ++kind) {
+    const OwnedTensor outputs = make_filled(dtype, {c.n, c.k}, 1, c.scale);
+    const auto apart = evaluate(kind, outputs.get(), dy.get());
+    EXPECT_EQ(apart, evaluate(kind, outputs.get(), outputs.get())) << kind;
+  }
+}
+
 TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
   const OwnedTensor logits = make_filled(dtype, {c.n, c.k}, 1, c.scale), t = make_filled(dtype, {c.n, c.k}, 2, c.scale);
   const OwnedTensor classes = test::make_classes(std::vector<std::int32_t>(static_cast<std::size_t>(c.n), 0));
