@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.hpp"
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
 
@@ -58,6 +59,17 @@ auto preferring(std::string_view wanted, Make make) {
 /// Whether oneDNN computes with AVX2 at most. Its weight gradients are weak there (50 to 75 % of the peak, and below
 /// 45 % for some products of long columns), and products over plain copies (ops/gemm.hpp) beat them.
 bool onednn_uses_avx2();
+
+/// What plan() makes; null where oneDNN refuses to.
+template <class Plan>
+auto unless_refused(Plan plan) -> decltype(plan()) {
+  try {
+    return plan();
+  } catch (const dnnl::error& refusal) {
+    if (refusal.status == dnnl_unimplemented || refusal.status == dnnl_invalid_arguments) return nullptr;
+    throw Error(ExitStatus::internal, fmt::format("oneDNN cannot plan a product ({})", refusal.what()));
+  }
+}
 
 /// oneDNN's name of a floating-point type; throws dnnl::error(unimplemented) for those it has not (f64).
 dnnl::memory::data_type onednn_type(DType dtype);

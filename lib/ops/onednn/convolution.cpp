@@ -63,7 +63,7 @@ class OnednnConvolution final : public Convolution {
   std::unique_ptr<Convolution> resized(std::int64_t n) const override {
     ConvolutionShape shape = shape_;
     shape.n = n;
-    return std::make_unique<OnednnConvolution>(shape, weight_);
+    return unless_refused([&] { return std::make_unique<OnednnConvolution>(shape, weight_); });
   }
 
   std::size_t workspace_bytes() const override {

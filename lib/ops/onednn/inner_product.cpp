@@ -94,7 +94,7 @@ class OnednnInnerProduct final : public InnerProduct {
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
     InnerProductShape shape = shape_;
     shape.n = n;
-    return std::make_unique<OnednnInnerProduct>(shape, weight_);
+    return unless_refused([&] { return std::make_unique<OnednnInnerProduct>(shape, weight_); });
   }
 
   std::size_t workspace_bytes() const override {

@@ -3,6 +3,7 @@
 
 #include <dnnl.hpp>
 
+#include "ops/onednn/call.hpp"
 #include "ops/onednn/products.hpp"
 #include "ops/widened_products.hpp"
 
@@ -30,12 +31,7 @@ class OnednnProvider final : public Provider {
   template <class Shape, class Plan>
   static auto planned(const Shape& shape, Plan plan) -> decltype(plan(shape)) {
     if (shape.dtype == DType::f64 || shape.n == 0) return nullptr;
-    try {
-      return plan(shape);
-    } catch (const dnnl::error& refusal) {
-      if (refusal.status == dnnl_unimplemented || refusal.status == dnnl_invalid_arguments) return nullptr;
-      throw Error(ExitStatus::internal, fmt::format("oneDNN cannot plan a product ({})", refusal.what()));
-    }
+    return unless_refused([&] { return plan(shape); });
   }
 };
 

@@ -149,7 +149,8 @@ TEST_P(ResizedConvolutionTest, agrees_with_the_definition) {
     for (const std::int64_t n : {shape.n + 2, std::int64_t{1}}) {
       SCOPED_TRACE(fmt::format("{}, {} images", k.name, n));
       shape.n = n;
-      expect_the_definition(*product->resized(n), shape);
+      // A library may decline a size, as oneDNN does of fp16 where it would take its reference loops.
+      if (const auto resized = product->resized(n)) expect_the_definition(*resized, shape);
     }
   }
 }

@@ -106,7 +106,7 @@ TEST_P(ResizedInnerProductTest, agrees_with_the_definition) {
         for (const std::int64_t n : {2, 1, 16, 3}) {
           SCOPED_TRACE(fmt::format("{} examples, {} in, {} out, {} uses", n, in, out, uses));
           shape.n = n;
-          expect_the_definition(*product->resized(n), shape);
+          if (const auto resized = product->resized(n)) expect_the_definition(*resized, shape);
         }
       }
 }
