@@ -104,7 +104,7 @@ const std::array<std::vector<Glyph>, glyph_classes>& alphabet() {
 /// Random numbers for one image, one after the other.
 class Hand {
  public:
-  explicit Hand(const RandomStream& random) : random_(random) {}
+  explicit Hand(const RandomStream& random, std::uint64_t first = 0) : random_(random), next_(first) {}
   /// In [−amplitude, amplitude).
   double about_zero(double amplitude) { return amplitude * (2 * random_.uniform(next_++) - 1); }
   double between(double low, double high) { return low + (high - low) * random_.uniform(next_++); }
@@ -113,7 +113,7 @@ class Hand {
 
  private:
   const RandomStream& random_;
-  std::uint64_t next_ = 0;
+  std::uint64_t next_;
 };
 
 /// From the unit box to pixels.
@@ -203,6 +203,12 @@ void draw_stroke(std::span<const Point> points, Canvas& canvas) {
     }
 }
 
+/// A pixel, with the k-th of 16 random bytes around it.
+std::uint8_t with_noise(double value, double noise, const RandomBits& bits, std::size_t k) {
+  const auto byte = static_cast<int>((bits.word[k / 4] >> (8 * (k % 4))) & 255u);
+  return static_cast<std::uint8_t>(std::clamp(value + noise * (byte - 127.5), 0.0, 255.0));
+}
+
 }  // namespace
 
 void draw_glyph(const RandomStream& random, int digit, double noise, std::uint8_t* pixels) {
@@ -225,11 +231,35 @@ void draw_glyph(const RandomStream& random, int digit, double noise, std::uint8_
   constexpr std::size_t count = static_cast<std::size_t>(glyph_size) * glyph_size;
   for (std::size_t i = 0; i < count; i += 16) {
     const RandomBits bits = hand.bits();
-    for (std::size_t k = 0; k < 16; ++k) {
-      const auto byte = static_cast<int>((bits.word[k / 4] >> (8 * (k % 4))) & 255u);
-      const double value = ink * canvas.ink(i + k) + noise * (byte - 127.5);
-      pixels[i + k] = static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
+    for (std::size_t k = 0; k < 16; ++k) pixels[i + k] = with_noise(ink * canvas.ink(i + k), noise, bits, k);
+  }
+}
+
+void draw_page(std::span<const RandomStream, page_cells> cells, const RandomStream& dirt, double noise,
+               std::uint8_t* pixels, std::int32_t* classes) {
+  constexpr std::size_t size = page_size, cell_size = size / 2, count = size * size;
+  constexpr int least_ink = 64;
+  std::fill_n(classes, count, 0);
+  std::fill_n(pixels, count, std::uint8_t{0});
+  for (std::size_t cell = 0; cell < page_cells; ++cell) {
+    // Numbers far behind those that the glyph takes.
+    Hand hand(cells[cell], std::uint64_t{1} << 32);
+    if (hand.below(4) == 0) continue;
+    const auto digit = static_cast<int>(hand.below(glyph_classes));
+    const std::size_t top = cell / 2 * cell_size + hand.below(cell_size - glyph_size + 1),
+                      left = cell % 2 * cell_size + hand.below(cell_size - glyph_size + 1);
+    std::array<std::uint8_t, static_cast<std::size_t>(glyph_size) * glyph_size> glyph;
+    draw_glyph(cells[cell], digit, 0, glyph.data());
+    for (std::size_t i = 0; i < glyph.size(); ++i) {
+      const std::size_t place = (top + i / glyph_size) * size + left + i % glyph_size;
+      pixels[place] = glyph[i];
+      classes[place] = glyph[i] >= least_ink ? 1 + digit : 0;
     }
+  }
+  Hand hand(dirt);
+  for (std::size_t i = 0; i < count; i += 16) {
+    const RandomBits bits = hand.bits();
+    for (std::size_t k = 0; k < 16; ++k) pixels[i + k] = with_noise(pixels[i + k], noise, bits, k);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/random.hpp"
 
@@ -17,5 +18,14 @@ inline constexpr int glyph_classes = 10;
 /// The image is the same on every machine: only + − × ÷ and sqrt are used, which IEEE 754 defines
 /// to the last bit, and this file is compiled without contraction into fused multiply-adds.
 void draw_glyph(const RandomStream& random, int digit, double noise, std::uint8_t* pixels /* [28, 28] */);
+
+inline constexpr int page_size = 64;  ///< pixels on each side
+inline constexpr int page_classes = 1 + glyph_classes;
+inline constexpr int page_cells = 4;  ///< in two rows; each holds a digit, or nothing
+
+/// Draws a page with up to four digits, and says of each pixel what it is: 0 paper, 1 + digit ink. `cells`: the random
+/// numbers of each cell. The same on every machine, as glyphs are.
+void draw_page(std::span<const RandomStream, page_cells> cells, const RandomStream& dirt, double noise,
+               std::uint8_t* pixels /* [64, 64] */, std::int32_t* classes /* [64, 64] */);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/synthetic.hpp"
 
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -123,6 +124,29 @@ class GlyphDataset final : public ComputedClasses {
   mutable std::vector<std::uint8_t> pixels_;
 };
 
+class PagesDataset final : public ComputedDataset {
+ public:
+  PagesDataset(Split split, std::uint64_t seed, double noise, std::int64_t size)
+      : ComputedDataset("pages", split, seed, size,
+                        {{page_size, page_size, 1}, DType::u8, {page_size, page_size}, DType::i32}),
+        noise_(noise) {}
+  void check_classes(std::int64_t classes, std::int64_t /*ignored*/) const override {
+    validate(classes >= page_classes, ExitStatus::bad_data,
+             "{}: its pixels are of {} classes (the model has {}); give the model's last layer more channels",
+             description(), page_classes, classes);
+  }
+
+ private:
+  void compute(std::int64_t example, std::byte* input, std::byte* target) const override {
+    const auto cell = [&](std::int64_t i) { return stream(Part::inputs, page_cells * example + i); };
+    const std::array<RandomStream, page_cells> cells{cell(0), cell(1), cell(2), cell(3)};
+    draw_page(cells, stream(Part::pool, example), noise_, reinterpret_cast<std::uint8_t*>(input),
+              reinterpret_cast<std::int32_t*>(target));
+  }
+
+  double noise_;
+};
+
 /// Example i is a piece of a pool of random bytes that begins at a place of its own: as good as
 /// random for timing, and as cheap to make as to copy.
 class RandomDataset final : public ComputedClasses {
@@ -238,6 +262,10 @@ std::unique_ptr<Dataset> SyntheticConfig::make(Split split, std::uint64_t seed) 
 
 std::unique_ptr<Dataset> GlyphsConfig::generate(Split split, std::uint64_t seed) const {
   return std::make_unique<GlyphDataset>(split, seed, noise, size(split));
+}
+
+std::unique_ptr<Dataset> PagesConfig::generate(Split split, std::uint64_t seed) const {
+  return std::make_unique<PagesDataset>(split, seed, noise, size(split));
 }
 
 double linear_weight(std::int64_t output, std::int64_t feature) {

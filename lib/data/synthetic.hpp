@@ -41,6 +41,16 @@ struct GlyphsConfig : SyntheticConfig {
   std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
 };
 
+/// Pages with several drawn digits: images [64, 64, 1] u8, and for each pixel one of eleven classes (draw_page).
+struct PagesConfig : SyntheticConfig {
+  double noise = 0.2;
+
+  void describe(Fields& fields) override;
+
+ private:
+  std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
+};
+
 /// y_k = Σ_j w_kj · x_j + noise, w_kj = linear_weight(k, j), x_j uniform in [−1, 1).
 struct LinearDataConfig : SyntheticConfig {
   std::int64_t features = 32;

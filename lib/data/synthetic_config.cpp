@@ -15,6 +15,11 @@ void GlyphsConfig::describe(Fields& fields) {
   fields.number("noise", noise, fraction, "amplitude of the noise on each pixel");
 }
 
+void PagesConfig::describe(Fields& fields) {
+  SyntheticConfig::describe(fields);
+  fields.number("noise", noise, fraction, "amplitude of the noise on each pixel");
+}
+
 void LinearDataConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
   fields.integer("features", features, {1, 1e6}, "inputs of an example, uniform in [-1, 1)");
@@ -65,6 +70,8 @@ void RandomConfig::describe(Fields& fields) {
 std::span<const Alternative> synthetic_kinds() {
   static const Alternative kinds[] = {
       {"glyphs", "drawn digits, images 28×28×1 (u8) of ten classes", make_config<GlyphsConfig>},
+      {"pages", "up to four drawn digits on images 64×64×1 (u8), and a class for each pixel: 0 paper, 1 + digit ink",
+       make_config<PagesConfig>},
       {"linear", "targets that are a known linear function of the inputs, plus noise", make_config<LinearDataConfig>},
       {"clicks", "values and row numbers of tables, targets 0 or 1 drawn with known probabilities; for recommenders",
        make_config<ClicksConfig>},

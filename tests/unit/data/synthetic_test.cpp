@@ -54,6 +54,33 @@ TEST(Glyphs, AreImagesOfTenClasses) {
   for (const int count : counts) EXPECT_NEAR(count, 819.2, 120);
 }
 
+TEST(Pages, AreTheSameOnEveryMachine) {
+  const auto dataset = PagesConfig().make(Split::train, 1);
+  EXPECT_EQ(dataset->format(), (ExampleFormat{{64, 64, 1}, DType::u8, {64, 64}, DType::i32}));
+  const Examples examples = read_all(*dataset, 100);
+  EXPECT_EQ(fmt::format("{:016x}", XXH3_64bits(examples.inputs.data(), examples.inputs.size())), "63b9aca0050a4bcb");
+  EXPECT_EQ(fmt::format("{:016x}", XXH3_64bits(examples.targets.data(), examples.targets.size())), "ff8480e1abe8aed7");
+}
+
+TEST(Pages, SayOfEachPixelWhatItIs) {
+  PagesConfig config;
+  config.noise = 0;
+  const auto dataset = config.make(Split::validation, 3);
+  dataset->check_classes(11, -1);
+  expect_error(ExitStatus::bad_data, "of 11 classes (the model has 10)", [&] { dataset->check_classes(10, -1); });
+  const Examples examples = read_all(*dataset, 500);
+  const auto pixels = as<std::uint8_t>(examples.inputs);
+  const auto classes = as<std::int32_t>(examples.targets);
+  std::vector<int> counts(11);
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    ASSERT_EQ(classes[i] > 0, pixels[i] >= 64);
+    ++counts[static_cast<std::size_t>(classes[i])];
+  }
+  // Three of four cells hold a digit, of which a twelfth or so is ink.
+  EXPECT_NEAR(counts[0], 0.93 * static_cast<double>(pixels.size()), 0.03 * static_cast<double>(pixels.size()));
+  for (std::size_t digit = 1; digit < counts.size(); ++digit) EXPECT_GT(counts[digit], 4000);
+}
+
 TEST(Glyphs, DependOnSeedSplitAndNumberOnly) {
   GlyphsConfig config;
   const auto dataset = config.make(Split::train, 1), other_seed = config.make(Split::train, 2);
