@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <csignal>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,7 +16,6 @@
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
 #include "ops/device_description.hpp"
-#include "resilience/stop_request.hpp"
 #include "run/data_scan.hpp"
 #include "run/plan_report.hpp"
 #include "run/predictor.hpp"
@@ -82,8 +80,7 @@ void declare_train(CLI::App& app, Command& chosen) {
   deck->declare(*command);
   const auto network = declare_network(*command);
   command->callback([&chosen, deck, network] {
-    StopRequest::take_signals();  // before MPI starts, which may take a while
-    ::signal(SIGPIPE, SIG_IGN);   // who reads the log may go; the run goes on
+    take_stop_signals();
     const auto work = [deck, network](const Communicator& comm) {
       const Communicator ranks = apply_network_option(comm, *network);
       return TrainingRun(deck->read(ranks), ranks).run();
@@ -328,6 +325,7 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
 
 void declare_commands(CLI::App& app, Command& chosen) {
   declare_train(app, chosen);
+  declare_study(app, chosen);
   declare_check(app, chosen);
   declare_evaluate(app, chosen);
   declare_predict(app, chosen);

@@ -17,6 +17,7 @@
 #include "ops/device_description.hpp"
 #include "run/run_config.hpp"
 #include "run/scaling_report.hpp"
+#include "study/study_report.hpp"
 
 // Commands of one process, which work on files and text: no ranks, and no steps of a network.
 namespace lockstep {
@@ -91,14 +92,21 @@ void declare_report(CLI::App& app, Command& chosen) {
       "report",
       "Runs side by side: results, speed, scaling beside the first of the same work, and where their decks differ");
   const auto options = std::make_shared<ReportOptions>();
-  command->add_option("runs", options->runs, "their output folders")->required()->option_text("RUN ...");
+  CLI::Option* runs = command->add_option("runs", options->runs, "their output folders")->option_text("RUN ...");
+  const auto study = std::make_shared<std::string>();
+  command->add_option("--study", *study, "output folder of a study, instead of runs")
+      ->option_text("FOLDER")
+      ->excludes(runs);
   command
       ->add_option("--sort", options->sort,
                    "the best first, by one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
       ->check(CLI::IsMember(report_sort_keys()))
       ->option_text("KEY");
   command->add_flag("--csv", options->csv, "the table as CSV, for other programs");
-  command->callback([&chosen, options] { chosen = printing([options] { return scaling_report(*options); }); });
+  command->callback([&chosen, options, study] {
+    if (options->runs.empty() && study->empty()) throw CLI::RequiredError("RUN ..., or --study FOLDER");
+    chosen = printing([options, study] { return study->empty() ? scaling_report(*options) : report_study(*study); });
+  });
 }
 
 void declare_info(CLI::App& app, Command& chosen) {

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint, monitor, resilience ← run ← api, app
+# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint, monitor, resilience ← run ← api, study ← app
 MAY_USE = {
     "base": set(),
     "config": {"base"},
@@ -25,7 +25,8 @@ MAY_USE["checkpoint"] = MAY_USE["resilience"] = MAY_USE["train"] | {"train"}
 MAY_USE["monitor"] = MAY_USE["checkpoint"] | {"checkpoint"}
 MAY_USE["run"] = MAY_USE["monitor"] | {"monitor", "resilience"}
 MAY_USE["api"] = MAY_USE["run"] | {"run"}
-MAY_USE["app"] = MAY_USE["run"] | {"run", "bench"}
+MAY_USE["study"] = MAY_USE["run"] | {"run"}
+MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench"}
 # Libraries from outside: header → the only folders that may include it.
 ONLY_IN = {
     r"Kokkos_.*": set(MAY_USE) - {"base", "config"},

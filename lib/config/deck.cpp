@@ -124,11 +124,15 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
            "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);
   refuse_what_is_no_text(assignment, "command line");
   const DeckPosition where{"command line '" + assignment + "'", 1, 1};
+  DeckNode value = build_deck(assignment.substr(equals + 1), where.file);
+  value.position.column += static_cast<int>(equals) + 1;
+  set_value(deck, path, std::move(value), where);
+}
+
+void set_value(DeckNode& deck, const std::string& path, DeckNode value, const DeckPosition& where) {
   DeckNode* node = &deck;
   std::istringstream keys(path);
   for (std::string key; std::getline(keys, key, '.');) node = find_or_make(*node, key, where);
-  DeckNode value = build_deck(assignment.substr(equals + 1), where.file);
-  value.position.column += static_cast<int>(equals) + 1;
   repath(value, path);
   *node = std::move(value);
 }

@@ -94,6 +94,10 @@ DeckNode parse_deck(const std::string& text, const std::string& file);
 /// entries are named by their index from 0. Throws Error(bad_usage) when there is no "=".
 void apply_override(DeckNode& deck, const std::string& assignment);
 
+/// Puts a value where a path names it, "optimizer.learning_rate"; mappings on the way are made. Complaints about what
+/// is made are said of `where`.
+void set_value(DeckNode& deck, const std::string& path, DeckNode value, const DeckPosition& where);
+
 /// A resolved deck (see write_config) as JSON.
 std::string deck_json(const DeckNode& deck);
 

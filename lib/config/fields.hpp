@@ -133,6 +133,13 @@ class Fields {
   virtual void sections(std::string_view key, std::size_t count, const std::function<void(std::size_t)>& resize,
                         const std::function<void(std::size_t, Fields&)>& describe, std::string_view help) = 0;
 
+  /// A mapping of names that the deck chooses to mappings that have the same keys, in the deck's order. `resize` and
+  /// `describe` as in `sections`; `short_form`: the key that anything but a mapping stands for.
+  virtual void named_sections(std::string_view key, std::vector<std::string>& names,
+                              const std::function<void(std::size_t)>& resize,
+                              const std::function<void(std::size_t, Fields&)>& describe, std::string_view help,
+                              std::string_view short_form) = 0;
+
   /// A rule of presence between keys of this mapping that are described before. `why`: what is wrong without them.
   virtual void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) = 0;
   /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.

@@ -165,6 +165,24 @@ class Reader final : public Fields {
     });
   }
 
+  void named_sections(std::string_view key, std::vector<std::string>& names,
+                      const std::function<void(std::size_t)>& resize,
+                      const std::function<void(std::size_t, Fields&)>& describe, std::string_view,
+                      std::string_view short_form) override {
+    with(key, Presence::optional, [&](const DeckNode& node) {
+      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping of keys, as {a.b: {…}}");
+      names.clear();
+      resize(node.entries.size());
+      for (const DeckNode::Entry& entry : node.entries) {
+        const std::size_t i = names.size();
+        names.push_back(entry.key);
+        const bool is_short = entry.value.kind != DeckNode::Kind::mapping;
+        read(is_short ? spelled_out(entry.value, short_form) : entry.value, complaints_,
+             [&](Fields& fields) { describe(i, fields); });
+      }
+    });
+  }
+
   void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) override {
     std::vector<std::string> all, given;
     for (const std::string_view key : keys) {

@@ -112,6 +112,15 @@ class ReferenceWriter final : public Fields {
     nest(fmt::format("{}{}", prefix(), key), help, [&](Fields& fields) { describe(0, fields); });
     resize(count);
   }
+  void named_sections(std::string_view key, std::vector<std::string>& names,
+                      const std::function<void(std::size_t)>& resize,
+                      const std::function<void(std::size_t, Fields&)>& describe, std::string_view help,
+                      std::string_view short_form) override {
+    row(key, fmt::format("mapping of keys to mappings, see below, or to their `{}` alone", short_form), "–", help);
+    resize(1);
+    nest(fmt::format("{}{}", prefix(), key), help, [&](Fields& fields) { describe(0, fields); });
+    resize(names.size());
+  }
   void need(Needs, std::span<const std::string_view>, std::string_view) override {}
   void check(bool, std::string_view, std::string_view) override {}
 

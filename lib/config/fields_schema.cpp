@@ -132,6 +132,15 @@ class SchemaWriter final : public Fields {
     add(key, {{"type", "array"}, {"items", describe_section([&](Fields& fields) { describe(0, fields); })}}, help);
     resize(count);
   }
+  void named_sections(std::string_view key, std::vector<std::string>& names,
+                      const std::function<void(std::size_t)>& resize,
+                      const std::function<void(std::size_t, Fields&)>& describe, std::string_view help,
+                      std::string_view short_form) override {
+    resize(1);
+    const Json section = describe_section([&](Fields& fields) { describe(0, fields); });
+    add(key, {{"type", "object"}, {"additionalProperties", with_short_form(section, short_form)}}, help);
+    resize(names.size());
+  }
   void need(Needs needs, std::span<const std::string_view> keys, std::string_view) override {
     Json choices = Json::array();
     for (const std::string_view key : keys) choices.push_back({{"required", {key}}});

@@ -106,6 +106,18 @@ class Writer final : public Fields {
     for (std::size_t i = 0; i < count; ++i) mapping([&] { describe(i, *this); });
     out_ << YAML::EndSeq;
   }
+  void named_sections(std::string_view key, std::vector<std::string>& names, const std::function<void(std::size_t)>&,
+                      const std::function<void(std::size_t, Fields&)>& describe, std::string_view,
+                      std::string_view) override {
+    if (names.empty()) return;
+    out_ << YAML::Key << std::string(key) << YAML::Value;
+    mapping([&] {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        out_ << YAML::Key << YAML::DoubleQuoted << names[i] << YAML::Value;
+        mapping([&] { describe(i, *this); });
+      }
+    });
+  }
   void need(Needs, std::span<const std::string_view>, std::string_view) override {}
   void check(bool, std::string_view, std::string_view) override {}
 

@@ -38,7 +38,8 @@ enum class RandomPurpose : std::uint32_t {
   dataset = 4,
   augment = 5,
   generation = 6,
-  sampling = 7
+  sampling = 7,
+  search = 8
 };
 
 /// One stream: element i of it, for every i, in any order.

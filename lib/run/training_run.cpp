@@ -45,7 +45,7 @@ ExitStatus TrainingRun::run() {
     if (!parameters_are_of_use()) continue;
     // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
     // so that its curves are those of a run that never stopped.
-    checkpoints_->finish();
+    if (!here_.ended_by_owner) checkpoints_->finish();
     if (ends_between_rows()) log_step();
     if ((!here_.validation || state_.evaluated_step != trainer_->steps()) && !evaluate_and_log()) return stop();
     if (last_step_.done() && data_.test) {
@@ -59,8 +59,13 @@ ExitStatus TrainingRun::run() {
   });
   comm_.run_collectively([&] { checkpoints_->tidy(); });
   const bool early = trainer_->steps() < total_steps();
-  if (early) log("{}: the run ends at step {}", selection_->reason(), trainer_->steps());
-  write_summary(selection_->target_reached() ? "target_reached" : early ? "out_of_patience" : "done");
+  if (early)
+    log("{}: the run ends at step {}", here_.ended_by_owner ? "it has been told so" : selection_->reason(),
+        trainer_->steps());
+  write_summary(selection_->target_reached() ? "target_reached"
+                : here_.ended_by_owner       ? "ended"
+                : early                      ? "out_of_patience"
+                                             : "done");
   stop_request_.done();
   watchdog_.set_idle(true);
   return ExitStatus::done;
@@ -177,6 +182,7 @@ bool TrainingRun::evaluate_and_log() {
   state_.evaluated_step = step;
   progress_.log_evaluation("validation", step, epoch_of(state_.position), metrics, !again);
   if (!again) here_.among_the_best = selection_->inspect(step, metrics);
+  if (owner_ && owner_->ends_after(step, metrics) && !selection_->ends_run()) here_.ended_by_owner = true;
   return true;
 }
 

@@ -14,6 +14,7 @@
 #include "run/experiment.hpp"
 #include "run/run_checkpoints.hpp"
 #include "run/run_folder.hpp"
+#include "run/run_owner.hpp"
 #include "run/run_state.hpp"
 #include "train/trainer.hpp"
 
@@ -24,11 +25,12 @@ namespace lockstep {
 class TrainingRun {
  public:
   /// Opens everything, restores a checkpoint where there is one to go on from, and makes the output
-  /// folder. Collective; whatever is wrong on any rank is thrown on all of them.
-  TrainingRun(const RunConfig& config, const Communicator& comm);
+  /// folder. Collective; whatever is wrong on any rank is thrown on all of them. `owner`: outlives the run; null: the
+  /// run is the program's only one.
+  TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner = nullptr);
 
-  /// Trains until the deck says stop (`done`), or a signal, the job's end or a file does (`stopped_early`), and leaves
-  /// a summary.
+  /// Trains until the deck or the owner says that it has ended (`done`), or a signal, the job's end, a file or the
+  /// owner that it is to stop (`stopped_early`), and leaves a summary. Throws DivergedError.
   ExitStatus run();
 
   /// One step of all ranks, on the next batch; `run` is a loop over it.
@@ -48,7 +50,7 @@ class TrainingRun {
 
   // training_run.cpp
   bool train_to_the_end();
-  bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run(); }
+  bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run() || here_.ended_by_owner; }
   void after_step(double seconds);
   void log_step();
   bool ends_between_rows() const {
@@ -68,6 +70,7 @@ class TrainingRun {
   void write_summary(const std::string& status);
 
   const Communicator& comm_;
+  RunOwner* owner_;
   RunConfig config_;
   std::string deck_;  ///< resolved, as text
   Watchdog watchdog_;
@@ -85,9 +88,10 @@ class TrainingRun {
   StepResult last_step_;
   /// What this process alone knows, and no checkpoint holds.
   struct {
-    bool complete = false;        ///< nothing is left to do, as an earlier process has found
-    std::string stop_reason;      ///< of this rank
-    std::string went_back_to;     ///< the checkpoint of the last rollback
+    bool complete = false;     ///< nothing is left to do, as an earlier process has found
+    std::string stop_reason;   ///< of this rank
+    std::string went_back_to;  ///< the checkpoint of the last rollback
+    bool ended_by_owner = false;
     bool among_the_best = false;  ///< the last evaluation; its checkpoint is not begun yet
     double longest_step = 0;      ///< seconds
     double start_seconds = 0;     ///< from the start of the process to the first step

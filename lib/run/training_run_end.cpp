@@ -18,6 +18,7 @@ bool TrainingRun::wants_to_stop(bool saved) {
                              ? margin + 2 * (here_.longest_step + (saved ? 0 : checkpoints_->seconds_for_next()))
                              : 0;
   if (here_.stop_reason.empty()) here_.stop_reason = stop_request_.reason(seconds);
+  if (here_.stop_reason.empty() && owner_) here_.stop_reason = owner_->stop_reason();
   return !here_.stop_reason.empty();
 }
 
@@ -36,7 +37,7 @@ void TrainingRun::give_up() {
   if (last_step_.bad_parameters) comm_.run_collectively([&] { checkpoints_->wait(); });
   else checkpoints_->finish();
   write_summary(failed_status);
-  throw SharedError(ExitStatus::internal, last_step_.message);
+  throw DivergedError(ExitStatus::internal, last_step_.message);
 }
 
 /// Ranks have voted for it.

@@ -55,8 +55,9 @@ void check_sampler(const RunConfig& config, int ranks) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm)
+TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner)
     : comm_(comm),
+      owner_(owner),
       config_(config),
       deck_(agreed_deck(comm, write_config(config_))),
       watchdog_(comm, config_.run.hang_timeout),

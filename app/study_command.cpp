@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "resilience/stop_request.hpp"
+#include "study/study.hpp"
+
+namespace lockstep {
+
+void take_stop_signals() {
+  StopRequest::take_signals();
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+void declare_study(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "study", "Train many trials of a deck, one after another on each part of the ranks, and compare them");
+  const auto file = std::make_shared<std::string>();
+  command->add_option("STUDY", *file, "study file (YAML)")->required();
+  const auto overrides = std::make_shared<std::vector<std::string>>();
+  command->add_option("OVERRIDES", *overrides, "changes to the study: key.path=value");
+  command->callback([&chosen, file, overrides] {
+    take_stop_signals();
+    const auto work = [file, overrides](const Communicator& comm) {
+      std::string text, base;
+      StudyConfig study;
+      comm.run_collectively([&] {
+        if (comm.is_root()) text = read_deck_file(*file);
+      });
+      comm.broadcast(text);
+      comm.run_collectively([&] {
+        DeckNode node = parse_deck(text, *file);
+        for (const auto& assignment : *overrides) apply_override(node, assignment);
+        study = read_study_config(std::move(node));
+        if (comm.is_root()) base = read_deck_file(study.base_file());
+      });
+      comm.broadcast(base);
+      return run_study(study, base, comm);
+    };
+    chosen = {Start::ranks, work};
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/curve_file.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "monitor/metrics_file.hpp"
+
+namespace lockstep {
+namespace {
+
+using Row = std::map<std::string, std::string, std::less<>>;
+
+/// Whole lines of the file.
+std::vector<Row> rows_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  const std::vector<std::string> columns = cells_of(line);
+  std::vector<Row> rows;
+  while (std::getline(in, line) && !in.eof()) {
+    const std::vector<std::string> cells = cells_of(line);
+    Row& row = rows.emplace_back();
+    for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i) row.emplace(columns[i], cells[i]);
+  }
+  return rows;
+}
+
+std::optional<double> number_in(const Row& row, std::string_view column) {
+  const auto cell = row.find(column);
+  if (cell == row.end() || cell->second.empty()) return std::nullopt;
+  return std::strtod(cell->second.c_str(), nullptr);
+}
+
+}  // namespace
+
+std::vector<TrialReport> read_curve(const std::filesystem::path& file, const GoalOptions& goal) {
+  std::vector<TrialReport> reports;
+  for (const Row& row : rows_of(file)) {
+    if (row.at("split") != "validation") continue;
+    Metrics metrics{.loss = number_in(row, "loss").value_or(0), .accuracy = number_in(row, "accuracy")};
+    if (const auto value = number_in(row, goal.metric.name())) metrics.others.push_back({goal.metric.name(), *value});
+    reports.push_back({std::strtoll(row.at("step").c_str(), nullptr, 10), goal.value_of(metrics)});
+  }
+  return reports;
+}
+
+std::optional<double> read_noise_scale(const std::filesystem::path& file) {
+  std::optional<double> last;
+  for (const Row& row : rows_of(file))
+    if (const auto value = number_in(row, "noise_scale")) last = value;
+  return last;
+}
+
+}  // namespace lockstep

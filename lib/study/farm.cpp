@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/farm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/timer.hpp"
+#include "comm/spin_backoff.hpp"
+#include "run/training_run.hpp"
+#include "study/curve_file.hpp"
+#include "study/trial_log.hpp"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Letters: to rank 0, and from it.
+constexpr const char *waits = "waits", *report = "report", *ended = "ended", *stopped = "stopped";
+constexpr const char *run = "run", *superfluous = "superfluous", *stop = "stop", *leave = "leave";
+
+Json json_of(const TrialId& id) { return {id.group, id.index}; }
+TrialId id_of(const Json& json) { return {json.at(0), json.at(1)}; }
+
+}  // namespace
+
+Farm::Farm(const TrialPlan& plan, const Communicator& world, const Communicator& slot, Dealer* dealer,
+           StopRequest* stop)
+    : plan_(plan), world_(world), slot_(slot), dealer_(dealer), stop_(stop), mailbox_(world) {
+  if (dealer_) slots_.resize(static_cast<std::size_t>(world.size() / slot.size()));
+}
+
+ExitStatus Farm::work() {
+  for (;;) {
+    std::string order = is_leader() ? next_order() : "";
+    slot_.broadcast(order);
+    const Json json = Json::parse(order);
+    if (json.contains(leave)) break;
+    run_trial(id_of(json.at(run)));
+  }
+  if (dealer_)
+    wait_until([this] {
+      serve();
+      return std::ranges::all_of(slots_, &Slot::has_left);
+    });
+  mailbox_.wait_until_sent();
+  const bool has_stopped = world_.all_reduce_max(stopping_.empty() ? 0 : 1) != 0;
+  return has_stopped ? ExitStatus::stopped_early : ExitStatus::done;
+}
+
+std::string Farm::next_order() {
+  mailbox_.send(Json{{waits, true}}.dump(), 0);
+  wait_until([this] {
+    serve();
+    return orders_.next.has_value();
+  });
+  return *std::exchange(orders_.next, std::nullopt);
+}
+
+/// Reads what has come; rank 0 also deals.
+void Farm::serve() {
+  bool changed = false;
+  while (const std::optional<Mailbox::Letter> letter = mailbox_.take()) {
+    receive(*letter);
+    changed = true;
+  }
+  if (!dealer_) return;
+  if (stopping_.empty()) {
+    constexpr double margin = 2;  // seconds
+    stopping_ = stop_->reason(margin);
+    changed = changed || !stopping_.empty();
+  }
+  if (changed) deal();
+  if (changed) serve();  // what rank 0 has sent to itself
+}
+
+void Farm::receive(const Mailbox::Letter& letter) {
+  const Json json = Json::parse(letter.text);
+  if (json.contains(run) || json.contains(leave)) orders_.next = letter.text;
+  else if (json.contains(superfluous)) orders_.superfluous = id_of(json[superfluous]);
+  else if (json.contains(stop)) orders_.stop = json[stop];
+  else receive_as_dealer(letter);
+}
+
+void Farm::receive_as_dealer(const Mailbox::Letter& letter) {
+  const Json json = Json::parse(letter.text);
+  Slot& slot = slots_[static_cast<std::size_t>(letter.from / slot_.size())];
+  if (json.contains(waits)) {
+    slot.waits = true;
+  } else if (json.contains(report)) {
+    const Json& value = json.at("value");
+    dealer_->report(id_of(json[report]),
+                    {json.at("step"), value.is_null() ? std::nullopt : std::optional<double>(value)});
+  } else if (json.contains(ended)) {
+    slot.runs.reset();
+    dealer_->ended(id_of(json[ended]), {.diverged = json.at("diverged"),
+                                        .failed = json.at("failed"),
+                                        .message = json.at("message"),
+                                        .steps = json.at("steps"),
+                                        .seconds = json.at("seconds"),
+                                        .slot = letter.from / slot_.size()});
+  } else if (json.contains(stopped)) {
+    slot.runs.reset();
+    dealer_->interrupted(id_of(json[stopped]));
+    if (stopping_.empty()) stopping_ = json.at("reason");
+  }
+}
+
+void Farm::deal() {
+  const auto tell = [this](const Slot& slot, const Json& json) {
+    mailbox_.send(json.dump(), static_cast<int>(&slot - slots_.data()) * slot_.size());
+  };
+  for (const TrialId& id : dealer_->superfluous())
+    for (Slot& slot : slots_)
+      if (slot.runs == id && !std::exchange(slot.is_to_end, true)) tell(slot, {{superfluous, json_of(id)}});
+  for (Slot& slot : slots_) {
+    if (!stopping_.empty() && slot.runs && !std::exchange(slot.is_to_stop, true)) tell(slot, {{stop, stopping_}});
+    if (!slot.waits) continue;
+    const std::optional<TrialId> id = stopping_.empty() ? dealer_->next() : std::nullopt;
+    if (!id && stopping_.empty() && !dealer_->is_finished()) continue;  // one that runs may turn out to be infeasible
+    slot.waits = false;
+    slot.has_left = !id;
+    slot.is_to_end = false;
+    slot.runs = id;
+    tell(slot, id ? Json{{run, json_of(*id)}} : Json{{leave, true}});
+  }
+}
+
+void Farm::run_trial(const TrialId& id) {
+  const Timer timer;
+  std::optional<TrialLog> trial_log;
+  std::optional<TrainingRun> training;
+  bool diverged = false, failed = false, has_stopped = false;
+  std::string message;
+  orders_.superfluous.reset();
+  current_ = id;
+  try {
+    trial_log.emplace(plan_.folder(id), is_leader());
+    training.emplace(plan_.deck(id), slot_, this);
+    if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
+    has_stopped = training->run() == ExitStatus::stopped_early;
+  } catch (const DivergedError& error) {
+    diverged = true, message = error.what();
+  } catch (const SharedError& error) {
+    failed = true, message = error.what();
+  } catch (const Error& error) {  // of one rank alone: others of the slot would wait for it
+    if (slot_.size() > 1) throw;
+    failed = true, message = error.what();
+  }
+  const std::int64_t steps = training ? training->trainer().steps() : 0;
+  training.reset();
+  trial_log.reset();
+  current_.reset();
+  if (!is_leader()) return;
+  if (has_stopped)
+    mailbox_.send(
+        Json{{stopped, json_of(id)}, {"reason", orders_.stop.empty() ? "a slot has stopped" : orders_.stop}}.dump(), 0);
+  else
+    mailbox_.send(Json{{ended, json_of(id)},
+                       {"diverged", diverged},
+                       {"failed", failed},
+                       {"message", message},
+                       {"steps", steps},
+                       {"seconds", timer.seconds()}}
+                      .dump(),
+                  0);
+}
+
+/// Those of an earlier process, up to the checkpoint from which the trial goes on.
+void Farm::report_earlier_evaluations(const TrialId& id, std::int64_t until) {
+  for (const TrialReport& earlier : read_curve(plan_.folder(id) / "metrics.csv", plan_.study().goal))
+    if (earlier.step <= until)
+      mailbox_.send(
+          Json{{report, json_of(id)}, {"step", earlier.step}, {"value", earlier.value ? Json(*earlier.value) : Json()}}
+              .dump(),
+          0);
+}
+
+std::string Farm::stop_reason() {
+  if (!is_leader()) return "";
+  serve();
+  return orders_.stop;
+}
+
+bool Farm::ends_after(std::int64_t step, const Metrics& metrics) {
+  bool ends = false;
+  if (is_leader()) {
+    const std::optional<double> value = plan_.study().goal.value_of(metrics);
+    mailbox_.send(Json{{report, json_of(*current_)}, {"step", step}, {"value", value ? Json(*value) : Json()}}.dump(),
+                  0);
+    serve();
+    ends = orders_.superfluous == current_;
+  }
+  return slot_.all_reduce_max(ends ? 1 : 0) != 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/mailbox.hpp"
+#include "resilience/stop_request.hpp"
+#include "run/run_owner.hpp"
+#include "study/dealer.hpp"
+#include "study/trial_plan.hpp"
+
+namespace lockstep {
+
+/// The ranks of a study, as slots of so many ranks, each of which trains one trial after another. Rank 0 deals them
+/// out, between the steps of its own trial; nobody waits for an answer but who has nothing to do. Every rank has one.
+class Farm final : public RunOwner {
+ public:
+  /// `slot`: the part of `world` that this rank is in. `dealer`, `stop`: of rank 0; null elsewhere.
+  Farm(const TrialPlan& plan, const Communicator& world, const Communicator& slot, Dealer* dealer, StopRequest* stop);
+
+  /// Trains until there is no trial left (`done`), or something wants the study to stop. Collective.
+  ExitStatus work();
+  /// Why it has stopped; of rank 0.
+  const std::string& stop_reason_of_study() const { return stopping_; }
+
+  std::string stop_reason() override;
+  bool ends_after(std::int64_t step, const Metrics& metrics) override;
+
+ private:
+  struct Slot {
+    std::optional<TrialId> runs;
+    bool waits = false, has_left = false;
+    bool is_to_end = false, is_to_stop = false;  ///< it has been told
+  };
+  /// What the first rank of a slot has been told.
+  struct Orders {
+    std::optional<std::string> next;  ///< trial, or that there is none
+    std::optional<TrialId> superfluous;
+    std::string stop;
+  };
+
+  void serve();
+  void receive(const Mailbox::Letter& letter);
+  void receive_as_dealer(const Mailbox::Letter& letter);
+  void deal();
+  std::string next_order();
+  void run_trial(const TrialId& id);
+  void report_earlier_evaluations(const TrialId& id, std::int64_t until);
+  bool is_leader() const { return slot_.is_root(); }
+
+  const TrialPlan& plan_;
+  const Communicator& world_;
+  const Communicator& slot_;
+  Dealer* dealer_;
+  StopRequest* stop_;
+  Mailbox mailbox_;
+  Orders orders_;
+  std::optional<TrialId> current_;
+  // Of rank 0:
+  std::vector<Slot> slots_;
+  std::string stopping_;
+};
+
+}  // namespace lockstep

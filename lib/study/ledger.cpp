@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr const char* header_key = "lockstep_study";
+
+Json json_of(const TrialRecord& record) {
+  Json reports = Json::array();
+  for (const TrialReport& report : record.curve.reports)
+    reports.push_back({report.step, report.value ? Json(*report.value) : Json()});
+  Json settings = Json::object();
+  for (const auto& [key, value] : record.settings) settings[key] = value;
+  Json json = {{"group", record.id.group},
+               {"trial", record.id.index},
+               {"outcome", outcome_names[static_cast<std::size_t>(record.outcome)]},
+               {"steps", record.steps()},
+               {"goal_step", record.curve.goal_step ? Json(*record.curve.goal_step) : Json()},
+               {"settings", settings},
+               {"seed", record.seed},
+               {"reports", reports}};
+  if (!record.curve.rungs.empty()) json["rungs"] = record.curve.rungs;
+  if (!record.message.empty()) json["message"] = record.message;
+  json["run"] = {{"steps", record.steps_run}, {"seconds", record.seconds}, {"slot", record.slot}};
+  return json;
+}
+
+TrialRecord record_of(const Json& json) {
+  TrialRecord record{.id = {json.at("group"), json.at("trial")}};
+  const auto name = std::ranges::find(outcome_names, json.at("outcome").get<std::string>());
+  if (name == std::end(outcome_names)) throw std::runtime_error("outcome is unknown");
+  record.outcome = static_cast<TrialOutcome>(name - std::begin(outcome_names));
+  for (const auto& [key, value] : json.at("settings").items()) record.settings.emplace_back(key, value);
+  record.seed = json.at("seed");
+  record.message = json.value("message", "");
+  TrialCurve& curve = record.curve;
+  for (const Json& report : json.at("reports"))
+    curve.reports.push_back(
+        {report.at(0), report.at(1).is_null() ? std::nullopt : std::optional<double>(report.at(1))});
+  if (!json.at("goal_step").is_null()) curve.goal_step = json["goal_step"].get<std::int64_t>();
+  if (json.contains("rungs")) curve.rungs = json["rungs"].get<std::vector<double>>();
+  curve.complete = record.outcome == TrialOutcome::reached || record.outcome == TrialOutcome::complete;
+  const Json& run = json.at("run");
+  record.steps_run = run.at("steps"), record.seconds = run.at("seconds"), record.slot = run.at("slot");
+  return record;
+}
+
+struct Contents {
+  std::string identity;
+  std::vector<TrialRecord> records;
+  std::uint64_t bytes = 0;  ///< of whole lines
+};
+
+Contents read_contents(const fs::path& file) {
+  const std::string text = read_text_file(file.string());
+  Contents contents;
+  std::int64_t number = 0;
+  try {
+    for (std::size_t end = 0; (end = text.find('\n', contents.bytes)) != std::string::npos; contents.bytes = end + 1) {
+      const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(contents.bytes),
+                                    text.begin() + static_cast<std::ptrdiff_t>(end));
+      if (number++ == 0) contents.identity = json.at(header_key);
+      else contents.records.push_back(record_of(json));
+    }
+    if (number == 0) throw std::runtime_error("it has no line");
+  } catch (const std::exception& error) {
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: line {} is none of a study's ledger ({}); move the file away, or name "
+                            "another output_dir",
+                            file.string(), std::max<std::int64_t>(1, number), error.what()));
+  }
+  return contents;
+}
+
+/// The first line in which two texts differ.
+std::pair<std::string, std::string> difference(const std::string& was, const std::string& is) {
+  std::istringstream before(was), now(is);
+  std::string a, b;
+  for (;;) {
+    const bool more = static_cast<bool>(std::getline(before, a)), too = static_cast<bool>(std::getline(now, b));
+    if (!more && !too) return {};
+    if (!more) a.clear();
+    if (!too) b.clear();
+    if (a != b)
+      return {a.substr(a.find_first_not_of(' ') == std::string::npos ? 0 : a.find_first_not_of(' ')),
+              b.substr(b.find_first_not_of(' ') == std::string::npos ? 0 : b.find_first_not_of(' '))};
+  }
+}
+
+}  // namespace
+
+Ledger::Ledger(const fs::path& file, const std::string& identity) {
+  if (!fs::exists(file)) replace_text_file(file, Json{{header_key, identity}}.dump() + "\n");
+  Contents contents = read_contents(file);
+  const auto [was, is] = difference(contents.identity, identity);
+  validate(contents.identity == identity, ExitStatus::bad_deck,
+           "{}: is the ledger of another study (it has '{}' where this one has '{}'); name another output_dir",
+           file.string(), was, is);
+  records_ = std::move(contents.records);
+  bytes_ = contents.bytes;
+  fs::resize_file(file, bytes_);  // a line that a killed process has begun
+  file_.emplace(file, RawFile::Access::change);
+}
+
+void Ledger::append(const TrialRecord& record) {
+  const std::string line = json_of(record).dump() + "\n";
+  file_->write(bytes_, line.data(), line.size());
+  file_->flush_to_disk();
+  bytes_ += line.size();
+  records_.push_back(record);
+}
+
+std::vector<TrialRecord> read_ledger(const fs::path& file) { return read_contents(file).records; }
+
+}  // namespace lockstep

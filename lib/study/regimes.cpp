@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/regimes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+constexpr double efficient = 1.2;
+
+/// For one B_c: the best ln S_min, and what is left of ln S.
+struct Rest {
+  double log_least = 0, squares = 0;
+};
+
+Rest rest_of(std::span<const BatchSteps> points, double critical_batch) {
+  Rest rest;
+  const auto log_ratio = [&](const BatchSteps& point) {
+    return std::log(point.steps) - std::log1p(critical_batch / point.batch);
+  };
+  for (const BatchSteps& point : points) rest.log_least += log_ratio(point) / static_cast<double>(points.size());
+  for (const BatchSteps& point : points) rest.squares += std::pow(log_ratio(point) - rest.log_least, 2);
+  return rest;
+}
+
+/// Student's t, two-sided 95 %, of so many degrees of freedom.
+double student(std::size_t freedom) {
+  constexpr double values[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
+  return freedom <= std::size(values) ? values[freedom - 1] : 1.96 + 2.4 / static_cast<double>(freedom);
+}
+
+/// ln S is not known better than to the distance of evaluations, evenly distributed.
+double variance_of_resolution(std::span<const BatchSteps> points) {
+  double sum = 0;
+  for (const BatchSteps& point : points) sum += std::pow(point.resolution / point.steps, 2) / 12;
+  return sum / static_cast<double>(points.size());
+}
+
+}  // namespace
+
+std::optional<ScalingFit> fit_scaling(std::span<const BatchSteps> points) {
+  if (points.size() < 3) return std::nullopt;
+  const auto [smallest, largest] = std::ranges::minmax(points, {}, &BatchSteps::batch);
+  // Beyond these, one end of the curve is straight, and B_c cannot be told.
+  const double first = std::log(smallest.batch / 1000), last = std::log(largest.batch * 1000);
+  constexpr int count = 20000;
+  const auto batch_at = [&](int i) { return std::exp(first + (last - first) * i / count); };
+  std::vector<double> squares;
+  for (int i = 0; i <= count; ++i) squares.push_back(rest_of(points, batch_at(i)).squares);
+  const auto best = static_cast<int>(std::ranges::min_element(squares) - squares.begin());
+  const double least = squares[static_cast<std::size_t>(best)];
+  ScalingFit fit{.critical_batch = batch_at(best)};
+  fit.least_steps = std::exp(rest_of(points, fit.critical_batch).log_least);
+  fit.deviation = std::sqrt(least / static_cast<double>(points.size()));
+  const std::size_t freedom = points.size() - 2;
+  const double variance = std::max(least / static_cast<double>(freedom), variance_of_resolution(points));
+  const double limit = least + variance * std::pow(student(freedom), 2);
+  int low = best, high = best;
+  while (low >= 0 && squares[static_cast<std::size_t>(low)] <= limit) --low;
+  while (high <= count && squares[static_cast<std::size_t>(high)] <= limit) ++high;
+  if (low >= 0) fit.low = batch_at(low);
+  if (high <= count) fit.high = batch_at(high);
+  return fit;
+}
+
+Regime regime_of(const ScalingFit& fit, double batch) {
+  if (1 + batch / fit.critical_batch <= efficient) return Regime::perfect_scaling;
+  if (1 + fit.critical_batch / batch <= efficient) return Regime::maximal_data_parallelism;
+  return Regime::diminishing_returns;
+}
+
+std::optional<LargestEfficient> largest_efficient_batch(std::span<const BatchSteps> points) {
+  if (points.size() < 2) return std::nullopt;
+  std::vector<BatchSteps> sorted(points.begin(), points.end());
+  std::ranges::sort(sorted, {}, &BatchSteps::batch);
+  const double examples = sorted.front().batch * sorted.front().steps;
+  const auto excess = [&](const BatchSteps& point) {
+    return std::log(point.batch * point.steps / examples / efficient);
+  };
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    const double before = excess(sorted[i - 1]), now = excess(sorted[i]);
+    if (now <= 0) continue;
+    const double from = std::log(sorted[i - 1].batch), to = std::log(sorted[i].batch);
+    return LargestEfficient{std::exp(from + (to - from) * (-before) / (now - before))};
+  }
+  return LargestEfficient{sorted.back().batch, false};
+}
+
+std::optional<double> fit_power(std::span<const std::pair<double, double>> points) {
+  if (points.size() < 2) return std::nullopt;
+  const auto n = static_cast<double>(points.size());
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [a, b] : points) {
+    x += std::log(a) / n, y += std::log(b) / n;
+    xx += std::log(a) * std::log(a) / n, xy += std::log(a) * std::log(b) / n;
+  }
+  return (xy - x * y) / (xx - x * x);
+}
+
+}  // namespace lockstep

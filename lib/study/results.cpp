@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/results.hpp"
+
+#include <algorithm>
+
+#include "base/duration.hpp"
+#include "io/replace_file.hpp"
+#include "run/deck_values.hpp"
+#include "study/curve_file.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view mark = "# Kept by Lockstep";
+
+void keep(const fs::path& file, const std::string& what, const std::string& text) {
+  validate(!fs::exists(file) || read_text_file(file.string()).starts_with(mark), ExitStatus::cannot_create,
+           "{}: was not written by a study, and is not replaced; choose another output_dir, or move that file away",
+           file.string());
+  replace_text_file(file, fmt::format("{}: {}.\n{}", mark, what, text));
+}
+
+std::optional<std::int64_t> resolution_of(const TrialRecord& best) {
+  const std::vector<TrialReport>& reports = best.curve.reports;
+  if (!best.curve.goal_step) return std::nullopt;
+  return reports.back().step - (reports.size() > 1 ? reports[reports.size() - 2].step : 0);
+}
+
+void add_best(GroupResult& result, const TrialPlan& plan, const TrialRecord& best) {
+  const StudyConfig& study = plan.study();
+  result.best = best;
+  result.steps_to_goal = best.curve.goal_step;
+  result.resolution = resolution_of(best);
+  result.value = best_value(best.curve, study.goal);
+  RunConfig deck = plan.deck(best.id);
+  const DeckValues values = deck_values(write_config(deck), "the deck of the best trial");
+  const std::string* momentum = find_value(values, "optimizer.momentum");
+  result.learning_rate = deck.optimizer.learning_rate();
+  result.effective_rate = *result.learning_rate / (1 - (momentum ? number_of(*momentum).value_or(0) : 0));
+  result.noise_scale = read_noise_scale(plan.folder(best.id) / "metrics.csv");
+  const std::vector<double> places = plan.places(best.id);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (study.space.dimensions[i].is_at_border(places[i])) result.at_border.push_back(study.space.keys[i]);
+}
+
+}  // namespace
+
+std::optional<double> best_value(const TrialCurve& curve, const GoalOptions& goal) {
+  std::optional<double> best;
+  for (const TrialReport& report : curve.reports)
+    if (report.value) best = best ? better(goal, *best, *report.value) : *report.value;
+  return best;
+}
+
+const TrialRecord* best_of(const std::vector<TrialRecord>& records, std::size_t group, const GoalOptions& goal) {
+  const TrialRecord* best = nullptr;
+  const auto is_better = [&](const TrialRecord& a, const TrialRecord& b) {
+    if (a.curve.goal_step || b.curve.goal_step)
+      return a.curve.goal_step && (!b.curve.goal_step || *a.curve.goal_step < *b.curve.goal_step);
+    const std::optional<double> x = best_value(a.curve, goal), y = best_value(b.curve, goal);
+    return x && (!y || goal.metric.is_better(*x, *y));
+  };
+  for (const TrialRecord& record : records)
+    if (record.id.group == group && is_feasible(record.outcome) && (!best || is_better(record, *best))) best = &record;
+  return best;
+}
+
+void keep_study(const fs::path& folder, const TrialPlan& plan) {
+  StudyConfig study = plan.study();
+  study.base = "base.yaml";
+  keep(folder / "study.yaml", "the study, with every key", write_config(study));
+  keep(folder / "base.yaml", "the study's base deck", plan.base());
+}
+
+StudyResults read_results(const fs::path& folder) {
+  const fs::path file = folder / "study.yaml";
+  validate(fs::exists(file), ExitStatus::missing_file,
+           "{}: is not there (so it is no study's folder); name the output folder of a study", file.string());
+  StudyConfig study = read_study_config(parse_deck(read_text_file(file.string()), file.string()));
+  study.output_dir = folder.string();
+  const TrialPlan plan(study, read_text_file(study.base_file()));
+  StudyResults results{.study = study, .records = read_ledger(folder / "ledger.jsonl"), .groups = {}};
+  for (std::size_t group = 0; group < plan.groups().size(); ++group) {
+    const TrialGroup& of = plan.groups()[group];
+    GroupResult& result = results.groups.emplace_back();
+    result.name = of.name, result.batch = of.batch, result.budget = of.budget;
+    for (const TrialRecord& record : results.records) {
+      if (record.id.group != group) continue;
+      ++result.trials;
+      result.feasible += is_feasible(record.outcome) ? 1 : 0;
+      result.pruned += record.outcome == TrialOutcome::pruned ? 1 : 0;
+      result.steps_run += record.steps_run;
+    }
+    if (const TrialRecord* best = best_of(results.records, group, study.goal)) add_best(result, plan, *best);
+  }
+  return results;
+}
+
+}  // namespace lockstep

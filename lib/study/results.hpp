@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "study/ledger.hpp"
+#include "study/trial_plan.hpp"
+
+namespace lockstep {
+
+/// The better one of two results of a goal's metric; the first, where they are equal.
+inline double better(const GoalOptions& goal, double a, double b) { return goal.metric.is_better(b, a) ? b : a; }
+/// The best result of a trial.
+std::optional<double> best_value(const TrialCurve& curve, const GoalOptions& goal);
+/// The trial that has reached the goal in the fewest steps, or, where none has, that with the best result; null: no
+/// trial is feasible.
+const TrialRecord* best_of(const std::vector<TrialRecord>& records, std::size_t group, const GoalOptions& goal);
+
+/// What a group's trials have shown.
+struct GroupResult {
+  std::string name;
+  std::int64_t batch = 0, budget = 0;
+  std::int64_t trials = 0, feasible = 0, pruned = 0;
+  std::int64_t steps_run = 0;  ///< of all trials
+  std::optional<TrialRecord> best;
+  std::optional<std::int64_t> steps_to_goal;
+  std::optional<std::int64_t> resolution;  ///< steps between the evaluations around steps_to_goal
+  std::optional<double> value;             ///< the best result
+  std::optional<double> learning_rate;     ///< of the best trial
+  std::optional<double> effective_rate;    ///< learning rate / (1 − momentum)
+  std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
+  std::vector<std::string> at_border;      ///< keys of the space of which the best point is at an end
+};
+
+/// A study as its folder tells it.
+struct StudyResults {
+  StudyConfig study;
+  std::vector<TrialRecord> records;
+  std::vector<GroupResult> groups;
+};
+
+/// Leaves in the study's folder what `read_results` needs beside the ledger. Throws cannot_create where a file that is
+/// not ours would be replaced.
+void keep_study(const std::filesystem::path& folder, const TrialPlan& plan);
+/// Throws missing_file for a folder without a study, bad_data.
+StudyResults read_results(const std::filesystem::path& folder);
+
+}  // namespace lockstep

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/study.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/duration.hpp"
+#include "base/timer.hpp"
+#include "io/replace_file.hpp"
+#include "resilience/stop_request.hpp"
+#include "run/experiment.hpp"
+#include "run/run_lock.hpp"
+#include "run/trainer_setup.hpp"
+#include "study/dealer.hpp"
+#include "study/farm.hpp"
+#include "study/ledger.hpp"
+#include "study/results.hpp"
+#include "study/study_report.hpp"
+#include "study/trial_log.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+void check_ranks(const StudyConfig& study, int ranks) {
+  validate_key(study.ranks_per_trial <= ranks, "ranks_per_trial",
+               "{} are more than the {} there are; start the study on more ranks", study.ranks_per_trial, ranks);
+  validate_key(ranks % study.ranks_per_trial == 0, "ranks_per_trial",
+               "{} ranks cannot be divided into slots of {}, without a rest; start the study on a multiple", ranks,
+               study.ranks_per_trial);
+}
+
+/// A network that has learned nothing must not have reached the goal. Collective over the ranks of a slot.
+void check_start(const TrialPlan& plan, const Communicator& slot) {
+  const GoalOptions& goal = plan.study().goal;
+  const RunConfig config = plan.deck({});
+  const SharedReading reading(slot, config.source);
+  Experiment experiment = open_experiment(config, reading);
+  const auto trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss),
+                                    *experiment.data.train, slot);
+  slot.run_collectively([&] {
+    validate_key(experiment.data.validation != nullptr, "goal.metric",
+                 "is of validation data, of which the base deck has none; give it some");
+    if (slot.is_root()) initialize_parameters(config, trainer->model());
+  });
+  trainer->share_parameters();
+  const std::optional<Metrics> metrics = trainer->evaluate(*experiment.data.validation);
+  const std::optional<double> value = goal.metric.value_of(*metrics);
+  slot.run_collectively([&] {
+    validate_key(metrics->find(goal.metric.name()).has_value(), "goal.metric",
+                 "{} is not measured in evaluations of the base deck; add it to its metrics", goal.metric.text());
+    validate_key(!value || !goal.is_reached_by(*value), "goal.value",
+                 "is reached at step 0, with {} = {:.4g} (there is nothing to train for); give a better one",
+                 goal.metric.text(), value.value_or(0));
+  });
+}
+
+std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64_t feasible) {
+  std::vector<std::string> settings;
+  for (const auto& [key, value] : record.settings) settings.push_back(fmt::format("{} {}", key, value));
+  return fmt::format("{}: trial {} {} at step {} ({}){}; {} of {} feasible", plan.groups()[record.id.group].name,
+                     record.id.index, outcome_names[static_cast<std::size_t>(record.outcome)], record.steps(),
+                     fmt::join(settings, ", "), record.message.empty() ? "" : ": " + record.message, feasible,
+                     plan.study().trials());
+}
+
+/// What rank 0 holds: the folder, the ledger, and the dealer.
+class Desk {
+ public:
+  Desk(const TrialPlan& plan) : plan_(plan), folder_(plan.study().folder()) {
+    std::error_code code;
+    fs::create_directories(folder_ / "trials", code);
+    validate(!code, ExitStatus::cannot_create,
+             "{}: the study's folder cannot be created ({}); choose another output_dir", folder_.string(),
+             code.message());
+    lock_.emplace(folder_);
+    ledger_.emplace(folder_ / "ledger.jsonl", plan.identity());
+    keep_study(folder_, plan);
+    dealer_.emplace(plan, ledger_->records(), [this](const TrialRecord& record) { commit(record); });
+    stop_.emplace(end_of_job(duration_of(plan.study().wall_time)), folder_ / "stop");
+  }
+
+  Dealer& dealer() { return *dealer_; }
+  StopRequest& stop() { return *stop_; }
+  const Ledger& ledger() const { return *ledger_; }
+  const fs::path& folder() const { return folder_; }
+
+ private:
+  void commit(const TrialRecord& record) {
+    lock_->require_lately();
+    ledger_->append(record);
+    remove_checkpoints(record.id.group);
+    std::int64_t feasible = 0;
+    for (const TrialRecord& other : ledger_->records())
+      feasible += other.id.group == record.id.group && is_feasible(other.outcome) ? 1 : 0;
+    TrialLog::study_line(record.outcome == TrialOutcome::failed ? LogLevel::warning : LogLevel::info,
+                         line_of(plan_, record, feasible));
+  }
+
+  /// All but those of the best trial of the group; an ensemble keeps its members.
+  void remove_checkpoints(std::size_t group) const {
+    if (plan_.study().is_ensemble()) return;
+    const TrialRecord* best = best_of(ledger_->records(), group, plan_.study().goal);
+    std::error_code ignored;
+    for (const TrialRecord& record : ledger_->records())
+      if (record.id.group == group && (!best || record.id != best->id))
+        fs::remove_all(plan_.folder(record.id) / "checkpoints", ignored);
+  }
+
+  const TrialPlan& plan_;
+  fs::path folder_;
+  std::optional<RunLock> lock_;
+  std::optional<Ledger> ledger_;
+  std::optional<Dealer> dealer_;
+  std::optional<StopRequest> stop_;
+};
+
+}  // namespace
+
+ExitStatus run_study(const StudyConfig& study, const std::string& base, const Communicator& world) {
+  const Timer timer;
+  std::optional<TrialPlan> plan;
+  std::unique_ptr<Desk> desk;
+  world.run_collectively([&] {
+    with_positions(study.source, [&] { check_ranks(study, world.size()); });
+    plan.emplace(study, base);
+    if (world.is_root()) desk = std::make_unique<Desk>(*plan);
+  });
+  const int slot_number = world.rank() / static_cast<int>(study.ranks_per_trial);
+  const Communicator slot = world.split(slot_number);
+  const bool is_new = world.all_reduce_max(desk && !desk->ledger().records().empty() ? 1 : 0) == 0;
+  world.run_collectively([&] {
+    if (is_new && slot_number == 0) with_positions(study.source, [&] { check_start(*plan, slot); });
+  });
+  if (desk)
+    log("{}: {} groups of {} feasible trials, on {} slots of {} ranks{}", study.folder(), plan->groups().size(),
+        study.trials(), world.size() / slot.size(), slot.size(),
+        is_new ? "" : fmt::format("; goes on behind {} trials", desk->ledger().records().size()));
+  Farm farm(*plan, world, slot, desk ? &desk->dealer() : nullptr, desk ? &desk->stop() : nullptr);
+  const ExitStatus status = farm.work();
+  world.run_collectively([&] {
+    if (!desk) return;
+    desk->stop().done();
+    if (status == ExitStatus::stopped_early)
+      return log("stopped: {}; the same command goes on from there", farm.stop_reason_of_study());
+    log("{}", report_study(desk->folder()));
+    log("all of that on {} ranks in {}", world.size(), duration_text(timer.seconds()));
+  });
+  return status;
+}
+
+}  // namespace lockstep

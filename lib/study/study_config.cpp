@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/study_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "base/duration.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+std::optional<double> GoalOptions::value_of(const Metrics& metrics) const {
+  const std::optional<double> exact = metric.value_of(metrics);
+  if (!exact || !std::isfinite(metrics.loss)) return std::nullopt;
+  return std::strtod(fmt::format("{:.9g}", *exact).c_str(), nullptr);
+}
+
+void GoalOptions::describe(Fields& fields) {
+  metric.describe(fields, "what is looked at after each evaluation");
+  fields.number("value", value, any_number,
+                "to be reached in as few steps as possible: an accuracy at least this, a loss at most this");
+  fields.text("best", best, "instead of a value: the best result within the budget is wanted", Presence::optional,
+              {.pattern = "min|max", .words = "min or max"});
+  static constexpr std::string_view kinds[] = {"value", "best"};
+  fields.need(Needs::exactly_one, kinds, "trials could not be compared");
+  const bool less_is_better = metric.is_better(0, 1);
+  fields.check(
+      best.empty() || (best == "min") == less_is_better, "best",
+      fmt::format("{} of {} would be its worst; write {}", best, metric.text(), less_is_better ? "min" : "max"));
+}
+
+std::int64_t BudgetOptions::steps_of(std::int64_t batch) const {
+  const std::int64_t by_examples = examples ? (*examples + batch - 1) / batch : 0;
+  if (!steps) return by_examples;
+  return examples ? std::min(*steps, by_examples) : *steps;
+}
+
+void BudgetOptions::describe(Fields& fields) {
+  fields.integer("steps", steps, {1, 1e12}, "of a trial at most");
+  fields.integer("examples", examples, {1, 1e15}, "of a trial at most, with those seen again");
+  static constexpr std::string_view kinds[] = {"steps", "examples"};
+  fields.need(Needs::at_least_one, kinds, "trials would not end");
+}
+
+void StudyConfig::describe(Fields& fields) {
+  fields.text("name", name, "what the study is called (as its file, when not given)");
+  fields.text("output_dir", output_dir, "folder for everything that the study leaves (studies/<name>, when not given)");
+  fields.text("base", base, "the deck that trials differ from; its path begins where the study file is",
+              Presence::required);
+  fields.integers("batches", batches, {1, 1e9}, "values of batch.global, each of which is searched for by itself");
+  fields.named_sections(
+      "vary", vary_keys, [this](std::size_t count) { vary_values.resize(count); },
+      [this](std::size_t i, Fields& section) {
+        section.texts("values", vary_values[i], "of that key");
+        section.check(!vary_values[i].empty(), "values", "is empty; give at least one value");
+      },
+      "other keys whose values are each searched for by themselves, in all combinations", "values");
+  space.describe(fields, "space");
+  fields.section("goal", [this](Fields& f) { goal.describe(f); }, "What trials are for", Presence::required);
+  fields.section("budget", [this](Fields& f) { budget.describe(f); }, "How long a trial is", Presence::required);
+  fields.integer("evaluations", evaluations, at_least_one,
+                 "of a trial, evenly over its budget (run.evaluate_every of the deck, when not given)");
+  fields.integer("trials_feasible", trials_feasible, {1, 1e6},
+                 "trials that do not diverge, of each batch (20; without a space: as many as seeds)");
+  prune.describe(fields, goal.value.has_value());
+  fields.integer("ranks_per_trial", ranks_per_trial, at_least_one, "ranks that train a trial together");
+  fields.integer("seed", seed, {0, 9007199254740992.0}, "of the search: the same seed, the same points");
+  fields.integer("seeds", seeds, {1, 1e6}, "runs of each point, with run.seed counted up from that of the deck");
+  fields.text("wall_time", wall_time, "time that one start of the study may take, as run.wall_time of a deck");
+  check_rules(fields);
+}
+
+void StudyConfig::check_rules(Fields& fields) {
+  std::set<std::string> keys(vary_keys.begin(), vary_keys.end());
+  if (!batches.empty()) keys.insert("batch.global");
+  fields.check(keys.size() == vary_keys.size() + (batches.empty() ? 0 : 1), "vary",
+               "has batch.global, which batches gives already; remove one of them");
+  for (const std::string& key : space.keys)
+    fields.check(!keys.contains(key), "space", fmt::format("has {}, which is varied already; remove one of them", key));
+  fields.check(std::set<std::int64_t>(batches.begin(), batches.end()).size() == batches.size(), "batches",
+               "has a batch twice; remove one");
+  fields.check(!space.keys.empty() || trials() == seeds, "trials_feasible",
+               fmt::format("{} without a space (trials would be repetitions of one point); give a space, or seeds: {}",
+                           trials(), trials()));
+  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
+               fmt::format("'{}' is no time to run for; write \"2:00:00\" or \"90 min\"", wall_time));
+}
+
+std::string StudyConfig::base_file() const { return fs::path(source.position.file).parent_path() / base; }
+
+std::string StudyConfig::folder() const {
+  if (!output_dir.empty()) return output_dir;
+  return "studies/" + (name.empty() ? fs::path(source.position.file).stem().string() : name);
+}
+
+StudyConfig read_study_config(DeckNode file) {
+  StudyConfig config;
+  read_config(file, config);
+  config.source = std::move(file);
+  return config;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitor/selection.hpp"
+#include "run/run_config.hpp"
+#include "study/pruner.hpp"
+#include "study/search_space.hpp"
+
+namespace lockstep {
+
+/// What trials are judged by after each evaluation.
+struct GoalOptions {
+  ValidationMetric metric{"validation_accuracy"};
+  std::optional<double> value;  ///< to be reached in as few steps as possible
+  std::string best;             ///< min or max, where there is no such value
+
+  /// Rounded as metrics.csv has it, so that what is read back from there counts alike; none: it is not finite.
+  std::optional<double> value_of(const Metrics& metrics) const;
+  bool is_reached_by(double result) const { return value && !metric.is_better(*value, result); }
+  void describe(Fields& fields);
+};
+
+/// The length of a trial: the shorter one, where both are given.
+struct BudgetOptions {
+  std::optional<std::int64_t> steps, examples;
+
+  std::int64_t steps_of(std::int64_t batch) const;
+  void describe(Fields& fields);
+};
+
+/// A study file: a deck, what varies in it, and what is searched for.
+struct StudyConfig : Config {
+  std::string name;        ///< empty: that of the file
+  std::string output_dir;  ///< empty: studies/<name>
+  std::string base;        ///< deck, as seen from the study file
+  std::vector<std::int64_t> batches;
+  std::vector<std::string> vary_keys;
+  std::vector<std::vector<std::string>> vary_values;
+  SearchSpace space;
+  GoalOptions goal;
+  BudgetOptions budget;
+  std::optional<std::int64_t> evaluations;
+  std::optional<std::int64_t> trials_feasible;
+  PruneOptions prune;
+  std::int64_t ranks_per_trial = 1;
+  std::int64_t seed = 1;
+  std::int64_t seeds = 1;
+  std::string wall_time;
+
+  DeckNode source;  ///< what it was read from
+
+  void describe(Fields& fields) override;
+  /// The base deck's path as seen from the working directory.
+  std::string base_file() const;
+  std::string folder() const;
+  /// Feasible trials that each group is to have.
+  std::int64_t trials() const { return trials_feasible.value_or(space.keys.empty() ? seeds : 20); }
+  bool is_ensemble() const { return space.keys.empty(); }
+
+ private:
+  void check_rules(Fields& fields);
+};
+
+/// Throws Error(bad_deck) for whatever the file alone shows to be wrong.
+StudyConfig read_study_config(DeckNode file);
+
+}  // namespace lockstep

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/trial_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+void set(DeckNode& deck, const std::string& key, const std::string& value, const DeckPosition& where) {
+  set_value(deck, key, {.kind = DeckNode::Kind::scalar, .text = value, .position = where}, where);
+}
+
+/// What of `run` the study decides on.
+void remove_ends(DeckNode& deck) {
+  for (DeckNode::Entry& section : deck.entries)
+    if (section.key == "run")
+      std::erase_if(section.value.entries, [](const DeckNode::Entry& entry) {
+        return entry.key == "epochs" || entry.key == "steps" || entry.key == "target" || entry.key == "overwrite";
+      });
+}
+
+/// Where the study file speaks of a key.
+DeckPosition place_of(const StudyConfig& study, const std::string& key) {
+  for (const char* section : {"space", "vary"})
+    if (const DeckNode* node = study.source.find(section))
+      if (const DeckNode* entry = node->find(key)) return entry->position;
+  return study.source.position;
+}
+
+}  // namespace
+
+TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study), base_(std::move(base)) {
+  RunConfig deck = read_run_config(parse_deck(base_, study_.base_file()));
+  base_seed_ = deck.run.seed;
+  deck.run.name = "";
+  deck.run.output_dir = "";
+  base_deck_ = write_config(deck);
+  add_groups();
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    sequences_.emplace_back(study_.space.keys.size(), static_cast<std::uint64_t>(study_.seed), group);
+    groups_[group].batch = deck_with(groups_[group], {}, {group, 0}).batch.global;
+    groups_[group].budget = study_.budget.steps_of(groups_[group].batch);
+    this->deck({group, 0});
+  }
+}
+
+/// All combinations of what is varied.
+void TrialPlan::add_groups() {
+  groups_ = {TrialGroup{}};
+  const auto multiply = [this](const std::string& key, const std::string& word,
+                               const std::vector<std::string>& values) {
+    std::vector<TrialGroup> product;
+    for (const TrialGroup& group : groups_)
+      for (const std::string& value : values) {
+        TrialGroup& added = product.emplace_back(group);
+        added.name += fmt::format("{}{} {}", added.name.empty() ? "" : ", ", word, value);
+        added.settings.emplace_back(key, value);
+      }
+    groups_ = std::move(product);
+  };
+  std::vector<std::string> batches;
+  for (const std::int64_t batch : study_.batches) batches.push_back(fmt::format("{}", batch));
+  if (!batches.empty()) multiply("batch.global", "batch", batches);
+  for (std::size_t i = 0; i < study_.vary_keys.size(); ++i)
+    multiply(study_.vary_keys[i], study_.vary_keys[i], study_.vary_values[i]);
+  if (groups_.front().name.empty()) groups_.front().name = "all";
+}
+
+std::vector<double> TrialPlan::places(const TrialId& id) const {
+  return sequences_[id.group].point(id.index / study_.seeds);
+}
+
+DeckSettings TrialPlan::settings(const TrialId& id) const {
+  const std::vector<double> places = this->places(id);
+  DeckSettings settings;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    settings.emplace_back(study_.space.keys[i],
+                          study_.space.dimensions[i].value_at(places[i], groups_[id.group].budget));
+  return settings;
+}
+
+RunConfig TrialPlan::deck(const TrialId& id) const { return deck_with(groups_[id.group], settings(id), id); }
+
+RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& settings, const TrialId& id) const {
+  DeckNode deck = parse_deck(base_, study_.base_file());
+  remove_ends(deck);
+  const DeckPosition here = study_.source.position;
+  for (const DeckSettings* some : {&group.settings, &settings})
+    for (const auto& [key, value] : *some) set(deck, key, value, place_of(study_, key));
+  set(deck, "run.output_dir", folder(id).string(), here);
+  set(deck, "run.seed", fmt::format("{}", seed(id)), here);
+  set(deck, "run.resume", "auto", here);
+  const std::int64_t budget = std::max<std::int64_t>(1, group.budget);
+  set(deck, "run.steps", fmt::format("{}", budget), here);
+  if (study_.evaluations)
+    set(deck, "run.evaluate_every", fmt::format("{} steps", std::max<std::int64_t>(1, budget / *study_.evaluations)),
+        here);
+  if (study_.goal.value) {
+    set(deck, "run.target.metric", std::string(study_.goal.metric.text()), here);
+    set(deck, "run.target.value", fmt::format("{}", *study_.goal.value), here);
+  }
+  if (!study_.wall_time.empty()) set(deck, "run.wall_time", study_.wall_time, here);
+  return read_run_config(std::move(deck));
+}
+
+std::filesystem::path TrialPlan::folder(const TrialId& id) const {
+  return std::filesystem::path(study_.folder()) / "trials" / fmt::format("{:02}-{:04}", id.group, id.index);
+}
+
+std::string TrialPlan::identity() const {
+  StudyConfig same = study_;
+  same.name = same.output_dir = same.wall_time = same.base = "";
+  same.trials_feasible.reset();
+  return write_config(same) + "deck:\n" + base_deck_;
+}
+
+}  // namespace lockstep
