@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "config/deck_scalars.hpp"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <cmath>
 #include <regex>
@@ -56,6 +58,19 @@ void wrong_type(const DeckNode& node, std::string_view wanted) {
                                                                 : std::string(kind_name(node));
   throw DeckError(node.position, node.path,
                   fmt::format("{} is given ({} is expected); write {}", given, wanted, wanted));
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
+  const std::string near = nearest(word, words);
+  if (!near.empty()) return fmt::format("did you mean '{}'?", near);
+  return fmt::format("known here: {}", fmt::join(words, ", "));
+}
+
+void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
+  const std::string near = nearest(node.text, words);
+  throw DeckError(node.position, node.path,
+                  fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
+                              near.empty() ? "use one of these" : fmt::format("did you mean '{}'?", near)));
 }
 
 std::string to_text(const DeckNode& node, const TextForm& form) {

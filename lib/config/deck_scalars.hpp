@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/deck.hpp"
 #include "config/fields.hpp"
@@ -13,6 +14,11 @@ namespace lockstep {
 
 /// Another kind of value is wanted there.
 [[noreturn]] void wrong_type(const DeckNode& node, std::string_view wanted);
+
+/// "did you mean 'steps'?", or which words are known.
+std::string suggestion(std::string_view word, const std::vector<std::string>& words);
+/// None of the words that may stand there does.
+[[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words);
 
 /// An empty form: any text.
 std::string to_text(const DeckNode& node, const TextForm& form = {});

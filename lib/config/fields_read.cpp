@@ -296,20 +296,6 @@ class Reader final : public Fields {
     });
   }
 
-  static std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
-    const std::string near = nearest(word, words);
-    if (!near.empty()) return fmt::format("did you mean '{}'?", near);
-    return fmt::format("known here: {}", fmt::join(words, ", "));
-  }
-
-  [[noreturn]] static void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
-    throw DeckError(
-        node.position, node.path,
-        fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
-                    nearest(node.text, words).empty() ? "use one of these"
-                                                      : fmt::format("did you mean '{}'?", nearest(node.text, words))));
-  }
-
   static std::vector<std::string> names_of(std::span<const Alternative> alternatives) {
     std::vector<std::string> names;
     for (const auto& alternative : alternatives) names.emplace_back(alternative.name);

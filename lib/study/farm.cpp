@@ -137,8 +137,12 @@ void Farm::run_trial(const TrialId& id) {
   orders_.superfluous.reset();
   current_ = id;
   try {
-    trial_log.emplace(plan_.folder(id), is_leader());
-    training.emplace(plan_.deck(id), slot_, this);
+    RunConfig deck;
+    slot_.run_collectively([&] {
+      trial_log.emplace(plan_.folder(id), is_leader());
+      deck = plan_.deck(id);
+    });
+    training.emplace(deck, slot_, this);
     if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
     has_stopped = training->run() == ExitStatus::stopped_early;
   } catch (const DivergedError& error) {

@@ -103,8 +103,13 @@ std::pair<std::string, std::string> difference(const std::string& was, const std
 }  // namespace
 
 Ledger::Ledger(const fs::path& file, const std::string& identity) {
-  if (!fs::exists(file)) replace_text_file(file, Json{{header_key, identity}}.dump() + "\n");
+  const auto begin_anew = [&] { replace_text_file(file, Json{{header_key, identity}}.dump() + "\n"); };
+  if (!fs::exists(file)) begin_anew();
   Contents contents = read_contents(file);
+  if (contents.records.empty() && contents.identity != identity) {
+    begin_anew();
+    contents = read_contents(file);
+  }
   const auto [was, is] = difference(contents.identity, identity);
   validate(contents.identity == identity, ExitStatus::bad_deck,
            "{}: is the ledger of another study (it has '{}' where this one has '{}'); name another output_dir",

@@ -24,6 +24,17 @@ Rest rest_of(std::span<const BatchSteps> points, double critical_batch) {
   return rest;
 }
 
+/// The B_c with the least squares between two others.
+double least_between(std::span<const BatchSteps> points, double low, double high) {
+  for (int i = 0; i < 60; ++i) {
+    const double a = std::pow(low, 2.0 / 3) * std::pow(high, 1.0 / 3),
+                 b = std::pow(low, 1.0 / 3) * std::pow(high, 2.0 / 3);
+    if (rest_of(points, a).squares < rest_of(points, b).squares) high = b;
+    else low = a;
+  }
+  return std::sqrt(low * high);
+}
+
 /// Student's t, two-sided 95 %, of so many degrees of freedom.
 double student(std::size_t freedom) {
   constexpr double values[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
@@ -44,13 +55,13 @@ std::optional<ScalingFit> fit_scaling(std::span<const BatchSteps> points) {
   const auto [smallest, largest] = std::ranges::minmax(points, {}, &BatchSteps::batch);
   // Beyond these, one end of the curve is straight, and B_c cannot be told.
   const double first = std::log(smallest.batch / 1000), last = std::log(largest.batch * 1000);
-  constexpr int count = 20000;
+  constexpr int count = 1000;
   const auto batch_at = [&](int i) { return std::exp(first + (last - first) * i / count); };
   std::vector<double> squares;
   for (int i = 0; i <= count; ++i) squares.push_back(rest_of(points, batch_at(i)).squares);
   const auto best = static_cast<int>(std::ranges::min_element(squares) - squares.begin());
-  const double least = squares[static_cast<std::size_t>(best)];
-  ScalingFit fit{.critical_batch = batch_at(best)};
+  ScalingFit fit{.critical_batch = least_between(points, batch_at(best - 1), batch_at(best + 1))};
+  const double least = rest_of(points, fit.critical_batch).squares;
   fit.least_steps = std::exp(rest_of(points, fit.critical_batch).log_least);
   fit.deviation = std::sqrt(least / static_cast<double>(points.size()));
   const std::size_t freedom = points.size() - 2;

@@ -3,21 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "base/duration.hpp"
+#include <cstdlib>
 
 namespace lockstep {
 namespace {
 
 constexpr TextForm number_form{.pattern = R"([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,3})?)", .words = "a number"};
 
+double number_in(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
+
 struct Ends {
   double low, high;
 };
 
-Ends ends_of(const std::vector<std::string>& range) {
-  return {number_of(range.front()).value_or(0), number_of(range.back()).value_or(0)};
-}
+Ends ends_of(const std::vector<std::string>& range) { return {number_in(range.front()), number_in(range.back())}; }
 
 double between(const Ends& ends, double place) { return ends.low + (ends.high - ends.low) * place; }
 
@@ -58,7 +57,7 @@ void Dimension::describe(Fields& fields) {
   fields.check(reverse_log_.empty() || ends_of(reverse_log_).high < 1, "reverse_log",
                "ends at 1 or above, where 1 − x has no logarithm; end below 1");
   const auto is_whole = [](const std::string& end) {
-    const double value = number_of(end).value_or(0);
+    const double value = number_in(end);
     return value == std::floor(value);
   };
   fields.check(std::ranges::all_of(integer_, is_whole), "integer",

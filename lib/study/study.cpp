@@ -85,6 +85,8 @@ class Desk {
     stop_.emplace(end_of_job(duration_of(plan.study().wall_time)), folder_ / "stop");
   }
 
+  /// Seconds that slots have spent on the trials that this process has seen the ends of.
+  double seconds_of_trials() const { return seconds_of_trials_; }
   Dealer& dealer() { return *dealer_; }
   StopRequest& stop() { return *stop_; }
   const Ledger& ledger() const { return *ledger_; }
@@ -94,6 +96,7 @@ class Desk {
   void commit(const TrialRecord& record) {
     lock_->require_lately();
     ledger_->append(record);
+    seconds_of_trials_ += record.seconds;
     remove_checkpoints(record.id.group);
     std::int64_t feasible = 0;
     for (const TrialRecord& other : ledger_->records())
@@ -118,12 +121,12 @@ class Desk {
   std::optional<Ledger> ledger_;
   std::optional<Dealer> dealer_;
   std::optional<StopRequest> stop_;
+  double seconds_of_trials_ = 0;
 };
 
 }  // namespace
 
 ExitStatus run_study(const StudyConfig& study, const std::string& base, const Communicator& world) {
-  const Timer timer;
   std::optional<TrialPlan> plan;
   std::unique_ptr<Desk> desk;
   world.run_collectively([&] {
@@ -141,15 +144,19 @@ ExitStatus run_study(const StudyConfig& study, const std::string& base, const Co
     log("{}: {} groups of {} feasible trials, on {} slots of {} ranks{}", study.folder(), plan->groups().size(),
         study.trials(), world.size() / slot.size(), slot.size(),
         is_new ? "" : fmt::format("; goes on behind {} trials", desk->ledger().records().size()));
+  const int slots = world.size() / slot.size();
   Farm farm(*plan, world, slot, desk ? &desk->dealer() : nullptr, desk ? &desk->stop() : nullptr);
+  const Timer timer;
   const ExitStatus status = farm.work();
+  const double seconds = timer.seconds();
   world.run_collectively([&] {
     if (!desk) return;
     desk->stop().done();
     if (status == ExitStatus::stopped_early)
       return log("stopped: {}; the same command goes on from there", farm.stop_reason_of_study());
     log("{}", report_study(desk->folder()));
-    log("all of that on {} ranks in {}", world.size(), duration_text(timer.seconds()));
+    log("{} on {} slots, which were at work for {:.1f} % of it", duration_text(seconds), slots,
+        100 * desk->seconds_of_trials() / (seconds * slots));
   });
   return status;
 }

@@ -92,14 +92,17 @@ RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& sett
   set(deck, "run.output_dir", folder(id).string(), here);
   set(deck, "run.seed", fmt::format("{}", seed(id)), here);
   set(deck, "run.resume", "auto", here);
+  set(deck, "run.overwrite", "true", here);  // what a trial has left that the ledger does not know
   const std::int64_t budget = std::max<std::int64_t>(1, group.budget);
   set(deck, "run.steps", fmt::format("{}", budget), here);
   if (study_.evaluations)
     set(deck, "run.evaluate_every", fmt::format("{} steps", std::max<std::int64_t>(1, budget / *study_.evaluations)),
         here);
   if (study_.goal.value) {
-    set(deck, "run.target.metric", std::string(study_.goal.metric.text()), here);
-    set(deck, "run.target.value", fmt::format("{}", *study_.goal.value), here);
+    const DeckNode* goal = study_.source.find("goal");
+    const DeckPosition there = goal ? goal->position : here;
+    set(deck, "run.target.metric", std::string(study_.goal.metric.text()), there);
+    set(deck, "run.target.value", fmt::format("{}", *study_.goal.value), there);
   }
   if (!study_.wall_time.empty()) set(deck, "run.wall_time", study_.wall_time, here);
   return read_run_config(std::move(deck));

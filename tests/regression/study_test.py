@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Studies: the same ledger for any number of slots and after any interruption; pruning; what the report says; and what users
+get wrong in a study file."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import program
+
+
+def yaml(sections):
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items() if value is not None)
+
+
+def records(ledger):
+    """What must be the same, by group and trial."""
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    return {(line["group"], line["trial"]): {key: value for key, value in line.items() if key != "run"}
+            for line in lines[1:]}
+
+
+class StudyTest(program.LockstepTest):
+    def study(self, name="study.yaml", **sections):
+        study = {
+            "base": "deck.yaml",
+            "output_dir": "study",
+            "batches": [16, 64],
+            "space": {"optimizer.learning_rate": {"log": [0.01, 3]}, "optimizer.momentum": {"reverse_log": [0, 0.9]}},
+            "goal": {"metric": "validation_accuracy", "value": 0.75},
+            "trials_feasible": 4,
+            "budget": {"steps": 300},
+            "evaluations": 60,
+        }
+        study.update(sections)
+        return self.write(name, yaml(study))
+
+    def setUp(self):
+        super().setUp()
+        self.deck(data={"synthetic": {"kind": "glyphs", "train": 1024, "validation": 100, "noise": 0.1}},
+                  run={"steps": 4, "seed": 7}, checkpoint={"every_steps": 40})
+
+    def summary(self, folder="study"):
+        return json.loads((self.folder / folder / "study.json").read_text())
+
+
+class Studies(StudyTest):
+    def test_slots_and_interruptions_change_nothing(self):
+        self.study()
+        self.lockstep("study", "study.yaml")
+        alone = records(self.folder / "study/ledger.jsonl")
+        self.assertGreaterEqual(len(alone), 8)
+        self.lockstep("study", "study.yaml", "output_dir=two", ranks=2)
+        self.assertEqual(records(self.folder / "two/ledger.jsonl"), alone)
+        self.interrupt("killed", kills=int(os.environ.get("LOCKSTEP_STUDY_KILLS", "3")))
+        self.assertEqual(records(self.folder / "killed/ledger.jsonl"), alone)
+        # A line that was cut off is written anew.
+        ledger = self.folder / "study/ledger.jsonl"
+        ledger.write_bytes(ledger.read_bytes()[:-40])
+        self.lockstep("study", "study.yaml")
+        self.assertEqual(records(ledger), alone)
+
+    def interrupt(self, folder, kills):
+        """Kills the study on two ranks, again and again, and lets it come to its end."""
+        chance = random.Random(5)
+        command = [*program.MPIEXEC, "2", program.PROGRAM, "study", "study.yaml", f"output_dir={folder}"]
+        for _ in range(kills):
+            child = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     start_new_session=True)
+            time.sleep(chance.uniform(0.3, 2))
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        self.lockstep("study", "study.yaml", f"output_dir={folder}", ranks=2)
+
+    def test_a_signal_stops_it_and_it_goes_on(self):
+        self.study(budget={"steps": 2000}, evaluations=20, goal={"metric": "validation_accuracy", "value": 0.999},
+                   trials_feasible=2)
+        child = subprocess.Popen([*program.MPIEXEC, "2", program.PROGRAM, "study", "study.yaml"], cwd=self.folder,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while not list(self.folder.glob("study/trials/*/metrics.csv")):
+            self.assertIsNone(child.poll())
+            time.sleep(0.05)
+        (self.folder / "study/stop").touch()
+        out, _ = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 75, out)
+        self.assertIn("stopped: the file study/stop", out)
+        self.assertFalse((self.folder / "study/stop").exists())
+        before = (self.folder / "study/ledger.jsonl").read_text()
+        self.lockstep("study", "study.yaml", ranks=2)
+        self.assertTrue((self.folder / "study/ledger.jsonl").read_text().startswith(before))
+        # More trials are wanted: those that there are stay.
+        self.lockstep("study", "study.yaml", "trials_feasible=3", "budget.steps=2000", ranks=2)
+        self.assertEqual([group["feasible"] for group in self.summary()["groups"]], [3, 3])
+
+    def test_exact_pruning_saves_steps_and_changes_nothing(self):
+        self.study(batches=[64], trials_feasible=8)
+        self.lockstep("study", "study.yaml")
+        self.lockstep("study", "study.yaml", "prune=none", "output_dir=none")
+        exact, none = self.summary()["groups"][0], self.summary("none")["groups"][0]
+        self.assertEqual(exact["steps_to_goal"], none["steps_to_goal"])
+        self.assertIsNotNone(exact["steps_to_goal"])
+        self.assertEqual(exact["best"], none["best"])
+        print(f"steps: exact {exact['steps_run']}, none {none['steps_run']}", flush=True)
+        self.assertLessEqual(exact["steps_run"], 0.6 * none["steps_run"])
+
+    def test_search_for_the_best(self):
+        for prune in ("asha", "median"):
+            self.study(batches=[], goal={"metric": "validation_loss", "best": "min"}, trials_feasible=9, prune=prune,
+                       median={"startup_trials": 3}, output_dir=prune, budget={"steps": 192}, evaluations=16)
+            self.lockstep("study", "study.yaml", ranks=2)
+            group = self.summary(prune)["groups"][0]
+            self.assertEqual(group["feasible"], 9)
+            self.assertGreater(group["pruned"], 0)
+            self.assertLess(group["best_result"], 2)
+            kept = sorted(path.parent.parent.name for path in self.folder.glob(f"{prune}/trials/*/checkpoints/latest"))
+            self.assertEqual(kept, [f"00-{group['best']['trial']:04}"])
+
+    def test_ensemble(self):
+        self.study(batches=None, space=None, trials_feasible=None, seeds=3, budget={"examples": 320},
+                   goal={"metric": "validation_loss", "best": "min"}, ranks_per_trial=2)
+        self.lockstep("study", "study.yaml", ranks=2)
+        members = records(self.folder / "study/ledger.jsonl").values()
+        self.assertEqual([member["seed"] for member in members], [7, 8, 9])
+        self.assertEqual({member["steps"] for member in members}, {20})
+        self.assertEqual(len(list(self.folder.glob("study/trials/*/checkpoints/latest"))), 3)
+
+    def test_diverged_and_failed_trials_are_lost_alone(self):
+        # At a learning rate of 1e30 parameters are not finite after two steps; a weight decay of −1 is no deck's.
+        self.study(batches=[16], trials_feasible=3, budget={"steps": 20}, evaluations=2,
+                   goal={"metric": "validation_loss", "best": "min"},
+                   space={"optimizer.learning_rate": [0.01, 1e30], "optimizer.weight_decay": [0, 0.001, -1]})
+        result = self.lockstep("study", "study.yaml", "seed=3", ranks=2)
+        outcomes = [line["outcome"] for line in records(self.folder / "study/ledger.jsonl").values()]
+        self.assertEqual(sorted(outcomes)[:1], ["complete"])
+        self.assertEqual(outcomes.count("complete"), 3)
+        self.assertIn("diverged", outcomes)
+        self.assertIn("failed", outcomes)
+        self.assertIn("optimizer.weight_decay", result.err)
+
+    def test_report(self):
+        self.study()
+        self.lockstep("study", "study.yaml", ranks=2)
+        out = self.lockstep("report", "--study", "study").out
+        for word in ("batch 16", "batch 64", "steps to goal", "perfect scaling"):
+            self.assertIn(word, out)
+        rows = (self.folder / "study/measurements.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "group,batch,trial,seed,outcome,optimizer.learning_rate,optimizer.momentum,step,"
+                                  "validation_accuracy")
+        for name in ("steps_to_goal.svg", "learning_rate.svg"):
+            self.assertIn("</svg>", (self.folder / "study" / name).read_text())
+        self.refused(66, ["nowhere", "no study's folder"], "report", "--study", "nowhere")
+        self.refused(64, ["--study FOLDER"], "report")
+
+
+class Inputs(StudyTest):
+    def test_the_study_of_inputs(self):
+        study = program.SOURCE / "inputs/studies/glyphs.yaml"
+        self.lockstep("study", study, ranks=2, limit=60)
+        steps = [group["steps_to_goal"] for group in self.summary("studies/glyphs")["groups"]]
+        self.assertTrue(all(steps), steps)
+        self.assertGreater(steps[0], 2 * steps[1])
+        self.assertGreater(steps[1], 2 * steps[2])
+
+    def test_the_study_of_mnist_is_in_order(self):
+        """No run, but its files are read: it ends where the data are missing."""
+        study = program.SOURCE / "inputs/studies/mnist_fc.yaml"
+        self.refused(66, ["mnist.h5"], "study", study)
+
+
+class BadInput(StudyTest):
+    def test_named_errors(self):
+        rate = "optimizer.learning_rate"
+        for sections, words in [
+            ({"goal": {"metric": "validation_accuracy", "value": 0.01}}, ["goal.value", "is reached at step 0"]),
+            ({"goal": {"metric": "validation_f1", "value": 0.5}}, ["study.yaml:5:", "do not measure f1; add it to metrics"]),
+            ({"goal": {"metric": "validation_loss", "best": "max"}}, ["goal.best", "write min"]),
+            ({"goal": {"metric": "validation_loss"}}, ["goal.value", "goal.best"]),
+            ({"space": {rate: {"log": [0.1, 0.1]}}}, [rate, "has one point"]),
+            ({"space": {rate: [0.1]}}, [rate, "has one point"]),
+            ({"space": {rate: {"log": [1, 0.1]}}}, [rate, "upside down"]),
+            ({"space": {rate: {"log": [0, 0.1]}}}, [rate, "no logarithm"]),
+            ({"space": {rate: {"reverse_log": [0, 1]}}}, [rate, "below 1"]),
+            ({"space": {rate: {"integer": [1, 2.5]}}}, [rate, "no whole number"]),
+            ({"space": {rate: {"linear": [1]}}}, [rate, "no range"]),
+            ({"space": {rate: {"linaer": [1, 2]}}}, [rate, "did you mean 'linear'?"]),
+            ({"space": {rate: {"linear": [1, 2], "log": [1, 2]}}}, [rate, "only one of them"]),
+            ({"space": {"optimizer.lerning_rate": {"log": [0.1, 1]}}},
+             ["study.yaml:4:", "optimizer.lerning_rate", "did you mean 'learning_rate'?"]),
+            ({"vary": {"optimizer.nesterof": [True, False]}}, ["optimizer.nesterof", "did you mean 'nesterov'?"]),
+            ({"vary": {"batch.global": [1, 2]}}, ["vary", "which batches gives already"]),
+            ({"vary": {rate: [0.1, 0.2]}}, ["space", "varied already"]),
+            ({"space": None}, ["trials_feasible", "without a space"]),
+            ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
+            ({"prune": "exakt"}, ["did you mean 'exact'?"]),
+            ({"prune": "exact", "goal": {"metric": "validation_loss", "best": "min"}}, ["prune", "goal.value"]),
+            ({"ranks_per_trial": 2}, ["ranks_per_trial", "more than the 1 there are"]),
+        ]:
+            with self.subTest(sections):
+                self.study(**sections)
+                self.refused(78, words, "study", "study.yaml")
+        self.assertFalse((self.folder / "study/trials/00-0000").exists())
+        self.study(base="nowhere.yaml")
+        self.refused(66, ["nowhere.yaml"], "study", "study.yaml")
+        self.study(ranks_per_trial=2)
+        self.refused(78, ["ranks_per_trial", "cannot be divided"], "study", "study.yaml", ranks=3)
+
+    def test_a_ledger_of_another_study(self):
+        self.study(batches=[16], trials_feasible=1, budget={"steps": 8}, evaluations=2)
+        self.lockstep("study", "study.yaml")
+        before = (self.folder / "study/ledger.jsonl").read_bytes()
+        self.refused(78, ["ledger of another study", "steps: 8", "steps: 9"], "study", "study.yaml", "budget.steps=9")
+        self.deck(data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 101}}, run={"steps": 4})
+        self.refused(78, ["ledger of another study"], "study", "study.yaml")
+        self.assertEqual((self.folder / "study/ledger.jsonl").read_bytes(), before)
+        (self.folder / "study/ledger.jsonl").write_text("something else\n")
+        self.refused(65, ["ledger.jsonl", "line 1"], "study", "study.yaml")
+        (self.folder / "mine").mkdir()
+        self.write("mine/study.yaml", "mine: true\n")
+        self.refused(73, ["mine/study.yaml", "is not replaced"], "study", "study.yaml", "output_dir=mine")
+
+
+if __name__ == "__main__":
+    program.main()

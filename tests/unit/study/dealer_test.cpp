@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/dealer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "study/results.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t budget = 40, interval = 4;
+
+TrialPlan plan_of(const std::string& more) {
+  const std::string study =
+      "base: base.yaml\n"
+      "batches: [8, 16, 32]\n"
+      "space: {optimizer.learning_rate: {log: [0.01, 1]}}\n"
+      "trials_feasible: 9\n"
+      "budget: {steps: 40}\n" +
+      more;
+  const std::string base =
+      "run: {steps: 1}\n"
+      "data: {synthetic: {kind: glyphs}}\n"
+      "model: {layers: [flatten, {linear: {features: 10}}]}\n";
+  return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base);
+}
+
+/// What a made-up trial does if nobody ends it: some reach the goal of 1 at different steps, some diverge, one fails.
+struct MadeUpTrial {
+  std::int64_t reaches, diverges;
+  bool fails;
+  double value(std::int64_t step) const {
+    return step >= reaches ? 1 : static_cast<double>(step) / static_cast<double>(reaches);
+  }
+};
+
+MadeUpTrial trial_of(const TrialId& id) {
+  std::mt19937 random(static_cast<std::uint32_t>(1000 * id.group + static_cast<std::size_t>(id.index)));
+  const auto draw = [&](int most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most)); };
+  return {.reaches = 8 + draw(60), .diverges = draw(4) == 0 ? 1 + draw(40) : 1000, .fails = draw(9) == 0};
+}
+
+using Committed = std::map<std::pair<std::size_t, std::int64_t>, std::string>;
+
+std::string text_of(const TrialRecord& record) {
+  std::string text = fmt::format("{} goal {} complete {}:", static_cast<int>(record.outcome),
+                                 record.curve.goal_step.value_or(-1), record.curve.complete);
+  for (const TrialReport& report : record.curve.reports)
+    text += fmt::format(" {} {}", report.step, report.value.value_or(-1));
+  return text;
+}
+
+/// A study on so many slots of different speeds, which is killed after so many events, again and again. What it has
+/// committed is all that stays.
+Committed simulate(const TrialPlan& plan, std::size_t slots, std::uint32_t seed, int events_between_kills) {
+  std::mt19937 random(seed);
+  std::vector<TrialRecord> kept;
+  Committed ledger;
+  const auto commit = [&](const TrialRecord& record) {
+    EXPECT_TRUE(ledger.emplace(std::pair(record.id.group, record.id.index), text_of(record)).second);
+    kept.push_back(record);
+  };
+  struct Running {
+    TrialId id;
+    std::int64_t step = 0;
+  };
+  for (;;) {
+    Dealer dealer(plan, kept, commit);
+    std::vector<std::optional<Running>> running(slots);
+    for (int event = 0; !dealer.is_finished(); ++event) {
+      if (event == events_between_kills) break;
+      auto& slot = running[random() % slots];
+      if (!slot) {
+        if (const auto id = dealer.next()) slot = Running{*id};
+        continue;
+      }
+      const TrialId id = slot->id;
+      const MadeUpTrial trial = trial_of(id);
+      const std::vector<TrialId> superfluous = dealer.superfluous();
+      const bool is_to_end = std::ranges::find(superfluous, id) != superfluous.end();
+      const std::int64_t next = slot->step + interval;
+      if (is_to_end || trial.fails || trial.diverges <= next || slot->step >= budget || slot->step >= trial.reaches) {
+        dealer.ended(id, {.diverged = trial.diverges <= next, .failed = trial.fails});
+        slot.reset();
+      } else {
+        slot->step = next;
+        dealer.report(id, {next, trial.value(next)});
+      }
+    }
+    if (dealer.is_finished()) return ledger;
+  }
+}
+
+class AnyPruner : public testing::TestWithParam<const char*> {};
+
+TEST_P(AnyPruner, RecordsAreThoseOfOneSlot) {
+  const TrialPlan plan = plan_of(GetParam());
+  const Committed alone = simulate(plan, 1, 1, -1);
+  EXPECT_GE(alone.size(), 27u);
+  for (std::uint32_t seed = 1; seed <= 30; ++seed) {
+    EXPECT_EQ(simulate(plan, 1 + seed % 12, seed, -1), alone) << seed;
+    EXPECT_EQ(simulate(plan, 1 + seed % 5, seed, 150), alone) << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Study, AnyPruner,
+    testing::Values(
+        "goal: {metric: validation_accuracy, value: 1}\nprune: exact\n",
+        "goal: {metric: validation_accuracy, value: 1}\nprune: none\n",
+        "goal: {metric: validation_accuracy, best: max}\nprune: asha\nasha: {min_resource: 4, reduction_factor: 2}\n",
+        "goal: {metric: validation_accuracy, best: max}\nprune: median\nmedian: {startup_trials: 2}\n"));
+
+TEST(Dealer, ExactPruningLeavesTheLeastStepsAsTheyAre) {
+  const std::string goal = "goal: {metric: validation_accuracy, value: 1}\n";
+  const auto least = [](const TrialPlan& plan) {
+    std::vector<TrialRecord> records;
+    Dealer dealer(plan, {}, [&](const TrialRecord& record) { records.push_back(record); });
+    while (!dealer.is_finished()) {
+      const TrialId id = *dealer.next();
+      const MadeUpTrial trial = trial_of(id);
+      for (std::int64_t step = interval; step <= budget && dealer.superfluous().empty(); step += interval)
+        dealer.report(id, {step, trial.value(step)});
+      dealer.ended(id, {});
+    }
+    std::vector<std::int64_t> steps;
+    for (std::size_t group = 0; group < plan.groups().size(); ++group)
+      steps.push_back(best_of(records, group, plan.study().goal)->curve.goal_step.value_or(-1));
+    return steps;
+  };
+  EXPECT_EQ(least(plan_of(goal + "prune: exact\n")), least(plan_of(goal + "prune: none\n")));
+}
+
+TEST(Dealer, AGroupThatAlwaysDivergesEnds) {
+  const TrialPlan plan = plan_of("goal: {metric: validation_accuracy, value: 1}\n");
+  int count = 0;
+  Dealer dealer(plan, {}, [&](const TrialRecord&) { ++count; });
+  while (!dealer.is_finished()) dealer.ended(*dealer.next(), {.diverged = true});
+  EXPECT_EQ(count, 3 * 90);
+}
+
+}  // namespace
+}  // namespace lockstep

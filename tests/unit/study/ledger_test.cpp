@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "study/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/scratch.hpp"
+
+namespace lockstep {
+namespace {
+
+TrialRecord record_of(std::int64_t index) {
+  return {.id = {1, index},
+          .settings = {{"optimizer.learning_rate", "0.1"}},
+          .seed = 3,
+          .outcome = TrialOutcome::reached,
+          .curve = {.reports = {{10, 0.5}, {20, 0.90625}}, .goal_step = 20, .complete = true, .rungs = {0.5}},
+          .steps_run = 22,
+          .seconds = 1.5,
+          .slot = 1};
+}
+
+TEST(Ledger, HasWhatWasAppended) {
+  const test::ScratchFolder folder;
+  const auto file = folder.path() / "ledger.jsonl";
+  {
+    Ledger ledger(file, "a: 1\n");
+    for (std::int64_t i = 0; i < 3; ++i) ledger.append(record_of(i));
+  }
+  const std::vector<TrialRecord> records = Ledger(file, "a: 1\n").records();
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[2].id, (TrialId{1, 2}));
+  EXPECT_EQ(records[2].settings, record_of(2).settings);
+  EXPECT_EQ(records[2].outcome, TrialOutcome::reached);
+  EXPECT_EQ(records[2].curve.goal_step, 20);
+  EXPECT_EQ(records[2].curve.reports[1].value, 0.90625);
+  EXPECT_EQ(records[2].curve.rungs, std::vector<double>{0.5});
+  EXPECT_EQ(records[2].steps_run, 22);
+}
+
+TEST(Ledger, ALineThatWasCutOffIsForgotten) {
+  const test::ScratchFolder folder;
+  const auto file = folder.path() / "ledger.jsonl";
+  {
+    Ledger(file, "a: 1\n").append(record_of(0));
+  }
+  const auto whole = std::filesystem::file_size(file);
+  {
+    Ledger(file, "a: 1\n").append(record_of(1));
+  }
+  const auto both = std::filesystem::file_size(file);
+  for (const auto bytes : {both - 1, whole + 1, whole + 20}) {
+    std::filesystem::resize_file(file, bytes);
+    Ledger ledger(file, "a: 1\n");
+    EXPECT_EQ(ledger.records().size(), 1u) << bytes;
+    EXPECT_EQ(std::filesystem::file_size(file), whole);
+    ledger.append(record_of(1));
+    EXPECT_EQ(std::filesystem::file_size(file), both);
+  }
+}
+
+TEST(Ledger, OfAnotherStudyIsRefused) {
+  const test::ScratchFolder folder;
+  const auto file = folder.path() / "ledger.jsonl";
+  {
+    Ledger(file, "a: 1\nb:\n  c: 2\n");
+  }
+  {
+    Ledger(file, "a: 1\nb:\n  c: 3\n").append(record_of(0));
+  }  // nothing was known yet
+  test::expect_error(ExitStatus::bad_deck, "'c: 3' where this one has 'c: 4'",
+                     [&] { Ledger(file, "a: 1\nb:\n  c: 4\n"); });
+  std::ofstream(file, std::ios::app) << "{\"group\": 0}\n";
+  test::expect_error(ExitStatus::bad_data, "line 3", [&] { Ledger(file, "a: 1\nb:\n  c: 3\n"); });
+}
+
+}  // namespace
+}  // namespace lockstep
