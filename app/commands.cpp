@@ -325,10 +325,10 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
 
 void declare_commands(CLI::App& app, Command& chosen) {
   declare_train(app, chosen);
-  declare_study(app, chosen);
   declare_check(app, chosen);
   declare_evaluate(app, chosen);
   declare_predict(app, chosen);
+  declare_study(app, chosen);
   declare_file_commands(app, chosen);
   declare_bench(app, chosen);
   declare_printers(app, chosen);

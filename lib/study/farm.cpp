@@ -59,8 +59,17 @@ std::string Farm::next_order() {
   return *std::exchange(orders_.next, std::nullopt);
 }
 
-/// Reads what has come; rank 0 also deals.
 void Farm::serve() {
+  try {
+    serve_letters();
+  } catch (...) {
+    study_has_failed_ = true;
+    throw;
+  }
+}
+
+/// Reads what has come; rank 0 also deals.
+void Farm::serve_letters() {
   bool changed = false;
   while (const std::optional<Mailbox::Letter> letter = mailbox_.take()) {
     receive(*letter);
@@ -73,7 +82,7 @@ void Farm::serve() {
     changed = changed || !stopping_.empty();
   }
   if (changed) deal();
-  if (changed) serve();  // what rank 0 has sent to itself
+  if (changed) serve_letters();  // what rank 0 has sent to itself
 }
 
 void Farm::receive(const Mailbox::Letter& letter) {
@@ -148,9 +157,10 @@ void Farm::run_trial(const TrialId& id) {
   } catch (const DivergedError& error) {
     diverged = true, message = error.what();
   } catch (const SharedError& error) {
+    if (study_has_failed_) throw;
     failed = true, message = error.what();
   } catch (const Error& error) {  // of one rank alone: others of the slot would wait for it
-    if (slot_.size() > 1) throw;
+    if (slot_.size() > 1 || study_has_failed_) throw;
     failed = true, message = error.what();
   }
   const std::int64_t steps = training ? training->trainer().steps() : 0;

@@ -43,6 +43,7 @@ class Farm final : public RunOwner {
   };
 
   void serve();
+  void serve_letters();
   void receive(const Mailbox::Letter& letter);
   void receive_as_dealer(const Mailbox::Letter& letter);
   void deal();
@@ -59,6 +60,7 @@ class Farm final : public RunOwner {
   Mailbox mailbox_;
   Orders orders_;
   std::optional<TrialId> current_;
+  bool study_has_failed_ = false;  ///< not the trial in whose midst that was found
   // Of rank 0:
   std::vector<Slot> slots_;
   std::string stopping_;

@@ -76,6 +76,10 @@ void StudyConfig::describe(Fields& fields) {
 void StudyConfig::check_rules(Fields& fields) {
   std::set<std::string> keys(vary_keys.begin(), vary_keys.end());
   if (!batches.empty()) keys.insert("batch.global");
+  for (const auto& [section, names] : {std::pair("space", &space.keys), {"vary", &vary_keys}})
+    for (const std::string& key : *names)
+      fields.check(!key.starts_with("run."), section,
+                   fmt::format("has {}, and what is in run is the study's to say; remove it", key));
   fields.check(keys.size() == vary_keys.size() + (batches.empty() ? 0 : 1), "vary",
                "has batch.global, which batches gives already; remove one of them");
   for (const std::string& key : space.keys)

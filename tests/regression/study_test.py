@@ -192,6 +192,7 @@ class BadInput(StudyTest):
             ({"vary": {"optimizer.nesterof": [True, False]}}, ["optimizer.nesterof", "did you mean 'nesterov'?"]),
             ({"vary": {"batch.global": [1, 2]}}, ["vary", "which batches gives already"]),
             ({"vary": {rate: [0.1, 0.2]}}, ["space", "varied already"]),
+            ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study's to say"]),
             ({"space": None}, ["trials_feasible", "without a space"]),
             ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
             ({"prune": "exakt"}, ["did you mean 'exact'?"]),
