@@ -11,12 +11,10 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "parallel/buckets.hpp"
 
 namespace lockstep {
 namespace {
-
-/// The first bucket is smaller, so that communication begins early, and so is the last one, for which the step waits.
-constexpr double end_bucket_mb = 1;
 
 /// Does something again and again until the kernels that were started before are done. Not by SpinBackoff: a device
 /// that hangs is no other rank that is waited for.
@@ -158,26 +156,17 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
     exact_all_reduce_ = make_all_reduce(whole, measured, topology, memory, buffer);
     rounded = exact;
   }
-  cut_into_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
-  cut_into_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
+  add_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
+  add_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
   const bool automatic = config.overlap == Overlap::automatic;
   // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
   if (automatic && (memory_is_separate || !topology.one_node())) trial_ = std::make_unique<Trial>();
   use(automatic ? Trial::ways[0] : config.overlap);
 }
 
-/// The first one and the last one are smaller.
-void BucketedReducer::cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum) {
-  const auto elements = [&](double mb) {
-    return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(size_of(gradients_.dtype)));
-  };
-  const std::int64_t most = elements(megabytes), at_ends = std::min(most, elements(end_bucket_mb));
-  for (std::int64_t first = begin; first < end; first = buckets_.back().end) {
-    const std::int64_t left = end - first;
-    const std::int64_t count = left <= at_ends ? left : first == begin ? at_ends : std::min(most, left - at_ends);
-    buckets_.push_back({first, first + count, sum, std::nullopt});
-  }
+void BucketedReducer::add_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum) {
+  for (const Stretch& bucket : cut_into_buckets(begin, end, megabytes, size_of(gradients_.dtype)))
+    buckets_.push_back({bucket.first, bucket.end, sum, std::nullopt});
 }
 
 BucketedReducer::~BucketedReducer() = default;

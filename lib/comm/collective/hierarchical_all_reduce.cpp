@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <algorithm>
-#include <bit>
-#include <limits>
-
-#include "comm/collective/algorithm.hpp"
 #include "comm/collective/by_size.hpp"
+#include "comm/collective/fastest.hpp"
 #include "comm/collective/node_all_reduce.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Messages of a ring that is worth its many of them.
-constexpr std::int64_t ring_message_bytes = 64 * 1024;
-/// More leaders than this do not make a network faster.
-constexpr int most_leaders = 4;
-
 /// The fastest by messages.
 std::unique_ptr<Collective> by_messages(const Communicator& ranks, const AllReduceParts& parts) {
-  const auto make = [&](std::string_view name) {
-    return all_reduce(*find_algorithm(name), make_transport(ranks), parts.buffer, parts.wire);
-  };
-  // Both move the same bytes, a ring in more messages; but of ranks that are no power of two, some send theirs twice.
-  auto by_halves = make("halving_doubling");
-  if (std::has_single_bit(static_cast<unsigned>(ranks.size()))) return by_halves;
-  const std::int64_t few = ring_message_bytes * ranks.size() / static_cast<std::int64_t>(size_of(parts.buffer.dtype));
-  return std::make_unique<BySize>(
-      std::vector<BySize::Way>{{few, std::move(by_halves)}, {std::numeric_limits<std::int64_t>::max(), make("ring")}});
+  std::vector<BySize::Way> ways;
+  for (const AllReduceRow& row : fastest_by_messages(ranks.size()))
+    ways.push_back({row.up_to / static_cast<std::int64_t>(size_of(parts.buffer.dtype)),
+                    all_reduce(*row.algorithm, make_transport(ranks), parts.buffer, parts.wire)});
+  return std::make_unique<BySize>(std::move(ways));
 }
 
 }  // namespace
@@ -35,7 +22,7 @@ std::unique_ptr<Collective> hierarchical_all_reduce(const AllReduceParts& parts)
   if (!parts.memory) return by_messages(topology.all, parts);
   const DType dtype = parts.buffer.dtype;
   if (topology.one_node()) return node_all_reduce(*parts.memory, dtype, 0, nullptr);
-  const int leaders = static_cast<int>(std::min<std::int64_t>(parts.leaders.value_or(most_leaders), topology.smallest));
+  const int leaders = leaders_of(parts.leaders, topology.smallest);
   // The leaders of one number, and all others, who have nothing to say to each other.
   const Communicator number = topology.all.split(std::min(topology.node.rank(), leaders));
   if (topology.node.rank() >= leaders) return node_all_reduce(*parts.memory, dtype, leaders, nullptr);

@@ -66,12 +66,18 @@ struct Places {
   }
 };
 
+void append_halved(const Stretch& all, int places, Slices& slices) {
+  if (places == 1) return slices.push_back(all);
+  const std::int64_t middle = all.first + all.count() / 2;
+  append_halved({all.first, middle}, places / 2, slices);
+  append_halved({middle, all.end}, places / 2, slices);
+}
+
 /// The halves of halves of … of all elements, one for each place. (For few elements that is not slice_of.)
 Slices halved(const Stretch& all, int places) {
-  if (places == 1) return {all};
-  const std::int64_t middle = all.first + all.count() / 2;
-  Slices slices = halved({all.first, middle}, places / 2);
-  for (const Stretch& slice : halved({middle, all.end}, places / 2)) slices.push_back(slice);
+  Slices slices;
+  slices.reserve(static_cast<std::size_t>(places));
+  append_halved(all, places, slices);
   return slices;
 }
 
