@@ -11,12 +11,12 @@
 #include "core/device.hpp"
 #include "core/execution.hpp"
 #include "ops/device_description.hpp"
-#include "parallel/deterministic_reducer.hpp"
 #include "run/experiment.hpp"
 #include "run/resume.hpp"
 #include "run/run_folder.hpp"
 #include "run/run_state.hpp"
 #include "run/starting_weights.hpp"
+#include "run/step_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -93,29 +93,9 @@ std::string report(const RunConfig& config, int ranks) {
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
-  const std::int64_t share = partition.largest_share(global), micro_batch = partition.largest_micro_batch(global);
+  const StepMemory memory = step_memory(config, experiment, ranks);
   const Graph& graph = experiment.graph;
-  const StepPlan activations = plan_model(experiment.graph, model_options(config, micro_batch, Purpose::training));
-  const DType type = config.dtype(), master = master_dtype(type);
-  const auto count = static_cast<double>(graph.parameter_count());
-  const double parameters = count * static_cast<double>(size_of(master)),
-               rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
-  const double gradients = parameters * (1 + (partition.separate ? static_cast<double>(DeterministicReducer::buffers(
-                                                                       config.parallel.deterministic.shards, ranks))
-                                                                 : 0));
-  const std::vector<Parameter> layout = ParameterLayout(graph, type).parameters();
-  double states = 0;
-  for (const std::string& state : config.optimizer.state_names())
-    for (const Parameter& part : config.optimizer.state_layout(state, layout))
-      states += static_cast<double>(part.range.count) * static_cast<double>(size_of(master));
-  const ExampleFormat& format = experiment.data.train->format();
-  const double batches = static_cast<double>(micro_batch * graph.input_shape().count()) *
-                             static_cast<double>(size_of(type)) +
-                         static_cast<double>(share) * 3.0 *
-                             static_cast<double>(format.input_bytes() + format.target_bytes());
-
-  const std::size_t workspace = prepare_layers(experiment.graph, activations, micro_batch);
-  const double flops = training_flops(graph, activations, 1) * static_cast<double>(global);
+  const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);
 
   std::string text = layer_table(graph);
   text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()),
@@ -126,30 +106,28 @@ std::string report(const RunConfig& config, int ranks) {
   text += fmt::format("parameters           {}\n", graph.parameter_count());
   text += fmt::format("steps                {}\n", steps_text(config, train));
   text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
-                      micro_batch);
+                      partition.largest_micro_batch(global));
   for (const std::string& remark : batch_remarks(config, partition, train))
     text += fmt::format("                     {}\n", remark);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);
-  const double step = parameters + gradients + rounded + states + static_cast<double>(activations.bytes + workspace) +
-                      batches;
   text += fmt::format(
       "memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
       "batches {})\n",
-      bytes_text(step), bytes_text(parameters + rounded), bytes_text(gradients), bytes_text(states),
-      bytes_text(static_cast<double>(activations.bytes)), bytes_text(static_cast<double>(workspace)),
-      bytes_text(batches));
+      bytes_text(memory.total()), bytes_text(memory.parameters + memory.rounded), bytes_text(memory.gradients),
+      bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
+      bytes_text(memory.batches));
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
   // one process has about this much (Open MPI 5).
   constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
-  const double copy = config.checkpoint.regular() ? parameters + states : 0;  // of the state, while it is written
+  const double copy = config.checkpoint.regular() ? memory.state() : 0;  // while it is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
-                      bytes_text(step + copy + missing + static_cast<double>(resident_bytes())));
-  text += planned_for(step);
+                      bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
+  text += planned_for(memory.total());
   text += fmt::format("begins with          {}\n", start);
-  text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? parameters : 0));
+  text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? memory.parameters : 0));
   return text;
 }
 
