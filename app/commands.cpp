@@ -15,64 +15,17 @@
 #include "bench/optimizers.hpp"
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
+#include "command_parts.hpp"
 #include "ops/device_description.hpp"
 #include "run/data_scan.hpp"
 #include "run/plan_report.hpp"
 #include "run/predictor.hpp"
 #include "run/time_report.hpp"
 #include "run/training_run.hpp"
+#include "scaling/prediction_report.hpp"
 
 namespace lockstep {
 namespace {
-
-/// DECK [key.path=value …], shared by the commands that read a deck.
-struct DeckArguments {
-  std::string file;
-  std::vector<std::string> overrides;
-
-  void declare(CLI::App& command) {
-    command.add_option("DECK", file, "input deck (YAML)")->required();
-    command.add_option("OVERRIDES", overrides, "changes to the deck: key.path=value");
-  }
-
-  /// Rank 0 reads the file, and all ranks read its text.
-  RunConfig read(const Communicator& comm) const {
-    std::string text;
-    comm.run_collectively([&] {
-      if (comm.is_root()) text = read_deck_file(file);
-    });
-    comm.broadcast(text);
-    RunConfig config;
-    comm.run_collectively([&] {
-      DeckNode deck = parse_deck(text, file);
-      for (const auto& assignment : overrides) apply_override(deck, assignment);
-      config = read_run_config(std::move(deck));
-    });
-    return config;
-  }
-};
-
-/// Prints on rank 0. Text that is a command's result goes to standard output whole.
-void print(const Communicator& comm, const std::string& text) {
-  if (comm.is_root()) std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
-/// Work of one process, whatever the number of ranks.
-ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) {
-  comm.run_collectively([&] {
-    if (comm.is_root()) work();
-  });
-  return ExitStatus::done;
-}
-
-/// The option of commands whose ranks may measure another network: its text.
-std::shared_ptr<std::string> declare_network(CLI::App& command) {
-  const auto text = std::make_shared<std::string>();
-  command.add_option("--emulate-network", *text,
-                     "for measuring: messages between nodes take the time that another network needs, as "
-                     "latency_us=50,bandwidth_gbps=1,ranks_per_node=1 (10^9 bytes a second; 0: without limit)");
-  return text;
-}
 
 void declare_train(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("train", "Train the network of a deck; under mpirun every rank is a replica");
@@ -95,12 +48,17 @@ void declare_check(CLI::App& app, Command& chosen) {
   deck->declare(*command);
   struct Options {
     int ranks = 0;
-    std::string device;
+    std::string device, machine;
     bool deck_alone = false, data = false, schedule = false, time = false;
   };
   const auto options = std::make_shared<Options>();
   command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on)")
       ->check(CLI::Range(1, 10000000));
+  CLI::Option* machine = command
+                             ->add_option("--machine", options->machine,
+                                          "say in one line what these ranks of a described machine will take "
+                                          "(predict-scaling says more)")
+                             ->option_text("FILE");
   CLI::Option* device =
       command
           ->add_option("--device", options->device,
@@ -120,11 +78,13 @@ void declare_check(CLI::App& app, Command& chosen) {
                  "run three steps, on the ranks that it is started with, and estimate the run's time")
       ->excludes(alone)
       ->excludes(device);
+  machine->excludes(alone);
   command->callback([&chosen, deck, options] {
     const auto work = [deck, options](const Communicator& comm) {
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
         if (!options->device.empty()) plan_for_described_device(options->device);
+        const int ranks = options->ranks > 0 ? options->ranks : launched_rank().size;
         std::string text = write_config(config);
         if (options->data) {
           const DataScan found = scan_data(config);
@@ -134,8 +94,8 @@ void declare_check(CLI::App& app, Command& chosen) {
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
         if (options->schedule) text += "\n" + schedule_report(config);
-        else if (!options->deck_alone)
-          text += "\n" + plan_report(config, options->ranks > 0 ? options->ranks : launched_rank().size);
+        else if (!options->deck_alone) text += "\n" + plan_report(config, ranks);
+        if (!options->machine.empty()) text += prediction_line(config, options->machine, ranks);
         print(comm, text);
       });
       if (options->time) print(comm, time_report(config, comm));
@@ -298,6 +258,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
   declare("optimizers", "Steps of each optimizer, beside the bandwidth of a copy",
           [](const Options&, const Print& print) { bench_optimizers(print); });
   declare_all_reduce_bench(*command, chosen);
+  declare_machine_bench(*command, chosen);
 }
 
 }  // namespace
@@ -329,6 +290,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_evaluate(app, chosen);
   declare_predict(app, chosen);
   declare_study(app, chosen);
+  declare_predict_scaling(app, chosen);
   declare_file_commands(app, chosen);
   declare_bench(app, chosen);
   declare_printers(app, chosen);

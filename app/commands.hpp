@@ -27,6 +27,10 @@ struct Command {
 void declare_commands(CLI::App& app, Command& chosen);
 /// Declares study.
 void declare_study(CLI::App& app, Command& chosen);
+/// Declares bench machine.
+void declare_machine_bench(CLI::App& bench, Command& chosen);
+/// Declares predict-scaling.
+void declare_predict_scaling(CLI::App& app, Command& chosen);
 /// Declares import and inspect.
 void declare_file_commands(CLI::App& app, Command& chosen);
 /// Declares report, info and schema.

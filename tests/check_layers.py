@@ -24,9 +24,10 @@ MAY_USE["bench"] = {"base", "config", "core", "ops", "nn", "optim", "comm", "par
 MAY_USE["checkpoint"] = MAY_USE["resilience"] = MAY_USE["train"] | {"train"}
 MAY_USE["monitor"] = MAY_USE["checkpoint"] | {"checkpoint"}
 MAY_USE["run"] = MAY_USE["monitor"] | {"monitor", "resilience"}
+MAY_USE["scaling"] = MAY_USE["run"] | {"run"}
 MAY_USE["api"] = MAY_USE["run"] | {"run"}
 MAY_USE["study"] = MAY_USE["run"] | {"run"}
-MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench"}
+MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 # Libraries from outside: header → the only folders that may include it.
 ONLY_IN = {
     r"Kokkos_.*": set(MAY_USE) - {"base", "config"},

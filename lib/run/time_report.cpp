@@ -48,26 +48,43 @@ class PassingFolder {
 
 }  // namespace
 
-std::string time_report(const RunConfig& config, const Communicator& comm) {
+TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::size_t least, double seconds) {
   const PassingFolder folder(comm);
-  RunConfig three_steps = config;
-  three_steps.run.output_dir = folder.path();
-  three_steps.run.resume = "never";
-  three_steps.run.wall_time.clear();
-  three_steps.checkpoint = {};
-  TrainingRun run(three_steps, comm);
-  double seconds[3];
-  for (double& step : seconds) {
+  RunConfig passing = config;
+  passing.run.output_dir = folder.path();
+  passing.run.resume = "never";
+  passing.run.wall_time.clear();
+  passing.checkpoint = {};
+  TrainingRun run(passing, comm);
+  PhaseClock& clock = run.trainer().clock();
+  const auto passed = [&] {
+    clock.catch_up();
+    return TimedStep{.forward = clock.seconds(StepPhase::forward),
+                     .backward = clock.seconds(StepPhase::backward),
+                     .optimizer = clock.seconds(StepPhase::optimizer)};
+  };
+  TimedSteps timed{.all = run.total_steps()};
+  const Timer all;
+  while (timed.steps.size() < least || all.seconds() < seconds) {
+    const TimedStep before = passed();
     const Timer timer;
     run.step();
     ExecSpace().fence("lockstep::step");
-    step = timer.seconds();
+    const double total = timer.seconds();
+    const TimedStep after = passed();
+    timed.steps.push_back(
+        {total, after.forward - before.forward, after.backward - before.backward, after.optimizer - before.optimizer});
   }
-  std::ranges::sort(seconds);
-  const std::int64_t steps = run.total_steps();
+  return timed;
+}
+
+std::string time_report(const RunConfig& config, const Communicator& comm) {
+  TimedSteps three = timed_steps(config, comm, 3);
+  std::ranges::sort(three.steps, {}, &TimedStep::total);
+  const double seconds = three.steps[1].total;
   return fmt::format(
       "time                 {} for {} steps of {:.4g} ms (the median of three, on {} rank{}), without evaluations and checkpoints\n",
-      duration_text(seconds[1] * static_cast<double>(steps)), steps, 1e3 * seconds[1], comm.size(),
+      duration_text(seconds * static_cast<double>(three.all)), three.all, 1e3 * seconds, comm.size(),
       comm.size() == 1 ? "" : "s");
 }
 

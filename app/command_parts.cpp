@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "command_parts.hpp"
+
+#include <cstdio>
+
+namespace lockstep {
+
+void DeckArguments::declare(CLI::App& command) {
+  command.add_option("DECK", file, "input deck (YAML)")->required();
+  command.add_option("OVERRIDES", overrides, "changes to the deck: key.path=value");
+}
+
+RunConfig DeckArguments::read(const Communicator& comm) const {
+  std::string text;
+  comm.run_collectively([&] {
+    if (comm.is_root()) text = read_deck_file(file);
+  });
+  comm.broadcast(text);
+  RunConfig config;
+  comm.run_collectively([&] {
+    DeckNode deck = parse_deck(text, file);
+    for (const auto& assignment : overrides) apply_override(deck, assignment);
+    config = read_run_config(std::move(deck));
+  });
+  return config;
+}
+
+void print(const Communicator& comm, const std::string& text) {
+  if (comm.is_root()) std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) {
+  comm.run_collectively([&] {
+    if (comm.is_root()) work();
+  });
+  return ExitStatus::done;
+}
+
+std::shared_ptr<std::string> declare_network(CLI::App& command) {
+  const auto text = std::make_shared<std::string>();
+  command.add_option("--emulate-network", *text,
+                     "for measuring: messages between nodes take the time that another network needs, as "
+                     "latency_us=50,bandwidth_gbps=1,ranks_per_node=1 (10^9 bytes a second; 0: without limit)");
+  return text;
+}
+
+}  // namespace lockstep

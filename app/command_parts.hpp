@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "run/run_config.hpp"
+
+// What several commands are made of.
+namespace lockstep {
+
+/// DECK [key.path=value …], shared by the commands that read a deck.
+struct DeckArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+
+  void declare(CLI::App& command);
+  /// Rank 0 reads the file, and all ranks read its text.
+  RunConfig read(const Communicator& comm) const;
+};
+
+/// Prints on rank 0. Text that is a command's result goes to standard output whole.
+void print(const Communicator& comm, const std::string& text);
+
+/// Work of one process, whatever the number of ranks.
+ExitStatus on_root(const Communicator& comm, const std::function<void()>& work);
+
+/// The option of commands whose ranks may measure another network: its text.
+std::shared_ptr<std::string> declare_network(CLI::App& command);
+
+}  // namespace lockstep

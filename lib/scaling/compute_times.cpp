@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/compute_times.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+/// Along the line through neighbouring points, beyond the last ones along their line; of one point, in proportion.
+double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::* value) {
+  const auto x = [](const MeasuredStep& point) { return static_cast<double>(point.examples); };
+  const auto n = static_cast<double>(examples);
+  if (points.size() == 1) return points[0].*value * n / x(points[0]);
+  const auto last = std::ranges::find_if(points.begin() + 1, points.end() - 1,
+                                         [&](const MeasuredStep& point) { return point.examples >= examples; });
+  const MeasuredStep &a = *(last - 1), &b = *last;
+  const double line = a.*value + (b.*value - a.*value) * (n - x(a)) / (x(b) - x(a));
+  return std::max(line, n < x(a) ? a.*value * n / x(a) : 0.0);
+}
+
+}  // namespace
+
+ComputeTimes::ComputeTimes(const Machine& machine, const Workload& workload) : machine_(machine), workload_(workload) {
+  const RunConfig& config = workload.config();
+  const double mflop = 1e-6 * workload.flops_per_example();
+  std::ranges::copy_if(machine.measured, std::back_inserter(measured_), [&](const MeasuredStep& step) {
+    return step.parameters == workload.parameters() && step.precision == config.precision.compute &&
+           step.optimizer == config.optimizer.type && std::abs(step.mflop_per_example - mflop) <= 1e-4 * mflop;
+  });
+  std::ranges::sort(measured_, {}, &MeasuredStep::examples);
+  const auto same = std::ranges::unique(measured_, {}, &MeasuredStep::examples);
+  measured_.erase(same.begin(), same.end());
+  std::ranges::copy_if(machine.products, std::back_inserter(products_),
+                       [&](const ProductSpeed& product) { return product.precision == config.precision.compute; });
+  validate(!products_.empty(), ExitStatus::bad_deck,
+           "{}: compute.products: there is none in {}, which the deck computes with; add their speed",
+           machine.position.file, precision_names[static_cast<std::size_t>(config.precision.compute)]);
+}
+
+PhaseSeconds ComputeTimes::of(std::int64_t examples) const {
+  if (examples == 0) return {};
+  if (!is_measured()) return estimated(examples);
+  const auto seconds = [&](double MeasuredStep::* phase) { return 1e-3 * at(measured_, examples, phase); };
+  return {.forward = seconds(&MeasuredStep::forward_ms),
+          .backward = seconds(&MeasuredStep::backward_ms),
+          .optimizer = seconds(&MeasuredStep::optimizer_ms),
+          .other = seconds(&MeasuredStep::other_ms)};
+}
+
+PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro) const {
+  PhaseSeconds all = of(std::min(share, micro));
+  if (share <= micro) return all;
+  const PhaseSeconds rest = of(share % micro);
+  const auto whole = static_cast<double>(share / micro);
+  all.forward = whole * all.forward + rest.forward;
+  all.backward = whole * all.backward + rest.backward;
+  return all;
+}
+
+double ComputeTimes::backward_weight(int layer, std::int64_t examples) const {
+  const LayerWork& work = workload_.layers()[static_cast<std::size_t>(layer)];
+  return layer_seconds(work, examples, work.backward, 2);
+}
+
+/// Between two sizes that are known, speeds lie along a line over the logarithm of the size.
+double ComputeTimes::product_seconds(double flops) const {
+  if (flops <= 0) return 0;
+  const double mflop = 1e-6 * flops;
+  double gflops = products_.back().gflops;
+  const auto above = std::ranges::lower_bound(products_, mflop, {}, &ProductSpeed::mflop);
+  if (above == products_.begin()) {
+    gflops = products_.front().gflops;
+  } else if (above != products_.end()) {
+    const ProductSpeed &a = *(above - 1), &b = *above;
+    gflops = a.gflops + (b.gflops - a.gflops) * std::log(mflop / a.mflop) / std::log(b.mflop / a.mflop);
+  }
+  return 1e-9 * flops / gflops;
+}
+
+double ComputeTimes::layer_seconds(const LayerWork& layer, std::int64_t examples, int products, double passes) const {
+  const auto n = static_cast<double>(examples);
+  return products * product_seconds(layer.flops * n) + passes * layer.bytes * n * 1e-9 / machine_.memory_gbps;
+}
+
+PhaseSeconds ComputeTimes::estimated(std::int64_t examples) const {
+  PhaseSeconds seconds{.other = 1e-6 * machine_.step_us};
+  for (const LayerWork& layer : workload_.layers()) {
+    seconds.forward += layer_seconds(layer, examples, 1, 1);
+    seconds.backward += layer_seconds(layer, examples, layer.backward, 2);
+  }
+  // Parameters, gradients and each state are read, all but gradients written.
+  const auto numbers = static_cast<double>((3 + 2 * workload_.states()) * workload_.parameters());
+  seconds.optimizer = numbers * workload_.element_bytes() * 1e-9 / machine_.memory_gbps;
+  return seconds;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "scaling/machine.hpp"
+#include "scaling/workload.hpp"
+
+namespace lockstep {
+
+/// Seconds of a step of one rank, with nobody to wait for.
+struct PhaseSeconds {
+  double forward = 0, backward = 0, optimizer = 0, other = 0;
+
+  double total() const { return forward + backward + optimizer + other; }
+};
+
+/// How long a rank computes: from steps of this network, where the machine's file has them, else from its speed in
+/// products and of its memory.
+class ComputeTimes {
+ public:
+  /// Both outlive it. Throws Error(bad_deck) for a precision of which the machine's file says nothing.
+  ComputeTimes(const Machine& machine, const Workload& workload);
+
+  bool is_measured() const { return !measured_.empty(); }
+  /// Of so many examples at once, as a step of their own.
+  PhaseSeconds of(std::int64_t examples) const;
+  /// Of a rank's share, in micro-batches of at most `micro`.
+  PhaseSeconds of_share(std::int64_t share, std::int64_t micro) const;
+  /// A layer's backward pass on so many examples, beside those of the others.
+  double backward_weight(int layer, std::int64_t examples) const;
+
+ private:
+  double product_seconds(double flops) const;
+  double layer_seconds(const LayerWork& layer, std::int64_t examples, int products, double passes) const;
+  PhaseSeconds estimated(std::int64_t examples) const;
+
+  const Machine& machine_;
+  const Workload& workload_;
+  std::vector<MeasuredStep> measured_;  ///< of this network, by rising examples
+  std::vector<ProductSpeed> products_;  ///< of this precision
+};
+
+}  // namespace lockstep

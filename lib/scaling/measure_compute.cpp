@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/timer.hpp"
+#include "core/tensor.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/provider.hpp"
+#include "run/time_report.hpp"
+#include "scaling/measure_machine.hpp"
+#include "scaling/noise.hpp"
+#include "scaling/workload.hpp"
+
+namespace lockstep {
+namespace {
+
+/// The median of many calls in a fifth of a second.
+double median_seconds(const std::function<void()>& call) {
+  const ExecSpace space;
+  std::vector<double> seconds;
+  for (const Timer all; all.seconds() < 0.2 || seconds.size() < 5;) {
+    const Timer timer;
+    call();
+    space.fence("lockstep::bench");
+    seconds.push_back(timer.seconds());
+  }
+  std::ranges::nth_element(seconds, seconds.begin() + std::ssize(seconds) / 2);
+  return seconds[seconds.size() / 2];
+}
+
+/// A product of n × n numbers with n × n, by the first library that takes it; none where there is none.
+std::optional<double> product_seconds(DType dtype, std::int64_t n) {
+  const InnerProductShape shape{n, n, n, dtype, true, Activation::none};
+  for (const Provider* provider : providers()) {
+    const auto product = provider->inner_product(shape);
+    if (!product) continue;
+    const OwnedTensor x("lockstep::bench::x", dtype, {n, n}), weight("lockstep::bench::weight", dtype, {n, n}),
+        y("lockstep::bench::y", dtype, {n, n}), bias("lockstep::bench::bias", master_dtype(dtype), {n});
+    const ExecSpace space;
+    for (const OwnedTensor* tensor : {&x, &weight, &y, &bias}) fill_zero(space, tensor->get());
+    const Buffer scratch("lockstep::bench::workspace", std::max<std::size_t>(8, product->workspace_bytes()));
+    const Tensor workspace = scratch.tensor(0, DType::u8, {static_cast<std::int64_t>(scratch.size())});
+    product->set_weight(weight.get());
+    return median_seconds([&] { product->forward(space, x.get(), bias.get(), y.get(), workspace); });
+  }
+  return std::nullopt;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  return values[values.size() / 2];
+}
+
+/// Numbers of all ranks, on rank 0 alone.
+std::vector<double> gathered(const Communicator& comm, const std::vector<double>& own) {
+  std::vector<double> all;
+  for (const std::string& text : comm.gather_to_root(fmt::format("{}", fmt::join(own, " ")))) {
+    std::istringstream words(text);
+    for (double value = 0; words >> value;) all.push_back(value);
+  }
+  return all;
+}
+
+std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& options) {
+  std::vector<std::int64_t> batches = options.batches;
+  if (batches.empty()) {
+    for (std::int64_t batch = 1; batch < deck.batch.largest(); batch *= 4) batches.push_back(batch);
+    batches.push_back(deck.batch.largest());
+  }
+  std::ranges::sort(batches);
+  return batches;
+}
+
+}  // namespace
+
+double mean_of(const Communicator& comm, double value) {
+  comm.all_reduce_sum(std::span(&value, 1));
+  return value / comm.size();
+}
+
+void measure_compute(const Communicator& comm, const std::vector<Precision>& precisions, Machine& machine) {
+  for (const Precision precision : precisions)
+    for (const std::int64_t n : {32, 128, 512, 1024}) {
+      const DType dtype = PrecisionOptions{.compute = precision}.dtype();
+      comm.barrier();
+      const auto seconds = product_seconds(dtype, n);
+      if (comm.all_reduce_max(seconds ? 0 : 1) > 0) continue;
+      const double flops = 2.0 * static_cast<double>(n * n * n);
+      machine.products.push_back({precision, 1e-6 * flops, 1e-9 * flops / mean_of(comm, *seconds)});
+    }
+  std::ranges::sort(machine.products, {}, [](const ProductSpeed& p) { return std::pair(p.precision, p.mflop); });
+  const OwnedTensor from("lockstep::bench::copy", DType::u8, {64 << 20}),
+      to("lockstep::bench::copy", DType::u8, {64 << 20});
+  comm.barrier();
+  const double seconds = mean_of(comm, median_seconds([&] { copy(ExecSpace(), from.get(), to.get()); }));
+  machine.memory_gbps = 2e-9 * static_cast<double>(from.get().bytes()) / seconds;
+}
+
+void measure_steps(const Communicator& comm, const RunConfig& deck, const MachineBench& options, Machine& machine) {
+  MeasuredStep network{.precision = deck.precision.compute, .optimizer = deck.optimizer.type};
+  comm.run_collectively([&] {
+    const Workload workload(deck);
+    network.parameters = workload.parameters();
+    network.mflop_per_example = 1e-6 * workload.flops_per_example();
+  });
+  for (const std::int64_t batch : batches_of(deck, options)) {
+    RunConfig config = deck;
+    config.batch = {.global = batch};
+    config.run.epochs = 1'000'000'000;
+    config.run.steps.reset();
+    comm.barrier();
+    TimedSteps timed;
+    comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, options.seconds); });
+    // The first ones make what all others find there.
+    timed.steps.erase(timed.steps.begin(), timed.steps.begin() + 5);
+    const auto milliseconds = [&](double TimedStep::* phase) {
+      std::vector<double> seconds;
+      for (const TimedStep& step : timed.steps) seconds.push_back(step.*phase);
+      return 1e3 * mean_of(comm, median(seconds));
+    };
+    MeasuredStep step = network;
+    step.examples = batch;
+    step.forward_ms = milliseconds(&TimedStep::forward);
+    step.backward_ms = milliseconds(&TimedStep::backward);
+    step.optimizer_ms = milliseconds(&TimedStep::optimizer);
+    step.other_ms = std::max(0.0,
+                             milliseconds(&TimedStep::total) - step.forward_ms - step.backward_ms - step.optimizer_ms);
+    machine.measured.push_back(step);
+    std::vector<double> totals;
+    for (const TimedStep& one : timed.steps) totals.push_back(one.total);
+    totals = gathered(comm, totals);
+    if (comm.is_root()) machine.noise = noise_of(totals);  // that of the largest batch stays
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/timer.hpp"
+#include "comm/collective/make_all_reduce.hpp"
+#include "comm/spin_backoff.hpp"
+#include "comm/topology.hpp"
+#include "comm/transport.hpp"
+#include "scaling/measure_machine.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t small = 64, large = 4 << 20;  // bytes of messages
+
+/// Seconds of one call, in the median of several batches of calls, of the slowest rank.
+double slowest_rank(const Communicator& comm, const std::function<void()>& call, double seconds) {
+  const auto run = [&](std::int64_t times) {
+    comm.barrier();
+    const Timer timer;
+    for (std::int64_t i = 0; i < times; ++i) call();
+    return 1e-9 * static_cast<double>(comm.all_reduce_max(static_cast<std::int64_t>(1e9 * timer.seconds())));
+  };
+  constexpr std::size_t batches = 7;
+  const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(seconds / batches / std::max(1e-8, run(3) / 3)),
+                                              1, 10'000);
+  std::vector<double> of_batches;
+  for (std::size_t i = 0; i < batches; ++i) of_batches.push_back(run(times) / static_cast<double>(times));
+  std::ranges::sort(of_batches);
+  return of_batches[batches / 2];
+}
+
+/// Exchanges of messages of each rank that has a peer, as a round of an all-reduce does them.
+LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int peer) {
+  std::vector<std::byte> out(static_cast<std::size_t>(large)), in(out.size());
+  const auto seconds = [&](std::int64_t bytes) {
+    return slowest_rank(
+        comm,
+        [&] {
+          if (peer < 0) return;
+          transport.receive(peer, in.data(), static_cast<std::size_t>(bytes));
+          transport.send(peer, out.data(), static_cast<std::size_t>(bytes));
+          wait_until([&] { return transport.received() && transport.sent(); });
+        },
+        0.3);
+  };
+  const double first = seconds(small), last = seconds(large);
+  return {.latency_us = 1e6 * first,
+          .bandwidth_gbps = 1e-9 * static_cast<double>(large - small) / std::max(1e-9, last - first)};
+}
+
+/// Sums of these ranks, which are one node, in their memory.
+LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
+  const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(large));
+  if (comm.all_reduce_max(memory ? 0 : 1) > 0) return {.latency_us = 1, .bandwidth_gbps = 1};
+  ParallelConfig config;
+  config.all_reduce = find_algorithm("hierarchical");
+  const auto sum = make_all_reduce(config, {}, node, memory, {DType::f32, memory->part(node.all.rank())});
+  const auto seconds = [&](std::int64_t bytes) {
+    return slowest_rank(
+        comm,
+        [&] {
+          sum->start(0, bytes / static_cast<std::int64_t>(sizeof(float)));
+          wait_until([&] { return sum->advance(); });
+        },
+        0.3);
+  };
+  const double first = seconds(small), last = seconds(large);
+  return {.latency_us = 1e6 * first,
+          .bandwidth_gbps = 1e-9 * static_cast<double>(large - small) / std::max(1e-9, last - first)};
+}
+
+/// What a core adds to its own numbers, as it does with a message that arrives.
+double adding_gbps(const Communicator& comm) {
+  std::vector<float> own(1 << 18, 1.0f), other(own.size(), 1.0f);
+  const double seconds = slowest_rank(
+      comm,
+      [&] {
+        for (std::size_t i = 0; i < own.size(); ++i) own[i] += other[i];
+        other[0] = own[1];  // so that the sums are of use
+      },
+      0.2);
+  return 1e-9 * static_cast<double>(own.size() * sizeof(float)) / seconds;
+}
+
+/// What rank 0 writes, and has on disk.
+double disk_gbps(const Communicator& comm, const std::filesystem::path& folder) {
+  double seconds = 0;
+  const std::vector<char> block(64 << 20);
+  comm.run_collectively([&] {
+    if (!comm.is_root()) return;
+    const std::string name = (folder / fmt::format("lockstep-bench-{}.tmp", ::getpid())).string();
+    std::FILE* const file = std::fopen(name.c_str(), "wb");
+    validate(file != nullptr, ExitStatus::cannot_create,
+             "{}: cannot be made; save the machine in a folder that is there", name);
+    const Timer timer;
+    const bool written = std::fwrite(block.data(), 1, block.size(), file) == block.size() && std::fflush(file) == 0 &&
+                         ::fsync(::fileno(file)) == 0;
+    seconds = timer.seconds();
+    std::fclose(file);
+    std::filesystem::remove(name);
+    validate(written, ExitStatus::io_error, "{}: cannot be written (is the disk full?); save the machine elsewhere",
+             name);
+  });
+  return comm.is_root() ? 1e-9 * static_cast<double>(block.size()) / seconds : 0;
+}
+
+}  // namespace
+
+void measure_exchange(const Communicator& comm, const std::string& folder, Machine& machine) {
+  const Topology topology(comm);
+  const auto transport = make_transport(comm);
+  const int node = topology.node_of[static_cast<std::size_t>(comm.rank())];
+  const auto number_in_node = [&](int rank) {
+    return std::count(topology.node_of.begin(), topology.node_of.begin() + rank,
+                      topology.node_of[static_cast<std::size_t>(rank)]);
+  };
+  const auto rank_at = [&](int of_node, std::int64_t number) {
+    for (int rank = 0; rank < comm.size(); ++rank)
+      if (topology.node_of[static_cast<std::size_t>(rank)] == of_node && number_in_node(rank) == number) return rank;
+    return -1;
+  };
+  const std::int64_t number = number_in_node(comm.rank());
+  machine.ranks_per_node = topology.node.size();
+  // Pairs of neighbours, all at the same time.
+  const bool has_pairs = topology.smallest > 1, has_nodes = topology.nodes > 1;
+  if (has_pairs) machine.node = exchange_speed(comm, *transport, rank_at(node, number ^ 1));
+  if (has_nodes) {
+    const int peer = rank_at(node ^ 1, number);
+    machine.network = exchange_speed(comm, *transport, number == 0 ? peer : -1);
+    const auto ranks = static_cast<double>(topology.smallest);
+    if (topology.smallest > 1) {
+      const double together = ranks * exchange_speed(comm, *transport, peer).bandwidth_gbps;
+      if (together < 0.9 * ranks * machine.network.bandwidth_gbps) machine.node_gbps = together;
+    }
+  }
+  // What these ranks do not have is taken to be as fast as what they have.
+  if (!has_pairs) machine.node = machine.network;
+  if (!has_nodes) machine.network = machine.node;
+  machine.sum = node_sum_speed(comm, Topology(topology.node));
+  machine.reduce_gbps = adding_gbps(comm);
+  machine.disk_gbps = disk_gbps(comm, folder);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/measure_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "comm/topology.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+
+void measure_machine(const Communicator& comm, const std::optional<RunConfig>& deck, const MachineBench& options,
+                     const std::function<void(const std::string&)>& print) {
+  if (comm.size() < 2)
+    throw SharedError(ExitStatus::bad_usage,
+                      "bench machine: messages take two ranks; start it on all ranks of a node or two, as mpirun -n 2");
+  const Topology topology(comm);
+  Machine machine;
+  machine.name = fmt::format("{}, {} ranks on {} node{}{}", host_name(), comm.size(), topology.nodes,
+                             topology.nodes == 1 ? "" : "s",
+                             comm.network() ? fmt::format(" ({})", comm.network()->description()) : "");
+  print(machine.name);
+  const std::filesystem::path folder = std::filesystem::path(options.save).parent_path();
+  measure_exchange(comm, folder.string(), machine);
+  const auto link = [](const LinkSpeed& speed) {
+    return fmt::format("{:.3g} µs, {:.3g} GB/s", speed.latency_us, speed.bandwidth_gbps);
+  };
+  print(fmt::format("messages in a node {}{}", link(machine.node), topology.smallest > 1 ? "" : " (not measured)"));
+  print(fmt::format("messages between nodes {}{}", link(machine.network),
+                    topology.nodes > 1 ? "" : " (not measured: these are the node's; write the network's in)"));
+  print(fmt::format("sums in a node's memory {}; adding {:.3g} GB/s; disk {:.3g} GB/s", link(machine.sum),
+                    machine.reduce_gbps, machine.disk_gbps.value_or(0)));
+  std::vector<Precision> precisions{Precision::fp32, Precision::bf16};
+  if (deck && std::ranges::find(precisions, deck->precision.compute) == precisions.end())
+    precisions.push_back(deck->precision.compute);
+  measure_compute(comm, precisions, machine);
+  for (const ProductSpeed& product : machine.products)
+    print(fmt::format("products of {:.3g} MFLOP in {}: {:.3g} GFLOP/s", product.mflop,
+                      precision_names[static_cast<std::size_t>(product.precision)], product.gflops));
+  print(fmt::format("memory {:.3g} GB/s", machine.memory_gbps));
+  if (deck) measure_steps(comm, *deck, options, machine);
+  for (const MeasuredStep& step : machine.measured)
+    print(fmt::format("{} examples: forward {:.4g}, backward {:.4g}, optimizer {:.4g}, rest {:.4g} ms", step.examples,
+                      step.forward_ms, step.backward_ms, step.optimizer_ms, step.other_ms));
+  comm.run_collectively([&] {
+    if (comm.is_root() && !options.save.empty()) replace_text_file(options.save, write_config(machine));
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scaling/compute_times.hpp"
+#include "scaling/replay.hpp"
+
+namespace lockstep {
+
+/// What a run is expected to take on so many ranks of a machine.
+struct Prediction {
+  std::int64_t ranks = 1, nodes = 1;
+  std::int64_t share = 0;  ///< examples of the rank that has most
+
+  // Seconds of a step, one after the other:
+  double computing = 0;   ///< of one rank
+  double stragglers = 0;  ///< until the slowest rank has computed
+  double statistics = 0;  ///< exchanged by batch norms
+  double exposed = 0;     ///< sums of gradients that nothing hides
+  double step() const { return computing + stragglers + statistics + exposed; }
+
+  double strong = 1;  ///< T₁(B) / (P · T_P(B)): of the same batch on one rank
+  double weak = 1;    ///< T₁(B / P) / T_P(B): of a rank by itself, with the same share
+  double memory = 0;  ///< bytes a rank
+
+  double run_seconds = 0;  ///< with evaluations and checkpoints
+  double node_hours() const { return static_cast<double>(nodes) * run_seconds / 3600; }
+
+  std::string best_all_reduce;
+  double best_step = 0;         ///< seconds of a step with it
+  std::int64_t best_share = 0;  ///< least examples a rank (a power of two) with most of the speed that any has
+};
+
+/// The predictions of a deck on a machine.
+class Predictor {
+ public:
+  /// Both outlive it.
+  Predictor(const Machine& machine, Workload& workload)
+      : machine_(machine), workload_(workload), times_(machine, workload) {}
+
+  /// Throws Error(bad_usage) for ranks of which some have nothing to do.
+  Prediction predict(int ranks);
+  const ComputeTimes& times() const { return times_; }
+
+ private:
+  /// What ranks send each other in a step, whatever their shares.
+  struct Exchange {
+    std::vector<Stretch> buckets;
+    std::vector<SumTime> sums;                      ///< of each
+    std::vector<ReadyPoint> points;                 ///< of the backward pass
+    std::vector<ParallelConfig::Overlap> overlaps;  ///< that are tried
+    double vote = 0;                                ///< seconds of the vote
+    double statistics = 0;                          ///< of batch norms' statistics, in a micro-batch
+  };
+  struct Waiting {
+    double statistics = 0, exposed = 0;  ///< seconds of a step
+    ParallelConfig::Overlap overlap = ParallelConfig::Overlap::none;
+  };
+  Exchange exchange(const ParallelConfig& config, int ranks, const StepPlan& plan) const;
+  Waiting waiting(const Exchange& exchange, int ranks, std::int64_t share, std::int64_t micro) const;
+  double computing(int ranks, std::int64_t share, std::int64_t micro) const;
+  double alone(std::int64_t share) const;
+  void find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const;
+  void find_best_share(Prediction& prediction, const StepMemory& memory, const Exchange& exchange,
+                       std::int64_t micro) const;
+  double run_seconds(const Prediction& prediction, const StepMemory& memory) const;
+
+  const Machine& machine_;
+  Workload& workload_;
+  ComputeTimes times_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run/run_config.hpp"
+
+namespace lockstep {
+
+struct PredictionOptions {
+  std::string machine;  ///< file
+  std::vector<std::int64_t> ranks{1, 8, 64, 512, 4096};
+  std::string plot;  ///< SVG file to make; empty: none
+};
+
+/// What `lockstep predict-scaling` prints: a table with a row for each number of ranks. Throws DeckError,
+/// Error(bad_usage).
+std::string prediction_report(const RunConfig& config, const PredictionOptions& options);
+
+/// What `lockstep check --machine` adds, in one line.
+std::string prediction_line(const RunConfig& config, const std::string& machine, int ranks);
+
+}  // namespace lockstep

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/replay.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <set>
+#include <unordered_map>
+
+namespace lockstep {
+namespace {
+
+/// Costs of messages and of what is done with them.
+class Costs {
+ public:
+  Costs(const Fabric& fabric, double element_bytes, double wire_bytes)
+      : fabric_(fabric), element_bytes_(element_bytes), wire_bytes_(wire_bytes) {}
+
+  int node_of(int rank) const { return rank / fabric_.per_node; }
+  bool is_near(int rank, int peer) const { return node_of(rank) == node_of(peer); }
+  double latency(int rank, int peer) const {
+    return 1e-6 * (is_near(rank, peer) ? fabric_.machine.node : fabric_.machine.network).latency_us;
+  }
+  /// On the wire, while `senders` ranks of this group send from the node to others.
+  double transfer(int rank, const Step::Part& part, int senders) const {
+    if (!part) return 0;
+    const Machine& machine = fabric_.machine;
+    double gbps = machine.node.bandwidth_gbps;
+    if (!is_near(rank, part.peer)) {
+      gbps = machine.network.bandwidth_gbps;
+      if (machine.node_gbps) gbps = std::min(gbps, *machine.node_gbps / std::max(1, senders * fabric_.at_a_time));
+    }
+    return static_cast<double>(part.count) * wire_bytes_ * 1e-9 / gbps;
+  }
+  double adding(const Step::Part& part) const {
+    return part && !part.final ? static_cast<double>(part.count) * element_bytes_ * 1e-9 / fabric_.machine.reduce_gbps
+                               : 0;
+  }
+
+ private:
+  const Fabric& fabric_;
+  double element_bytes_, wire_bytes_;
+};
+
+/// Whether each rank sends and receives in every step, and all have as many.
+bool is_symmetric(const std::vector<Schedule>& some) {
+  return std::ranges::all_of(some, [&](const Schedule& schedule) {
+    return schedule.size() == some.front().size() && std::ranges::all_of(schedule, [](const Step& step) {
+             return step.send.peer >= 0 && step.receive.peer >= 0;
+           });
+  });
+}
+
+/// Ranks of the first node, and some of others.
+std::vector<int> sample(const Fabric& fabric) {
+  std::set<int> ranks{fabric.ranks / 2, fabric.ranks - 1};
+  for (int rank = 0; rank < std::min(fabric.per_node, fabric.ranks); ++rank) ranks.insert(rank);
+  return {ranks.begin(), ranks.end()};
+}
+
+/// Round by round, the slowest of some ranks.
+SumTime by_rounds(const std::vector<int>& ranks, const std::vector<Schedule>& schedules, const Costs& costs) {
+  SumTime time{.rounds = static_cast<std::int64_t>(schedules.front().size())};
+  for (std::size_t step = 0; step < schedules.front().size(); ++step) {
+    int senders = 0;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      senders += costs.node_of(ranks[i]) == 0 && !costs.is_near(ranks[i], schedules[i][step].send.peer) ? 1 : 0;
+    double slowest = 0, adding = 0;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const Step& now = schedules[i][step];
+      // The peer that sends here sends as much as this rank gets.
+      const double received = now.receive ? costs.latency(ranks[i], now.receive.peer) +
+                                                costs.transfer(ranks[i], now.receive, senders)
+                                          : 0;
+      const double added = costs.adding(now.receive);
+      slowest = std::max(slowest, std::max(costs.transfer(ranks[i], now.send, senders), received) + added);
+      adding = std::max(adding, added);
+    }
+    time.seconds += slowest;
+    time.adding += adding;
+  }
+  return time;
+}
+
+/// All ranks, each going on as soon as what it waits for is there.
+class EveryRank {
+ public:
+  EveryRank(Scheduler schedule, const Fabric& fabric, std::int64_t count, const Costs& costs)
+      : costs_(costs), size_(fabric.ranks), ranks_(static_cast<std::size_t>(fabric.ranks)) {
+    for (int rank = 0; rank < size_; ++rank) at(rank).schedule = schedule(rank, size_, count);
+    count_senders(fabric);
+  }
+
+  SumTime run() {
+    std::vector<int> ready;
+    for (int rank = 0; rank < size_; ++rank) ready.push_back(rank);
+    while (!ready.empty()) {
+      const int rank = ready.back();
+      ready.pop_back();
+      while (go_on(rank, ready)) {
+      }
+    }
+    SumTime time;
+    for (const Rank& rank : ranks_)
+      time = {std::max(time.seconds, rank.now), std::max(time.adding, rank.adding),
+              std::max(time.rounds, static_cast<std::int64_t>(rank.schedule.size()))};
+    return time;
+  }
+
+ private:
+  struct Rank {
+    Schedule schedule;
+    std::size_t step = 0;
+    bool has_sent = false;
+    double now = 0, adding = 0;  ///< seconds: of its last step's end, and of what it has added so far
+    std::unordered_map<int, std::deque<double>> arrivals;  ///< of messages from each rank
+  };
+  Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+
+  /// Does a step of a rank, if it can be done; `ready` gets whoever may have waited for it.
+  bool go_on(int rank, std::vector<int>& ready) {
+    Rank& mine = at(rank);
+    if (mine.step == mine.schedule.size()) return false;
+    const Step& step = mine.schedule[mine.step];
+    const double on_the_wire = costs_.transfer(rank, step.send, senders(rank, mine.step));
+    if (step.send && !mine.has_sent) {
+      at(step.send.peer).arrivals[rank].push_back(mine.now + on_the_wire + costs_.latency(rank, step.send.peer));
+      ready.push_back(step.send.peer);
+      mine.has_sent = true;
+    }
+    double end = mine.now + on_the_wire;
+    if (step.receive) {
+      std::deque<double>& arrivals = mine.arrivals[step.receive.peer];
+      if (arrivals.empty()) return false;
+      const double added = costs_.adding(step.receive);
+      end = std::max(end, arrivals.front()) + added;
+      mine.adding += added;
+      arrivals.pop_front();
+    }
+    mine.now = end;
+    ++mine.step;
+    mine.has_sent = false;
+    return true;
+  }
+
+  /// How many ranks of a node send to others in the step of the same number.
+  void count_senders(const Fabric& fabric) {
+    senders_.resize(static_cast<std::size_t>((size_ + fabric.per_node - 1) / fabric.per_node));
+    for (int rank = 0; rank < size_; ++rank) {
+      const Schedule& schedule = at(rank).schedule;
+      std::vector<int>& node = senders_[static_cast<std::size_t>(costs_.node_of(rank))];
+      node.resize(std::max(node.size(), schedule.size()));
+      for (std::size_t step = 0; step < schedule.size(); ++step)
+        if (const Step::Part& send = schedule[step].send; send && !costs_.is_near(rank, send.peer)) ++node[step];
+    }
+  }
+  int senders(int rank, std::size_t step) const {
+    return senders_[static_cast<std::size_t>(costs_.node_of(rank))][step];
+  }
+
+  const Costs& costs_;
+  int size_;
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<int>> senders_;  // by node and step
+};
+
+}  // namespace
+
+SumTime replay(Scheduler schedule, const Fabric& fabric, std::int64_t count, double element_bytes, double wire_bytes) {
+  const Costs costs(fabric, element_bytes, wire_bytes);
+  const std::vector<int> ranks = sample(fabric);
+  std::vector<Schedule> schedules;
+  for (const int rank : ranks) schedules.push_back(schedule(rank, fabric.ranks, count));
+  if (is_symmetric(schedules)) return by_rounds(ranks, schedules, costs);
+  // Where there are too many steps to go through, messages follow each other in segments: then what is added to the
+  // count adds time in proportion.
+  constexpr std::int64_t most_steps = 200'000, few_elements = 1 << 18;
+  const auto steps_of = [&](std::int64_t n) {
+    return fabric.ranks * static_cast<std::int64_t>(schedule(fabric.ranks > 1 ? 1 : 0, fabric.ranks, n).size());
+  };
+  std::int64_t less = count;
+  while (steps_of(less) > most_steps && less > few_elements) less /= 2;
+  const SumTime time = EveryRank(schedule, fabric, less, costs).run();
+  if (less == count) return time;
+  const SumTime half = EveryRank(schedule, fabric, less / 2, costs).run();
+  const double more = static_cast<double>(count - less) / static_cast<double>(less - less / 2);
+  return {time.seconds + more * (time.seconds - half.seconds), time.adding + more * (time.adding - half.adding),
+          time.rounds + std::llround(more * static_cast<double>(time.rounds - half.rounds))};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/workload.hpp"
+
+#include <algorithm>
+
+namespace lockstep {
+
+Workload::Workload(const RunConfig& config)
+    : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
+  validate_key(!config_.parallel.deterministic.present, "parallel.deterministic",
+               "deterministic runs are not predicted (their sums are not in buckets); leave it out");
+  const StepPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
+  const auto type_bytes = static_cast<double>(size_of(config_.dtype()));
+  for (const GraphNode& node : experiment_.graph.nodes()) {
+    if (node.view) {
+      layers_.emplace_back();
+      continue;
+    }
+    const bool wants_dx = std::ranges::any_of(node.inputs, [&](int input) {
+      return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
+    });
+    std::int64_t elements = node.shape.count();
+    for (const Shape& input : node.input_shapes) elements += input.count();
+    layers_.push_back({.flops = node.layer->product_flops(1),
+                       .backward = (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1),
+                       .bytes = static_cast<double>(elements) * type_bytes});
+  }
+}
+
+/// As Model::backward does it: gradients are final down to the first layer from the end on that is not done.
+std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
+  const auto& nodes = experiment_.graph.nodes();
+  std::vector<bool> done(nodes.size(), false);
+  std::size_t next = nodes.size();
+  std::vector<ReadyPoint> points;
+  for (const Segment& segment : plan.backward) {
+    ReadyPoint& point = points.emplace_back();
+    for (const Task& task : segment.tasks) {
+      if (task.kind != Task::Kind::backward) continue;
+      done[static_cast<std::size_t>(task.node)] = true;
+      point.layers.push_back(task.node);
+    }
+    while (next > 0 && (done[next - 1] || nodes[next - 1].view || !plan.needs_gradient[next - 1])) --next;
+    point.elements = layout_.trained_size();
+    for (const Parameter& parameter : layout_.parameters())
+      if (parameter.kind == ParameterSpec::Kind::trained && parameter.node < next)
+        point.elements = std::min(point.elements, parameter.range.first);
+  }
+  if (points.empty()) points.emplace_back();
+  points.back().elements = layout_.summed_size();
+  return points;
+}
+
+std::vector<double> Workload::statistics(const StepPlan& plan) const {
+  std::vector<double> exchanges;
+  if (!config_.parallel.sync_batch_norm) return exchanges;
+  for (const auto& [segments, kind] : {std::pair(&plan.forward, Task::Kind::accumulate_statistics),
+                                       {&plan.backward, Task::Kind::accumulate_gradient_statistics}})
+    for (const Segment& segment : *segments) {
+      double bytes = 0;
+      for (const Task& task : segment.tasks)
+        if (task.kind == kind)
+          bytes += 16 +
+                   2 * element_bytes() *
+                       static_cast<double>(experiment_.graph.nodes()[static_cast<std::size_t>(task.node)].shape[-1]);
+      if (bytes > 0) exchanges.push_back(bytes);
+    }
+  return exchanges;
+}
+
+double Workload::flops_per_example() const {
+  double flops = 0;
+  for (const LayerWork& layer : layers_) flops += layer.flops * (1 + layer.backward);
+  return flops;
+}
+
+double Workload::example_bytes() const {
+  const ExampleFormat& format = experiment_.data.train->format();
+  return static_cast<double>(format.input_bytes() + format.target_bytes());
+}
+
+}  // namespace lockstep
