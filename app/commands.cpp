@@ -52,7 +52,7 @@ void declare_check(CLI::App& app, Command& chosen) {
     bool deck_alone = false, data = false, schedule = false, time = false;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on)")
+  command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on, or of its Slurm job)")
       ->check(CLI::Range(1, 10000000));
   CLI::Option* machine = command
                              ->add_option("--machine", options->machine,
@@ -84,7 +84,7 @@ void declare_check(CLI::App& app, Command& chosen) {
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
         if (!options->device.empty()) plan_for_described_device(options->device);
-        const int ranks = options->ranks > 0 ? options->ranks : launched_rank().size;
+        const int ranks = options->ranks > 0 ? options->ranks : requested_ranks();
         std::string text = write_config(config);
         if (options->data) {
           const DataScan found = scan_data(config);

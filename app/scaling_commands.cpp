@@ -23,8 +23,6 @@ void declare_predict_scaling(CLI::App& app, Command& chosen) {
       ->required()
       ->option_text("FILE");
   command->add_option("--ranks", options->ranks, "numbers of ranks, rising: 1,8,64")
-      ->delimiter(',')
-      ->expected(0, 1000)
       ->option_text("N,N,…")
       ->capture_default_str();
   command->add_option("--plot", options->plot, "picture to make (SVG)")->option_text("FILE");

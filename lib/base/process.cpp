@@ -86,6 +86,12 @@ LaunchedRank launched_rank() {
   return {.rank = *rank, .size = size.value_or(*rank + 1), .by_launcher = true};
 }
 
+int requested_ranks() {
+  const LaunchedRank launched = launched_rank();
+  if (launched.by_launcher) return launched.size;
+  return std::max(1, number_in_environment({"SLURM_NTASKS"}).value_or(1));
+}
+
 std::vector<int> usable_cores() {
   std::array<cpu_set_t, 8> allowed{};  // as many as Linux can have
   if (::sched_getaffinity(0, sizeof allowed, allowed.data()) != 0) return {};

@@ -35,6 +35,10 @@ struct LaunchedRank {
 };
 LaunchedRank launched_rank();
 
+/// Ranks that were started together; where no launcher has started this process, those that the batch job that it runs
+/// in has asked for (Slurm), else 1.
+int requested_ranks();
+
 /// The cores of this machine that this process may run on, each by the number of its first hardware thread.
 std::vector<int> usable_cores();
 

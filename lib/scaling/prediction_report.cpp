@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
@@ -13,17 +14,24 @@
 namespace lockstep {
 namespace {
 
-/// Refuses lists that are no rising numbers of ranks.
-void check_ranks(const std::vector<std::int64_t>& ranks) {
-  validate(!ranks.empty(), ExitStatus::bad_usage, "--ranks: there is none; give numbers of ranks, as 1,8,64");
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    validate(ranks[i] >= 1, ExitStatus::bad_usage, "--ranks: {} is no number of ranks; give whole numbers from 1 on",
-             ranks[i]);
-    validate(i == 0 || ranks[i] > ranks[i - 1], ExitStatus::bad_usage,
-             "--ranks: {} stands behind {} (rows go by rising ranks); sort them, each once", ranks[i],
-             i == 0 ? 0 : ranks[i - 1]);
-    validate(ranks[i] <= 10'000'000, ExitStatus::bad_usage, "--ranks: {} are more than 10000000; give fewer", ranks[i]);
+/// The numbers of a list; refuses what is no list of rising numbers of ranks.
+std::vector<int> ranks_of(const std::string& list) {
+  constexpr int most = 10'000'000;
+  std::vector<int> ranks;
+  for (std::size_t begin = 0, end = 0; begin <= list.size(); begin = end + 1) {
+    end = std::min(list.find(',', begin), list.size());
+    const std::string word = list.substr(begin, end - begin);
+    int number = 0;
+    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    validate(error == std::errc() && rest == word.data() + word.size() && number >= 1 && number <= most,
+             ExitStatus::bad_usage, "--ranks: '{}' is no number of ranks; give whole numbers from 1 to {}, as 1,8,64",
+             for_message(word, 40), most);
+    validate(ranks.empty() || number > ranks.back(), ExitStatus::bad_usage,
+             "--ranks: {} stands behind {} (rows go by rising ranks); sort them, each once", number,
+             ranks.empty() ? 0 : ranks.back());
+    ranks.push_back(number);
   }
+  return ranks;
 }
 
 std::string row(const Prediction& p, const Machine& machine) {
@@ -48,7 +56,7 @@ std::string head(const Machine& machine) {
 }  // namespace
 
 std::string prediction_report(const RunConfig& config, const PredictionOptions& options) {
-  check_ranks(options.ranks);
+  const std::vector<int> numbers = ranks_of(options.ranks);
   const Machine machine = read_machine(options.machine);
   return with_positions(config.source, [&] {
     Workload workload(config);
@@ -59,8 +67,8 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
                                                                    : "by its speed in products and of its memory");
     text += head(machine);
     std::vector<Prediction> predictions;
-    for (const std::int64_t ranks : options.ranks) {
-      predictions.push_back(predictor.predict(static_cast<int>(ranks)));
+    for (const int ranks : numbers) {
+      predictions.push_back(predictor.predict(ranks));
       text += row(predictions.back(), machine);
     }
     text +=

@@ -2,16 +2,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "run/run_config.hpp"
 
 namespace lockstep {
 
 struct PredictionOptions {
-  std::string machine;  ///< file
-  std::vector<std::int64_t> ranks{1, 8, 64, 512, 4096};
-  std::string plot;  ///< SVG file to make; empty: none
+  std::string machine;                    ///< file
+  std::string ranks = "1,8,64,512,4096";  ///< rising, separated by commas
+  std::string plot;                       ///< SVG file to make; empty: none
 };
 
 /// What `lockstep predict-scaling` prints: a table with a row for each number of ranks. Throws DeckError,

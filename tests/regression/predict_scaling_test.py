@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`lockstep predict-scaling`, `check --machine` and `bench machine`: what they print and save, and what they refuse."""
+import os
+import re
+import unittest
+import xml.etree.ElementTree
+
+import program
+from program import SOURCE, LockstepTest
+
+MACHINES = sorted((SOURCE / "docs/user/machines").glob("*.yaml"))
+SMALL = """name: two ranks a node
+ranks_per_node: 2
+node_hour_price: 0.5
+compute:
+  products: [{mflop: 1, gflops: 20}]
+  memory_gbps: 10
+node: {latency_us: 0.5, bandwidth_gbps: 8}
+sum: {latency_us: 3, bandwidth_gbps: 6}
+network: {latency_us: 20, bandwidth_gbps: 1}
+reduce_gbps: 5
+"""
+
+
+def rows(out):
+    """Of the table, by ranks: cells by their titles."""
+    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in out.splitlines() if line.startswith("|")]
+    return {int(line[0]): dict(zip(lines[0], line)) for line in lines[2:]}
+
+
+class PredictScaling(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.deck(data={"synthetic": {"kind": "glyphs", "train": 8192, "validation": 20}}, batch={"global": 4096})
+        self.write("machine.yaml", SMALL)
+
+    def predict(self, *arguments):
+        return self.lockstep("predict-scaling", "deck.yaml", "--machine", "machine.yaml", *arguments)
+
+    def test_machines_of_the_documents(self):
+        self.assertGreaterEqual(len(MACHINES), 3)
+        for machine in MACHINES:
+            with self.subTest(machine=machine.name):
+                out = self.lockstep("predict-scaling", "deck.yaml", "--machine", machine).out
+                self.assertEqual(list(rows(out)), [1, 8, 64, 512, 4096], out)
+
+    def test_table(self):
+        out = self.predict("--ranks", "1,2,8,1024", "--plot", "plot.svg").out
+        table = rows(out)
+        step = {ranks: float(row["step, ms"]) for ranks, row in table.items()}
+        self.assertEqual((table[1]["strong"], table[1]["weak"], table[1]["exposed sums"]), ("100.0 %", "100.0 %", "0"))
+        self.assertAlmostEqual(float(table[8]["strong"].split()[0]), 100 * step[1] / (8 * step[8]), delta=0.2)
+        self.assertGreater(float(table[1024]["exposed sums"]), float(table[2]["exposed sums"]), "a network is slower than a node")
+        self.assertEqual([row["nodes"] for row in table.values()], ["1", "1", "4", "512"])
+        self.assertEqual([row["examples a rank"] for row in table.values()], ["4096", "2048", "512", "4"])
+        self.assertAlmostEqual(float(table[8]["price"]), 0.5 * float(table[8]["node-hours"]), delta=1e-3 * float(table[8]["price"]) + 1e-9)
+        svg = xml.etree.ElementTree.parse(self.folder / "plot.svg").getroot()
+        self.assertEqual(len([e for e in svg.iter() if e.tag.endswith("polyline")]), 4)
+
+    def test_check_says_it_in_one_line(self):
+        lines = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 8).out.splitlines()
+        self.assertRegex(lines[-1], r"^expected +4 nodes × 2 ranks: [\d.]+ ms a step, \d+ % efficient, .* to 4 steps, .*B a rank$")
+        of_the_table = float(rows(self.predict("--ranks", 8).out)[8]["step, ms"])
+        self.assertAlmostEqual(float(re.search(r"([\d.]+) ms", lines[-1]).group(1)), of_the_table, delta=0.01 * of_the_table)
+        self.assertNotIn("expected  ", self.lockstep("check", "deck.yaml").out)
+
+    def test_check_knows_the_ranks_of_a_slurm_job(self):
+        os.environ["SLURM_NTASKS"] = "6"
+        self.addCleanup(os.environ.pop, "SLURM_NTASKS")
+        out = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", ranks=None).out
+        self.assertIn("3 nodes × 2 ranks", out.splitlines()[-1])
+
+    def test_bad_lists_of_ranks(self):
+        for ranks, words in (("8,2", ["--ranks: 2 stands behind 8"]), ("0", ["--ranks: '0' is no number of ranks"]),
+                             ("2,2", ["--ranks: 2 stands behind 2"]), ("-3", ["--ranks: '-3' is no"]),
+                             ("4,8192", ["8192 ranks are more than the 4096 examples of a batch"]), ("1,few", ["--ranks: 'few' is no"]), ("1,,8", ["--ranks: '' is no"]),
+                             ("1.5", ["--ranks: '1.5' is no"]), ("1e3", ["'1e3' is no"]), ("99999999", ["'99999999' is no"])):
+            with self.subTest(ranks=ranks):
+                self.refused(64, words, "predict-scaling", "deck.yaml", "--machine", "machine.yaml", f"--ranks={ranks}")
+
+    def test_bad_machines(self):
+        for what, by, words in (("latency_us: 20", "latency_us: -20", ["bad.yaml:9:23:", "network.latency_us", "-20"]),
+                                ("bandwidth_gbps: 1}", "bandwidth_gbps: 0}", ["network.bandwidth_gbps"]),
+                                ("reduce_gbps: 5", "", ["reduce_gbps", "missing"]),
+                                ("gflops", "gflop", ["gflop", "gflops"])):
+            with self.subTest(by=by):
+                self.write("bad.yaml", SMALL.replace(what, by))
+                for command in ("predict-scaling", "check"):
+                    self.refused(78, words, command, "deck.yaml", "--machine", "bad.yaml")
+        self.refused(66, ["nowhere.yaml"], "predict-scaling", "deck.yaml", "--machine", "nowhere.yaml")
+        self.refused(64, ["--machine"], "predict-scaling", "deck.yaml")
+
+    def test_what_is_not_predicted(self):
+        self.refused(78, ["compute.products", "bf16"], "predict-scaling", "deck.yaml", "precision.compute=bf16", "--machine", "machine.yaml",
+                     "--ranks", "1,2")
+        self.refused(78, ["parallel.deterministic", "not predicted"], "predict-scaling", "deck.yaml", "parallel.deterministic.shards=8",
+                     "--machine", "machine.yaml", "--ranks", "1,2")
+
+    def test_picture_in_no_folder(self):
+        self.refused(73, ["none/plot.svg"], "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--plot", "none/plot.svg")
+
+    def test_measured_machine(self):
+        network = ["--emulate-network", "latency_us=200,bandwidth_gbps=1"]
+        self.lockstep("bench", "machine", "deck.yaml", "--batches", "8,32", "--seconds", 0, "--save", "measured.yaml", *network, ranks=2)
+        text = (self.folder / "measured.yaml").read_text()
+        self.assertEqual(re.findall(r"^ *examples: (\d+)$", text, re.MULTILINE), ["8", "32"])
+        latency = float(re.search(r"network:\n +latency_us: ([\d.]+)", text).group(1))
+        self.assertGreaterEqual(latency, 200)
+        out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "measured.yaml", "--ranks", "2,4").out
+        self.assertIn("as measured with this network", out)
+        other = self.lockstep("predict-scaling", "deck.yaml", "optimizer={type: adam}", "--machine", "measured.yaml", "--ranks", "2,4").out
+        self.assertIn("by its speed in products", other)
+
+    def test_measuring_takes_two_ranks(self):
+        self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")
+        self.refused(73, ["none/"], "bench", "machine", "--save", "none/measured.yaml", ranks=2)
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/prediction.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "parallel/buckets.hpp"
+#include "scaling/noise.hpp"
+#include "step_simulation.hpp"
+
+namespace lockstep {
+namespace {
+
+using Overlap = ParallelConfig::Overlap;
+
+constexpr const char* deck = R"(
+run: {epochs: 2}
+data: {synthetic: {kind: random, shape: [700], classes: 11, train: 131072, validation: 20}}
+model: {layers: [{linear: 1600}, relu, {linear: 1600}, relu, {linear: 1600}, relu, {linear: 1600}, relu, {linear: 11}]}
+optimizer: {type: sgd, learning_rate: 0.1}
+batch: {global: 65536}
+parallel: {bucket_mb: 12)";
+
+RunConfig config_of(const std::string& parallel = "") {
+  return read_run_config(parse_deck(deck + parallel + "}\n", "deck.yaml"));
+}
+
+Machine machine(std::string name, std::int64_t ranks_per_node) {
+  Machine made;
+  made.name = std::move(name);
+  made.ranks_per_node = ranks_per_node;
+  made.products = {{Precision::fp32, 1, 30}, {Precision::fp32, 1000, 90}};
+  made.memory_gbps = 8;
+  made.step_us = 50;
+  made.noise = {{0, 0.97}, {0.5, 1}, {0.9, 1.02}, {0.99, 1.05}, {1, 1.15}};
+  made.node = {.latency_us = 0.6, .bandwidth_gbps = 6};
+  made.sum = {.latency_us = 3, .bandwidth_gbps = 4};
+  made.reduce_gbps = 5;
+  return made;
+}
+
+struct Network {
+  const char* name;
+  LinkSpeed link;
+  double node_gbps;
+};
+constexpr Network networks[] = {{"ethernet", {25, 1.2}, 1.2}, {"infiniband", {1.3, 12}, 25}, {"fast", {1, 20}, 100}};
+
+std::vector<Machine> machines() {
+  Machine thin = machine("thin", 8), fat = machine("fat", 32), devices = machine("devices", 4);
+  devices.products = {{Precision::fp32, 1, 300}, {Precision::fp32, 1000, 9000}};
+  devices.memory_gbps = 900;
+  devices.host_copy_gbps = 20;
+  devices.noise = {{0, 0.99}, {0.5, 1}, {0.99, 1.01}, {1, 1.06}};
+  return {thin, fat, devices};
+}
+
+/// The same work, for the simulation.
+test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int ranks) {
+  const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
+  const PhaseSeconds phases = predictor.times().of(share);
+  test::SimulatedWork work{.forward = phases.total() - phases.backward};
+  const auto buckets = cut_into_buckets(0, workload.layout().summed_size(), workload.config().parallel.bucket_mb, 4);
+  for (const Stretch& bucket : buckets) work.counts.push_back(bucket.count());
+  double all = 0;
+  for (const ReadyPoint& point : workload.ready_points(workload.plan(ranks).plan)) {
+    double weight = 0;
+    for (const int layer : point.layers) weight += predictor.times().backward_weight(layer, share);
+    all += work.layers.emplace_back(weight);
+    work.bucket.push_back(static_cast<std::size_t>(
+        std::ranges::count_if(buckets, [&](const Stretch& bucket) { return bucket.end <= point.elements; })));
+  }
+  for (double& layer : work.layers) layer *= phases.backward / all;
+  return work;
+}
+
+void expect_near_simulation(const Machine& machine, int ranks, const std::string& all_reduce, Overlap overlap,
+                            double tolerance = 0.1) {
+  static constexpr const char* names[] = {"auto", "none", "poll", "thread"};
+  Workload workload(config_of(", all_reduce: " + all_reduce + ", overlap: " + names[static_cast<int>(overlap)]));
+  Predictor predictor(machine, workload);
+  const Prediction prediction = predictor.predict(ranks);
+  const double simulated = test::simulated_step(
+      work_of(workload, predictor, ranks),
+      {.machine = machine, .ranks = ranks, .algorithm = workload.config().parallel.all_reduce, .overlap = overlap},
+      std::clamp(512 / ranks, 1, 8));
+  EXPECT_NEAR(prediction.step() / simulated, 1, tolerance)
+      << machine.name << ", " << ranks << " ranks, " << all_reduce << ", " << names[static_cast<int>(overlap)] << ": "
+      << 1e3 * prediction.step() << " ms predicted, " << 1e3 * simulated << " simulated";
+}
+
+struct Case {
+  int machine, network, ranks;
+};
+
+Machine described(const Case& c) {
+  Machine machine = machines()[static_cast<std::size_t>(c.machine)];
+  const Network& network = networks[c.network];
+  machine.name += std::string(" with ") + network.name;
+  machine.network = network.link;
+  machine.node_gbps = network.node_gbps;
+  return machine;
+}
+
+class Simulated : public testing::TestWithParam<Case> {};
+
+TEST_P(Simulated, StepIsPredictedWithinATenth) {
+  const int ranks = GetParam().ranks;
+  expect_near_simulation(described(GetParam()), ranks, "auto", Overlap::thread);
+  if (ranks <= 256) expect_near_simulation(described(GetParam()), ranks, "auto", Overlap::none);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (int machine = 0; machine < 3; ++machine)
+    for (int network = 0; network < 3; ++network)
+      for (const int ranks : {64, 256, 1024, 4096}) all.push_back({machine, network, ranks});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Machines, Simulated, testing::ValuesIn(cases()), [](const auto& test) {
+  const Case& c = test.param;
+  return machines()[static_cast<std::size_t>(c.machine)].name + "_" + networks[c.network].name + "_" +
+         std::to_string(c.ranks);
+});
+
+// A rank that comes late finds the messages of others there, which nothing waits for then: between many ranks whose
+// messages take long, sums end sooner than is predicted (docs/user/predict_scaling.md).
+TEST(Simulation, OtherAllReducesArePredictedToo) {
+  const Machine fast = described({0, 1}), slow = described({0, 0});
+  // Some fill no node, or are no power of two.
+  for (const auto& [all_reduce, ranks] :
+       {std::pair("ring", 60), {"halving_doubling", 256}, {"halving_doubling", 200}, {"tree", 100}, {"auto", 100}})
+    for (const Overlap overlap : {Overlap::none, Overlap::thread, Overlap::poll}) {
+      expect_near_simulation(fast, ranks, all_reduce, overlap);
+      expect_near_simulation(slow, ranks, all_reduce, overlap, 0.15);
+    }
+}
+
+}  // namespace
+}  // namespace lockstep
