@@ -64,11 +64,12 @@ std::vector<double> gathered(const Communicator& comm, const std::vector<double>
   return all;
 }
 
-std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& options) {
+std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& options, std::int64_t examples) {
   std::vector<std::int64_t> batches = options.batches;
   if (batches.empty()) {
-    for (std::int64_t batch = 1; batch < deck.batch.largest(); batch *= 4) batches.push_back(batch);
-    batches.push_back(deck.batch.largest());
+    const std::int64_t most = std::min(deck.batch.largest(), examples);
+    for (std::int64_t batch = 1; batch < most; batch *= 4) batches.push_back(batch);
+    batches.push_back(most);
   }
   std::ranges::sort(batches);
   return batches;
@@ -101,12 +102,17 @@ void measure_compute(const Communicator& comm, const std::vector<Precision>& pre
 
 void measure_steps(const Communicator& comm, const RunConfig& deck, const MachineBench& options, Machine& machine) {
   MeasuredStep network{.precision = deck.precision.compute, .optimizer = deck.optimizer.type};
+  std::int64_t examples = 0;
   comm.run_collectively([&] {
     const Workload workload(deck);
+    examples = workload.train_examples();
     network.parameters = workload.parameters();
     network.mflop_per_example = 1e-6 * workload.flops_per_example();
+    for (const std::int64_t batch : options.batches)
+      validate(batch <= examples, ExitStatus::bad_usage,
+               "--batches: {} are more than the {} examples that there are; give fewer", batch, examples);
   });
-  for (const std::int64_t batch : batches_of(deck, options)) {
+  for (const std::int64_t batch : batches_of(deck, options, examples)) {
     RunConfig config = deck;
     config.batch = {.global = batch};
     config.run.epochs = 1'000'000'000;

@@ -35,7 +35,9 @@ std::vector<int> ranks_of(const std::string& list) {
 }
 
 std::string row(const Prediction& p, const Machine& machine) {
-  const auto ms = [](double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); };
+  const auto ms = [](double seconds) {
+    return seconds < 1 ? fmt::format("{:.4g}", 1e3 * seconds) : fmt::format("{:.0f}", 1e3 * seconds);
+  };
   std::string text = fmt::format("| {} | {} | {} | {} | {} | {} | {} | {:.1f} % | {:.1f} % | {} | {} | {:.4g} |",
                                  p.ranks, p.nodes, p.share, ms(p.step()), ms(p.computing), ms(p.stragglers),
                                  ms(p.exposed + p.statistics), 100 * p.strong, 100 * p.weak, bytes_text(p.memory),

@@ -16,18 +16,19 @@ constexpr std::int64_t stages = 3;
 Sums::Sums(const Machine& machine, int ranks, const ParallelConfig& config)
     : machine_(machine), ranks_(ranks), config_(config) {}
 
-SumTime Sums::of(std::int64_t count, double element_bytes, bool whole) {
+SumTime Sums::of(std::int64_t count, double element_bytes, double wire_bytes) {
   if (ranks_ == 1 || count == 0) return {};
-  const auto [found, is_new] = known_.try_emplace({count, whole});
+  const auto [found, is_new] = known_.try_emplace({count, wire_bytes});
   if (!is_new) return found->second;
-  const double wire = whole || element_bytes > 4 || config_.wire == ParallelConfig::Wire::fp32 ? element_bytes : 2;
-  const int per_node = static_cast<int>(std::min<std::int64_t>(machine_.ranks_per_node, ranks_));
-  const Algorithm* algorithm = config_.all_reduce;
-  if (!algorithm || algorithm->in_node_memory) found->second = hierarchical(count, element_bytes, wire);
-  // Of the library's own nothing is known: it is taken to be as fast as what is fastest here.
-  else
+  const Algorithm* const algorithm = config_.all_reduce;
+  if (!algorithm || algorithm->in_node_memory) {
+    found->second = hierarchical(count, element_bytes, wire_bytes);
+  } else {
+    // Of the library's own nothing is known: it is taken to be as fast as what is fastest here.
+    const int per_node = static_cast<int>(std::min<std::int64_t>(machine_.ranks_per_node, ranks_));
     found->second = by_messages(algorithm->by_library ? nullptr : algorithm, {machine_, ranks_, per_node}, count,
-                                element_bytes, wire);
+                                element_bytes, wire_bytes);
+  }
   return found->second;
 }
 

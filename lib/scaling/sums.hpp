@@ -13,8 +13,8 @@ class Sums {
  public:
   Sums(const Machine& machine, int ranks, const ParallelConfig& config);
 
-  /// Of `count` elements of gradients, which travel in the deck's `wire` or as they are.
-  SumTime of(std::int64_t count, double element_bytes, bool whole);
+  /// Of `count` elements of gradients, which are added as `element_bytes` and travel as `wire_bytes`.
+  SumTime of(std::int64_t count, double element_bytes, double wire_bytes);
   /// Of a few bytes of each rank, whose order counts (OrderedReduce): votes, and statistics.
   SumTime ordered(double bytes);
 
@@ -28,7 +28,7 @@ class Sums {
   const Machine& machine_;
   int ranks_;
   const ParallelConfig& config_;
-  std::map<std::pair<std::int64_t, bool>, SumTime> known_;
+  std::map<std::pair<std::int64_t, double>, SumTime> known_;  // by count and bytes on the wire
   std::map<double, SumTime> known_ordered_;
 };
 

@@ -91,7 +91,7 @@ class PredictScaling(LockstepTest):
         self.refused(64, ["--machine"], "predict-scaling", "deck.yaml")
 
     def test_what_is_not_predicted(self):
-        self.refused(78, ["compute.products", "bf16"], "predict-scaling", "deck.yaml", "precision.compute=bf16", "--machine", "machine.yaml",
+        self.refused(78, ["machine.yaml: compute.products", "bf16"], "predict-scaling", "deck.yaml", "precision.compute=bf16", "--machine", "machine.yaml",
                      "--ranks", "1,2")
         self.refused(78, ["parallel.deterministic", "not predicted"], "predict-scaling", "deck.yaml", "parallel.deterministic.shards=8",
                      "--machine", "machine.yaml", "--ranks", "1,2")
@@ -113,6 +113,7 @@ class PredictScaling(LockstepTest):
 
     def test_measuring_takes_two_ranks(self):
         self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")
+        self.refused(64, ["--batches", "9000", "8192 examples"], "bench", "machine", "deck.yaml", "--batches", "8,9000", ranks=2)
         self.refused(73, ["none/"], "bench", "machine", "--save", "none/measured.yaml", ranks=2)
 
 
