@@ -84,6 +84,7 @@ void Machine::describe(Fields& fields) {
 Machine read_machine(const std::string& file) {
   Machine machine;
   read_config(parse_deck(read_deck_file(file), file), machine);
+  machine.position.file = file;
   return machine;
 }
 

@@ -13,11 +13,12 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-/// Those that BucketedReducer would try.
-std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool tries) {
+/// Those that BucketedReducer would try. On hosts a second thread waits for its turn on a core that computes, and hides
+/// hardly more than looking between layers does (perf/results/predict-scaling.md): it is not counted on.
+std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
   if (config.overlap != Overlap::automatic) return {config.overlap};
-  if (!tries) return {Overlap::none};
-  return {Overlap::none, Overlap::poll, Overlap::thread};
+  if (has_devices) return {Overlap::none, Overlap::poll, Overlap::thread};
+  return one_node ? std::vector{Overlap::none} : std::vector{Overlap::none, Overlap::poll};
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ Predictor::Exchange Predictor::exchange(const ParallelConfig& config, int ranks,
   constexpr double vote_bytes = 40;
   exchange.vote = sums.ordered(vote_bytes).seconds;
   for (const double exchanged : workload_.statistics(plan)) exchange.statistics += sums.ordered(exchanged).seconds;
-  exchange.overlaps = overlaps_of(config, machine_.has_devices() || !sums.one_node());
+  exchange.overlaps = overlaps_of(config, sums.one_node(), machine_.has_devices());
   return exchange;
 }
 
