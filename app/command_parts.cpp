@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "command_parts.hpp"
 
+#include <csignal>
 #include <cstdio>
+
+#include "resilience/stop_request.hpp"
 
 namespace lockstep {
 
@@ -23,6 +26,11 @@ RunConfig DeckArguments::read(const Communicator& comm) const {
     config = read_run_config(std::move(deck));
   });
   return config;
+}
+
+void take_stop_signals() {
+  StopRequest::take_signals();
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 void print(const Communicator& comm, const std::string& text) {

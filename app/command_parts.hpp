@@ -24,6 +24,10 @@ struct DeckArguments {
   RunConfig read(const Communicator& comm) const;
 };
 
+/// Of commands that stop at a checkpoint, and go on when who reads their log has gone. Before MPI starts, which may
+/// take a while.
+void take_stop_signals();
+
 /// Prints on rank 0. Text that is a command's result goes to standard output whole.
 void print(const Communicator& comm, const std::string& text);
 

@@ -36,10 +36,6 @@ void declare_file_commands(CLI::App& app, Command& chosen);
 /// Declares report, info and schema.
 void declare_printers(CLI::App& app, Command& chosen);
 
-/// Of commands that stop at a checkpoint, and go on when who reads their log has gone. Before MPI starts, which may
-/// take a while.
-void take_stop_signals();
-
 /// What is wrong with the words that should be commands; empty: each is one.
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments);
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "command_parts.hpp"
 #include "commands.hpp"
-#include "resilience/stop_request.hpp"
 #include "study/study.hpp"
 
 namespace lockstep {
-
-void take_stop_signals() {
-  StopRequest::take_signals();
-  ::signal(SIGPIPE, SIG_IGN);
-}
 
 void declare_study(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "study/chart.hpp"
+#include "monitor/chart.hpp"
 
 namespace lockstep {
 namespace {

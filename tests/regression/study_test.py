@@ -76,7 +76,7 @@ class Studies(StudyTest):
         self.lockstep("study", "study.yaml", f"output_dir={folder}", ranks=2)
 
     def test_a_signal_stops_it_and_it_goes_on(self):
-        self.study(budget={"steps": 2000}, evaluations=20, goal={"metric": "validation_accuracy", "value": 0.999},
+        self.study(budget={"steps": 12000}, evaluations=20, goal={"metric": "validation_accuracy", "value": 0.999},
                    trials_feasible=2)
         child = subprocess.Popen([*program.MPIEXEC, "2", program.PROGRAM, "study", "study.yaml"], cwd=self.folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -92,7 +92,7 @@ class Studies(StudyTest):
         self.lockstep("study", "study.yaml", ranks=2)
         self.assertTrue((self.folder / "study/ledger.jsonl").read_text().startswith(before))
         # More trials are wanted: those that there are stay.
-        self.lockstep("study", "study.yaml", "trials_feasible=3", "budget.steps=2000", ranks=2)
+        self.lockstep("study", "study.yaml", "trials_feasible=3", ranks=2)
         self.assertEqual([group["feasible"] for group in self.summary()["groups"]], [3, 3])
 
     def test_exact_pruning_saves_steps_and_changes_nothing(self):
