@@ -17,9 +17,7 @@ void write_prediction_plot(const std::string& file, const std::string& machine,
     for (const Prediction& point : predictions) all.push_back({static_cast<double>(point.ranks), 1e3 * seconds(point)});
     return all;
   };
-  const auto step = points([](const Prediction& p) { return p.step(); });
-  chart.add_points("a step", step);
-  chart.add_line("a step", step, Chart::Stroke::solid);
+  chart.add_points("a step", points([](const Prediction& p) { return p.step(); }));
   chart.add_line("of it, computing", points([](const Prediction& p) { return p.computing; }), Chart::Stroke::dashed);
   chart.add_line("perfect strong scaling", points([](const Prediction& p) { return p.strong * p.step(); }),
                  Chart::Stroke::dotted);
