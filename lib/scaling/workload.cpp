@@ -33,18 +33,21 @@ std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
   std::vector<bool> done(nodes.size(), false);
   std::size_t next = nodes.size();
   std::vector<ReadyPoint> points;
-  for (const Segment& segment : plan.backward) {
-    ReadyPoint& point = points.emplace_back();
-    for (const Task& task : segment.tasks) {
-      if (task.kind != Task::Kind::backward) continue;
-      done[static_cast<std::size_t>(task.node)] = true;
-      point.layers.push_back(task.node);
-    }
+  const auto pass = [&](std::vector<int> layers) {
+    for (const int layer : layers) done[static_cast<std::size_t>(layer)] = true;
+    ReadyPoint& point = points.emplace_back(ReadyPoint{.layers = std::move(layers)});
     while (next > 0 && (done[next - 1] || nodes[next - 1].view || !plan.needs_gradient[next - 1])) --next;
     point.elements = layout_.trained_size();
     for (const Parameter& parameter : layout_.parameters())
       if (parameter.kind == ParameterSpec::Kind::trained && parameter.node < next)
         point.elements = std::min(point.elements, parameter.range.first);
+  };
+  if (plan.tile_rows > 0) pass({static_cast<int>(nodes.size()) - 1});  // it has no task: tiles have taken it through
+  for (const Segment& segment : plan.backward) {
+    std::vector<int> layers;
+    for (const Task& task : segment.tasks)
+      if (task.kind == Task::Kind::backward) layers.push_back(task.node);
+    pass(std::move(layers));
   }
   if (points.empty()) points.emplace_back();
   points.back().elements = layout_.summed_size();

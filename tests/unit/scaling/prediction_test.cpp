@@ -56,6 +56,23 @@ std::vector<Machine> machines() {
   return {thin, fat, devices};
 }
 
+TEST(Workload, TheGradientsOfALastLayerInTilesAreFinalFirst) {
+  Workload workload(read_run_config(parse_deck(R"(
+run: {epochs: 2}
+data: {synthetic: {kind: random, vocabulary: 3000, sequence_length: 64, train: 1024, validation: 0}}
+model: {layers: [{embedding: {vocabulary: 3000, features: 16}}, {layer_norm: {}}, {linear: 3000}]}
+optimizer: {type: sgd, learning_rate: 0.1}
+batch: {global: 256}
+)",
+                                               "deck.yaml")));
+  const StepMemory memory = workload.plan(2);
+  ASSERT_GT(memory.plan.tile_rows, 0);
+  const std::vector<ReadyPoint> points = workload.ready_points(memory.plan);
+  EXPECT_EQ(points.front().layers, std::vector{2});
+  EXPECT_GE(points.front().elements, 3000 * 17);
+  EXPECT_LT(points.front().elements, points.back().elements);
+}
+
 /// The same work, for the simulation.
 test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int ranks) {
   const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
