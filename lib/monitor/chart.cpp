@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Of the picture and of the field that the axes enclose, in pixels.
+// Pixels: the size of the picture, and the edges of the field that the axes enclose.
 constexpr double width = 760, height = 480, left = 80, right = 480, top = 40, bottom = 420;
 // Of Okabe & Ito, which people who do not see all colours can tell apart.
 constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};

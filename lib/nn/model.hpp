@@ -46,8 +46,8 @@ class Model {
   /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward. Of models
   /// without tiles.
   Tensor forward(const StepContext& context, const Tensor& input);
-  /// The same for those with tiles, too: `use` gets the output as it is made. In training it leaves the gradient of
-  /// each tile, whose backward pass follows at once. Without examples, nobody is asked.
+  /// A forward pass of any model, with tiles or without: `use` gets the output as it is made. In training it leaves the
+  /// gradient of each tile, whose backward pass follows at once. Without examples, nobody is asked.
   void forward(const StepContext& context, const Tensor& input, const UseOutput& use);
 
   /// Where the loss puts the gradient of the last forward's output; mostly where the output stands.

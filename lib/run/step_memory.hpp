@@ -15,7 +15,7 @@ struct StepMemory {
   double batches = 0;  ///< in host memory and on the device
 
   double state() const { return parameters + states; }  ///< that checkpoints hold
-  /// Of it, what grows with the examples that are computed at once.
+  /// The part that grows with the examples that are computed at once.
   double per_batch() const { return activations + batches; }
   double total() const { return state() + rounded + gradients + activations + workspace + batches; }
 };

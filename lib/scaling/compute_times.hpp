@@ -21,9 +21,9 @@ class ComputeTimes {
   ComputeTimes(const Machine& machine, const Workload& workload);
 
   bool is_measured() const { return !measured_.empty(); }
-  /// Of so many examples at once, as a step of their own.
+  /// Seconds of a step of so many examples, all at once.
   PhaseSeconds of(std::int64_t examples) const;
-  /// Of a rank's share, in micro-batches of at most `micro`.
+  /// Seconds of a rank's share of a batch, in micro-batches of at most `micro`.
   PhaseSeconds of_share(std::int64_t share, std::int64_t micro) const;
   /// A layer's backward pass on so many examples, beside those of the others.
   double backward_weight(int layer, std::int64_t examples) const;

@@ -30,12 +30,12 @@ struct ProductSpeed {
 
 /// Steps of a network that were measured on one rank, while the node's others did the same.
 struct MeasuredStep {
-  // Which network:
+  // The network that was measured:
   std::int64_t parameters = 0;
   double mflop_per_example = 0;
   Precision precision = Precision::fp32;
   std::string optimizer;
-  // At which batch, and how long:
+  // The batch, and how long its step took:
   std::int64_t examples = 0;
   double forward_ms = 0, backward_ms = 0, optimizer_ms = 0, other_ms = 0;
 

@@ -13,7 +13,7 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-/// Those that BucketedReducer would try. On hosts a second thread waits for its turn on a core that computes, and hides
+/// The ways of overlapping that BucketedReducer would try. On hosts a second thread waits for its turn on a core that computes, and hides
 /// hardly more than looking between layers does (perf/results/predict-scaling.md): it is not counted on.
 std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
   if (config.overlap != Overlap::automatic) return {config.overlap};

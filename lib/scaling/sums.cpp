@@ -24,7 +24,7 @@ SumTime Sums::of(std::int64_t count, double element_bytes, double wire_bytes) {
   if (!algorithm || algorithm->in_node_memory) {
     found->second = hierarchical(count, element_bytes, wire_bytes);
   } else {
-    // Of the library's own nothing is known: it is taken to be as fast as what is fastest here.
+    // MPI's own all-reduce cannot be replayed: it is taken to be as fast as the fastest of ours.
     const int per_node = static_cast<int>(std::min<std::int64_t>(machine_.ranks_per_node, ranks_));
     found->second = by_messages(algorithm->by_library ? nullptr : algorithm, {machine_, ranks_, per_node}, count,
                                 element_bytes, wire_bytes);

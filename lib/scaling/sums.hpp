@@ -13,9 +13,9 @@ class Sums {
  public:
   Sums(const Machine& machine, int ranks, const ParallelConfig& config);
 
-  /// Of `count` elements of gradients, which are added as `element_bytes` and travel as `wire_bytes`.
+  /// The sum of `count` elements of gradients, which are added as `element_bytes` and travel as `wire_bytes`.
   SumTime of(std::int64_t count, double element_bytes, double wire_bytes);
-  /// Of a few bytes of each rank, whose order counts (OrderedReduce): votes, and statistics.
+  /// The sum of a few bytes of each rank, added in the order of ranks (OrderedReduce): votes, and statistics.
   SumTime ordered(double bytes);
 
   bool one_node() const { return machine_.nodes_of(ranks_) == 1; }

@@ -123,7 +123,9 @@ TEST_P(OutputTiles, In16Bits) {
   Network whole(GetParam(), DType::bf16, false), tiled(GetParam(), DType::bf16, true);
   const LossSums a = whole.run(0, 9, true), b = tiled.run(0, 9, true);
   EXPECT_NEAR(a.loss, b.loss, 1e-3 * a.loss);
-  EXPECT_LT(test::largest_difference(whole.gradients(), tiled.gradients()), 0.2);
+  // Sums over tiles are rounded once each.
+  EXPECT_LT(test::largest_difference(whole.gradients(), tiled.gradients()),
+            0.01 * test::largest_difference(whole.gradients(), std::vector<double>(whole.gradients().size())));
 }
 
 const std::string embedding = "{embedding: {vocabulary: 11, features: 6}, name: words}, {lstm: {units: 6}, name: lstm}";
