@@ -59,7 +59,7 @@ std::vector<Machine> machines() {
 TEST(Workload, TheGradientsOfALastLayerInTilesAreFinalFirst) {
   Workload workload(read_run_config(parse_deck(R"(
 run: {epochs: 2}
-data: {synthetic: {kind: random, vocabulary: 3000, sequence_length: 64, train: 1024, validation: 0}}
+data: {synthetic: {kind: random, vocabulary: 3000, sequence_length: 1024, train: 256, validation: 0}}
 model: {layers: [{embedding: {vocabulary: 3000, features: 16}}, {layer_norm: {}}, {linear: 3000}]}
 optimizer: {type: sgd, learning_rate: 0.1}
 batch: {global: 256}
