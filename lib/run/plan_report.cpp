@@ -54,6 +54,12 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
     check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
     return fmt::format("{}, after step {}", file, step_of(*checkpoint, file));
   }
+  if (const std::string& file = config.run.branch_from; !file.empty()) {
+    const Checkpoint checkpoint = read_checkpoint(file);
+    check_training_arrays(checkpoint, file, config.optimizer, parameters);
+    return fmt::format("{}: its parameters and its optimizer's state, which {} steps have made", file,
+                       optimizer_steps_of(checkpoint, file));
+  }
   const WeightsConfig& weights = config.model.weights;
   if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);
   return choose_weights(weights, read_parameters(weights.file), experiment.graph, parameters).text;

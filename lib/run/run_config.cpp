@@ -26,6 +26,9 @@ void RunOptions::describe(Fields& fields) {
       "ends the run early, when validation does not improve any more");
   fields.text("resume", resume,
               "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
+  fields.text("branch_from", branch_from,
+              "a checkpoint FILE of another run, whose parameters and optimizer's state this one begins with; steps, "
+              "batches and learning rates are counted from 0, and are this deck's");
   fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
   fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
   fields.text("evaluate_every", evaluate_every,
@@ -93,6 +96,8 @@ void RunConfig::describe(Fields& fields) {
   fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
   fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
   fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
+  fields.check(run.branch_from.empty() || !model.weights.present, "run.branch_from",
+               "stands beside model.weights (a branch has its parameters from the checkpoint); remove one of them");
   fields.section("loss", [&](Fields& f) { loss.describe(f); }, "What is minimised");
   fields.words("metrics", metrics, metric_names(), "what evaluations measure beside the loss, and the accuracy of classes: " + metric_meanings());
   fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");

@@ -20,6 +20,7 @@ struct RunOptions {
   TargetOptions target;
   PatienceOptions patience;
   std::string resume = "auto";
+  std::string branch_from;  ///< a checkpoint; empty: the run begins anew
   bool overwrite = false;
   std::int64_t log_every = 50;
   std::string evaluate_every = "1 epoch";    ///< see evaluation_interval

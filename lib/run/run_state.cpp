@@ -68,4 +68,10 @@ std::int64_t step_of(const Checkpoint& checkpoint, const std::string& file) {
   return step;
 }
 
+std::int64_t optimizer_steps_of(const Checkpoint& checkpoint, const std::string& file) {
+  StepCount count;
+  restore_state(checkpoint, file, [&](StateFields& fields) { count.describe_state(fields); });
+  return count.optimizer_steps();
+}
+
 }  // namespace lockstep

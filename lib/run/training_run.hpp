@@ -44,6 +44,7 @@ class TrainingRun {
   // training_run_set_up.cpp
   void open_folder();
   void restore(const Checkpoint& checkpoint, const std::string& file);
+  void branch(const std::string& file);
   void share_state();
   void start_loader();
   void describe_state(StateFields& fields);

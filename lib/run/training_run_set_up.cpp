@@ -134,6 +134,7 @@ void TrainingRun::open_folder() {
     restore(*checkpoint, folder_.resumed_from());
   } else {
     initialize_parameters(config_, trainer_->model());
+    if (!config_.run.branch_from.empty()) branch(config_.run.branch_from);
   }
   here_.complete = finished() && folder_.has_ended();
   const std::int64_t step = trainer_->steps();
@@ -175,6 +176,20 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
   selection_->forget_best([&](std::int64_t step) {  // of another folder, or removed
     return step != trainer_->steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   });
+}
+
+/// Begins with what another run has come to; on rank 0.
+void TrainingRun::branch(const std::string& file) {
+  const Checkpoint checkpoint = read_checkpoint(file, [] { heartbeat().beat(); });
+  const ExecSpace space;
+  ParameterBuffer& parameters = trainer_->model().parameters();
+  with_positions(config_.source,
+                 [&] { check_training_arrays(checkpoint, file, config_.optimizer, parameters.parameters()); });
+  restore_parameters(space, checkpoint.arrays, file, parameters);
+  restore_optimizer(space, checkpoint.arrays, file, trainer_->optimizer());
+  const std::int64_t steps = optimizer_steps_of(checkpoint, file);
+  trainer_->branch_behind(steps);
+  log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
 }
 
 void TrainingRun::start_loader() {

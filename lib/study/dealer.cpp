@@ -38,7 +38,8 @@ Dealer::Dealer(const TrialPlan& plan, const std::vector<TrialRecord>& known,
 
 bool Dealer::has_room(const Group& group) const {
   const std::int64_t wanted = plan_.study().trials();
-  if (static_cast<std::int64_t>(group.trials.size()) >= most_trials * wanted) return false;
+  const std::int64_t most = plan_.study().is_ensemble() ? wanted : most_trials * wanted;  // repetitions end alike
+  if (static_cast<std::int64_t>(group.trials.size()) >= most) return false;
   return std::ranges::count_if(
              group.trials, [](const Trial& trial) { return !trial.outcome || is_feasible(*trial.outcome); }) < wanted;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "monitor/chart.hpp"
@@ -69,10 +70,32 @@ std::string rates_picture(const std::vector<ScalingCurve>& curves) {
   return chart.svg();
 }
 
+std::string branches_picture(const StudyResults& results, const std::vector<BranchCurve>& branches) {
+  const StudyConfig& study = results.study;
+  Chart chart(fmt::format("{} after {} examples of each batch", study.goal.metric.text(), *study.budget.examples),
+              "batch", std::string(study.goal.metric.text()));
+  const double worse = (study.goal.metric.is_better(0, 1) ? 1 : -1) * study.branch_from.tolerance;
+  for (const BranchCurve& curve : branches) {
+    std::vector<Chart::Point> points;
+    for (const BranchPoint& point : curve.points)
+      if (point.value) points.push_back({point.batch, *point.value});
+    if (points.empty()) continue;
+    chart.add_points(curve.name.empty() ? "measured" : curve.name, points);
+    if (!curve.reference) continue;
+    const double limit = *curve.reference + worse;
+    chart.add_line(curve.name.empty() ? "tolerated" : fmt::format("tolerated ({})", curve.name),
+                   {{curve.points.front().batch, limit}, {curve.points.back().batch, limit}}, Chart::Stroke::dashed);
+  }
+  return chart.svg();
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> study_pictures(const StudyResults& results,
-                                                                const std::vector<ScalingCurve>& curves) {
+                                                                const std::vector<ScalingCurve>& curves,
+                                                                const std::vector<BranchCurve>& branches) {
+  if (std::ranges::any_of(branches, [](const BranchCurve& curve) { return curve.reference.has_value(); }))
+    return {{"branches.svg", branches_picture(results, branches)}};
   bool any = false;
   for (const ScalingCurve& curve : curves) any = any || !curve.steps.empty();
   if (!any || !results.study.goal.value) return {};

@@ -67,9 +67,15 @@ const TrialRecord* best_of(const std::vector<TrialRecord>& records, std::size_t 
   return best;
 }
 
+std::string GroupResult::name_without_batch() const {
+  const std::size_t comma = name.find(", ");
+  return comma == std::string::npos ? "" : name.substr(comma + 2);
+}
+
 void keep_study(const fs::path& folder, const TrialPlan& plan) {
   StudyConfig study = plan.study();
   study.base = "base.yaml";
+  if (study.branch_from.present) study.branch_from.checkpoint = fs::absolute(plan.study().branch_file());
   keep(folder / "study.yaml", "the study, with every key", write_config(study));
   keep(folder / "base.yaml", "the study's base deck", plan.base());
 }

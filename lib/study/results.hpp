@@ -34,6 +34,9 @@ struct GroupResult {
   std::optional<double> effective_rate;    ///< learning rate / (1 − momentum)
   std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
   std::vector<std::string> at_border;      ///< keys of the space of which the best point is at an end
+
+  /// "optimizer.nesterov true" of "batch 64, optimizer.nesterov true".
+  std::string name_without_batch() const;
 };
 
 /// A study as its folder tells it.

@@ -6,12 +6,6 @@
 namespace lockstep {
 namespace {
 
-/// "batch 64, optimizer.nesterov true" without its batch.
-std::string rest_of(const std::string& name) {
-  const std::size_t comma = name.find(", ");
-  return comma == std::string::npos ? "" : name.substr(comma + 2);
-}
-
 void conclude(ScalingCurve& curve) {
   std::ranges::sort(curve.groups, {}, &GroupResult::batch);
   std::vector<std::pair<double, double>> rates;
@@ -31,9 +25,9 @@ void conclude(ScalingCurve& curve) {
 
 std::vector<ScalingCurve> scaling_curves(const StudyResults& results) {
   std::vector<ScalingCurve> curves;
-  if (results.study.batches.size() < 2) return curves;
+  if (results.study.batches.size() < 2 || results.study.branch_from.present) return curves;
   for (const GroupResult& group : results.groups) {
-    const std::string name = rest_of(group.name);
+    const std::string name = group.name_without_batch();
     auto curve = std::ranges::find(curves, name, &ScalingCurve::name);
     if (curve == curves.end()) curve = curves.insert(curve, {.name = name});
     curve->groups.push_back(&group);

@@ -15,6 +15,7 @@
 #include "run/experiment.hpp"
 #include "run/run_lock.hpp"
 #include "run/trainer_setup.hpp"
+#include "study/branches.hpp"
 #include "study/dealer.hpp"
 #include "study/farm.hpp"
 #include "study/ledger.hpp"
@@ -126,7 +127,8 @@ class Desk {
 
 }  // namespace
 
-ExitStatus run_study(const StudyConfig& study, const std::string& base, const Communicator& world) {
+ExitStatus run_study(StudyConfig study, const std::string& base, const Communicator& world) {
+  read_branching_point(study, world);
   std::optional<TrialPlan> plan;
   std::unique_ptr<Desk> desk;
   world.run_collectively([&] {

@@ -10,6 +10,6 @@ namespace lockstep {
 
 /// What `lockstep study` does: trains the study's trials on all ranks, and goes on where an earlier start has stopped.
 /// `base`: text of the base deck. Collective.
-ExitStatus run_study(const StudyConfig& study, const std::string& base, const Communicator& world);
+ExitStatus run_study(StudyConfig study, const std::string& base, const Communicator& world);
 
 }  // namespace lockstep

@@ -45,6 +45,25 @@ void BudgetOptions::describe(Fields& fields) {
   fields.need(Needs::at_least_one, kinds, "trials would not end");
 }
 
+double BranchOptions::rate_of(std::int64_t of_batch) const {
+  const double ratio = static_cast<double>(of_batch) / static_cast<double>(*batch);
+  return *learning_rate * (rate == "sqrt" ? std::sqrt(ratio) : ratio);
+}
+
+void BranchOptions::describe(Fields& fields) {
+  fields.text("checkpoint", checkpoint, "of a run of the base deck; its path begins where the study file is",
+              Presence::required);
+  fields.text("rate", rate,
+              "how the learning rate grows from that of the checkpoint: linear with the batch, or with its square root "
+              "(sqrt), as Adam and its like want it",
+              Presence::required, {.pattern = "linear|sqrt", .words = "linear or sqrt"});
+  fields.number("tolerance", tolerance, not_negative,
+                "by how much a result may be worse than with the checkpoint's batch, in units of the goal's metric");
+  fields.integer("step", step, not_negative, "of the checkpoint: noted here by the study, as are the next two");
+  fields.integer("batch", batch, at_least_one, "that its next step would have had");
+  fields.number("learning_rate", learning_rate, not_negative, "likewise");
+}
+
 void StudyConfig::describe(Fields& fields) {
   fields.text("name", name, "what the study is called (as its file, when not given)");
   fields.text("output_dir", output_dir, "folder for everything that the study leaves (studies/<name>, when not given)");
@@ -58,6 +77,9 @@ void StudyConfig::describe(Fields& fields) {
         section.check(!vary_values[i].empty(), "values", "is empty; give at least one value");
       },
       "other keys whose values are each searched for by themselves, in all combinations", "values");
+  fields.optional_section(
+      "branch_from", branch_from.present, [this](Fields& f) { branch_from.describe(f); },
+      "A checkpoint that all trials go on from, through the same examples, instead of a search");
   space.describe(fields, "space");
   fields.section("goal", [this](Fields& f) { goal.describe(f); }, "What trials are for", Presence::required);
   fields.section("budget", [this](Fields& f) { budget.describe(f); }, "How long a trial is", Presence::required);
@@ -89,11 +111,26 @@ void StudyConfig::check_rules(Fields& fields) {
   fields.check(!space.keys.empty() || trials() == seeds, "trials_feasible",
                fmt::format("{} without a space (trials would be repetitions of one point); give a space, or seeds: {}",
                            trials(), trials()));
+  if (branch_from.present) {
+    fields.check(batches.size() > 1, "batches", "has fewer than two, and branches differ in their batch; give some");
+    fields.check(space.keys.empty(), "space",
+                 "stands beside branch_from (a branch has its learning rate from its batch); remove one of them");
+    fields.check(!keys.contains("optimizer.learning_rate"), "vary",
+                 "has optimizer.learning_rate, which branches have from their batch; remove it");
+    fields.check(!goal.value, "goal",
+                 "has a value beside branch_from (branches end after the same examples, and not at a goal); give best");
+    fields.check(budget.examples && !budget.steps, "budget",
+                 "has steps beside branch_from (branches go through the same number of examples); give examples alone");
+  }
   fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
                fmt::format("'{}' is no time to run for; write \"2:00:00\" or \"90 min\"", wall_time));
 }
 
 std::string StudyConfig::base_file() const { return fs::path(source.position.file).parent_path() / base; }
+
+std::string StudyConfig::branch_file() const {
+  return fs::path(source.position.file).parent_path() / branch_from.checkpoint;
+}
 
 std::string StudyConfig::folder() const {
   if (!output_dir.empty()) return output_dir;

@@ -34,6 +34,22 @@ struct BudgetOptions {
   void describe(Fields& fields);
 };
 
+/// Instead of a search: each batch goes on from a checkpoint of the base deck, with a learning rate by its size,
+/// through the same number of examples (Merrill et al., "Critical batch size revisited", 2025).
+struct BranchOptions {
+  bool present = false;
+  std::string checkpoint;  ///< as seen from the study file
+  std::string rate;        ///< linear or sqrt
+  double tolerance = 0.01;
+  // What the checkpoint says.
+  std::optional<std::int64_t> step, batch;
+  std::optional<double> learning_rate;
+
+  /// Of a batch; those of the checkpoint must be known.
+  double rate_of(std::int64_t of_batch) const;
+  void describe(Fields& fields);
+};
+
 /// A study file: a deck, what varies in it, and what is searched for.
 struct StudyConfig : Config {
   std::string name;        ///< empty: that of the file
@@ -42,6 +58,7 @@ struct StudyConfig : Config {
   std::vector<std::int64_t> batches;
   std::vector<std::string> vary_keys;
   std::vector<std::vector<std::string>> vary_values;
+  BranchOptions branch_from;
   SearchSpace space;
   GoalOptions goal;
   BudgetOptions budget;
@@ -58,6 +75,8 @@ struct StudyConfig : Config {
   void describe(Fields& fields) override;
   /// The base deck's path as seen from the working directory.
   std::string base_file() const;
+  /// Likewise the checkpoint's.
+  std::string branch_file() const;
   std::string folder() const;
   /// Feasible trials that each group is to have.
   std::int64_t trials() const { return trials_feasible.value_or(space.keys.empty() ? seeds : 20); }

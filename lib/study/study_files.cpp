@@ -59,6 +59,17 @@ Json json_of(const ScalingCurve& curve) {
   return json;
 }
 
+Json json_of(const BranchCurve& curve) {
+  Json json = {{"name", curve.name},
+               {"critical_batch", or_null(curve.critical_batch)},
+               {"is_limit", curve.is_limit},
+               {"points", Json::array()}};
+  for (const BranchPoint& point : curve.points)
+    json["points"].push_back(
+        {{"batch", point.batch}, {"learning_rate", point.learning_rate}, {"result", or_null(point.value)}});
+  return json;
+}
+
 }  // namespace
 
 std::string measurements_csv(const StudyResults& results) {
@@ -77,13 +88,16 @@ std::string measurements_csv(const StudyResults& results) {
   return text;
 }
 
-std::string study_json(const StudyResults& results, const std::vector<ScalingCurve>& curves) {
+std::string study_json(const StudyResults& results, const std::vector<ScalingCurve>& curves,
+                       const std::vector<BranchCurve>& branches) {
   const GoalOptions& goal = results.study.goal;
   Json json = {{"metric", goal.metric.text()}, {"goal", goal.value ? Json(*goal.value) : Json(goal.best)}};
   json["groups"] = Json::array();
   for (const GroupResult& group : results.groups) json["groups"].push_back(json_of(group));
   json["curves"] = Json::array();
   for (const ScalingCurve& curve : curves) json["curves"].push_back(json_of(curve));
+  json["branches"] = Json::array();
+  for (const BranchCurve& curve : branches) json["branches"].push_back(json_of(curve));
   return json.dump(2) + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "io/replace_file.hpp"
+#include "study/branches.hpp"
 #include "study/pictures.hpp"
 #include "study/results.hpp"
 #include "study/scaling_curve.hpp"
@@ -80,6 +81,20 @@ std::string curve_text(const ScalingCurve& curve) {
   return text;
 }
 
+std::string branch_text(const BranchCurve& curve, const StudyConfig& study) {
+  std::string text = curve.name.empty() ? "\n" : fmt::format("\n{}:\n", curve.name);
+  Rows rows{{"batch", "learning rate", std::string(study.goal.metric.text()), "beside the checkpoint's batch"}};
+  for (const BranchPoint& point : curve.points)
+    rows.push_back({fmt::format("{:.0f}", point.batch), fmt::format("{:.5g}", point.learning_rate),
+                    or_dash(point.value),
+                    point.value && curve.reference ? fmt::format("{:+.4f}", *point.value - *curve.reference) : "-"});
+  text += table(rows);
+  if (curve.critical_batch)
+    text += fmt::format("largest batch that is worse by at most {:g} after the same examples: {}{:.0f}\n",
+                        study.branch_from.tolerance, curve.is_limit ? "" : "at least ", *curve.critical_batch);
+  return text;
+}
+
 std::string advice(const StudyResults& results) {
   std::string text;
   for (const GroupResult& group : results.groups) {
@@ -101,15 +116,18 @@ std::string advice(const StudyResults& results) {
 std::string report_study(const std::filesystem::path& folder) {
   const StudyResults results = read_results(folder);
   const std::vector<ScalingCurve> curves = scaling_curves(results);
+  const std::vector<BranchCurve> branches = branch_curves(results);
   const GoalOptions& goal = results.study.goal;
   std::string text = fmt::format("{}: {} {}\n\n", folder.string(), goal.metric.text(),
                                  goal.value ? fmt::format("{}", *goal.value) : goal.best);
   text += best_points(results);
   for (const ScalingCurve& curve : curves) text += curve_text(curve);
+  for (const BranchCurve& branch : branches) text += branch_text(branch, results.study);
   text += advice(results);
   replace_text_file(folder / "measurements.csv", measurements_csv(results));
-  replace_text_file(folder / "study.json", study_json(results, curves));
-  for (const auto& [name, picture] : study_pictures(results, curves)) replace_text_file(folder / name, picture);
+  replace_text_file(folder / "study.json", study_json(results, curves, branches));
+  for (const auto& [name, picture] : study_pictures(results, curves, branches))
+    replace_text_file(folder / name, picture);
   return text;
 }
 

@@ -42,6 +42,9 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
     sequences_.emplace_back(study_.space.keys.size(), static_cast<std::uint64_t>(study_.seed), group);
     groups_[group].batch = deck_with(groups_[group], {}, {group, 0}).batch.global;
     groups_[group].budget = study_.budget.steps_of(groups_[group].batch);
+    if (study_.branch_from.batch)
+      groups_[group].settings.emplace_back("optimizer.learning_rate",
+                                           fmt::format("{}", study_.branch_from.rate_of(groups_[group].batch)));
     this->deck({group, 0});
   }
 }
@@ -86,6 +89,8 @@ RunConfig TrialPlan::deck(const TrialId& id) const { return deck_with(groups_[id
 RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& settings, const TrialId& id) const {
   DeckNode deck = parse_deck(base_, study_.base_file());
   remove_ends(deck);
+  if (study_.branch_from.present)
+    std::erase_if(deck.entries, [](const DeckNode::Entry& section) { return section.key == "schedule"; });
   const DeckPosition here = study_.source.position;
   for (const DeckSettings* some : {&group.settings, &settings})
     for (const auto& [key, value] : *some) set(deck, key, value, place_of(study_, key));
@@ -93,6 +98,7 @@ RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& sett
   set(deck, "run.seed", fmt::format("{}", seed(id)), here);
   set(deck, "run.resume", "auto", here);
   set(deck, "run.overwrite", "true", here);  // what a trial has left that the ledger does not know
+  if (study_.branch_from.present) set(deck, "run.branch_from", study_.branch_file(), here);
   const std::int64_t budget = std::max<std::int64_t>(1, group.budget);
   set(deck, "run.steps", fmt::format("{}", budget), here);
   if (study_.evaluations)
@@ -115,6 +121,7 @@ std::filesystem::path TrialPlan::folder(const TrialId& id) const {
 std::string TrialPlan::identity() const {
   StudyConfig same = study_;
   same.name = same.output_dir = same.wall_time = same.base = "";
+  same.branch_from.checkpoint = "";
   same.trials_feasible.reset();
   return write_config(same) + "deck:\n" + base_deck_;
 }

@@ -14,7 +14,7 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
           [this, &optimizer](std::int64_t step) {
             return optimizer.coefficients({.learning_rate = learning_rate(step),
                                            .learning_rate_before = learning_rate(std::max<std::int64_t>(1, step) - 1),
-                                           .number = step + 1});
+                                           .number = before_ + step + 1});
           }),
       gradient_scale_(config.optimizer.clip_norm()) {}
 

@@ -20,9 +20,13 @@ class OptimizerSteps {
   /// Collective.
   OptimizerStep at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied, double factor);
   double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
+  /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
+  /// course does not.
+  void begin_behind(std::int64_t steps) { before_ = steps; }
 
  private:
   double learning_rate_;
+  std::int64_t before_ = 0;
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   GradientScale gradient_scale_;

@@ -152,7 +152,7 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
     strategy_->update(space_, *optimizer_,
                       optimizer_steps_->at(space_, *strategy_, applied_steps(), last_step_.gradient_factor),
                       1 / examples);
-    if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), applied_steps() == 0);
+    if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), count_.optimizer_steps() == 0);
   }
   return {.status = finding.status,
           .message = finding.message,
@@ -179,7 +179,7 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
 }
 
 Trainer::AveragedParameters Trainer::averaged_parameters() {
-  if (!optimizer_->averages() || applied_steps() == 0) return AveragedParameters(nullptr, [](Trainer*) {});
+  if (!optimizer_->averages() || count_.optimizer_steps() == 0) return AveragedParameters(nullptr, [](Trainer*) {});
   before_update_();
   optimizer_->swap_average(space_, model_->parameters());
   return AveragedParameters(this, [](Trainer* trainer) {
@@ -205,9 +205,21 @@ Trainer::ExposedSeconds Trainer::take_exposed_seconds() {
   return seconds;
 }
 
+void StepCount::describe_state(StateFields& fields) {
+  fields.integer("step", done);
+  fields.integer("skipped_steps", skipped);
+  if (fields.has("steps_before_branch", before > 0)) fields.integer("steps_before_branch", before);
+  else before = 0;
+}
+
+void Trainer::branch_behind(std::int64_t optimizer_steps) {
+  count_.before = optimizer_steps;
+  optimizer_steps_->begin_behind(optimizer_steps);
+}
+
 void Trainer::describe_state(StateFields& fields) {
-  fields.integer("step", count_.done);
-  fields.integer("skipped_steps", count_.skipped);
+  count_.describe_state(fields);
+  branch_behind(count_.before);
   guard_->describe_state(fields);
   noise_scale_.describe_state(fields);
 }

@@ -36,6 +36,17 @@ struct TrainingProblem {
       make_strategy;
 };
 
+/// Steps of a run.
+struct StepCount {
+  std::int64_t done = 0, skipped = 0;
+  std::int64_t before = 0;  ///< that were applied in the run that this one has branched from
+
+  std::int64_t applied() const { return done - skipped; }
+  /// That the optimizer's state comes of.
+  std::int64_t optimizer_steps() const { return before + applied(); }
+  void describe_state(StateFields& fields);
+};
+
 struct StepScales {
   double learning_rate = 0;           ///< that the last step that was applied had
   std::optional<double> loss_scale;   ///< none where the loss is not scaled
@@ -64,7 +75,9 @@ class Trainer final : public Stateful {
 
   /// Steps done, those that were skipped included.
   std::int64_t steps() const { return count_.done; }
-  std::int64_t applied_steps() const { return count_.done - count_.skipped; }
+  std::int64_t applied_steps() const { return count_.applied(); }
+  /// The optimizer's state is that of a run that has applied so many steps.
+  void branch_behind(std::int64_t optimizer_steps);
   /// Numbers of the last step, over all ranks. Collective.
   StepNumbers step_numbers();
   StepScales step_scales() const;
@@ -119,9 +132,7 @@ class Trainer final : public Stateful {
   std::optional<GradientSquare> own_square_;  ///< of this rank's gradients, for the noise scale
   PhaseClock clock_;
   std::function<void()> before_update_ = [] {};
-  struct {
-    std::int64_t done = 0, skipped = 0;
-  } count_;  ///< of steps
+  StepCount count_;
   struct {
     std::int64_t examples = 0;   ///< of all ranks
     double gradient_factor = 1;  ///< times the summed gradients is the gradient of the mean loss
