@@ -243,10 +243,10 @@ class Inputs(StudyTest):
         self.assertGreater(steps[0], 2 * steps[1])
         self.assertGreater(steps[1], 2 * steps[2])
 
-    def test_the_study_of_mnist_is_in_order(self):
-        """No run, but its files are read: it ends where the data are missing."""
-        study = program.SOURCE / "inputs/studies/mnist_fc.yaml"
-        self.refused(66, ["mnist.h5"], "study", study)
+    def test_studies_of_files_are_in_order(self):
+        """No run, but what they say is read: they end where the data are missing."""
+        for name, data in (("mnist_fc", "mnist.h5"), ("text_transformer", "text.h5")):
+            self.refused(66, [data], "study", program.SOURCE / f"inputs/studies/{name}.yaml")
 
 
 class BadInput(StudyTest):
