@@ -25,12 +25,6 @@ using namespace lockstep;
 
 int exit_code(ExitStatus status) { return static_cast<int>(status); }
 
-/// The host and device of this rank, "node07 0000:3b:00.0"; empty where kernels run on the host.
-std::string own_place() {
-  const std::string address = device_address();
-  return address.empty() ? "" : fmt::format("{} {}", host_name(), address);
-}
-
 /// Starts Kokkos, for commands that compute or plan to.
 void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const Communicator& comm) {
   if (start == Start::nothing || (start == Start::plan && runs_on_device)) return;
@@ -45,7 +39,7 @@ void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const 
     if (const auto device = device_for(Topology(comm).node.rank(), device_count())) settings.set_device_id(*device);
   kokkos.emplace(settings);
   if constexpr (is_a_device)
-    for (const std::string& remark : shared_devices(comm.gather_to_root(own_place()))) warn_line(remark);
+    for (const std::string& remark : shared_devices(comm.gather_to_root(own_device_place()))) warn_line(remark);
 }
 
 /// Errors that every rank has (Communicator::run_collectively) are said once, by rank 0. An error of one

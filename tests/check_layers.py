@@ -32,6 +32,8 @@ MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 ONLY_IN = {
     r"Kokkos_.*": set(MAY_USE) - {"base", "config"},
     r"mpi\.h": {"api", "comm"},
+    r"mpi-ext\.h": {"comm"},
+    r"nccl\.h|rccl/.*": {"comm/nccl"},
     r"(hdf5|H5\w*)\.h": {"io"},
     r"yaml-cpp/.*": {"config"},
     r"spdlog/.*": {"base"},

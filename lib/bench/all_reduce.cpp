@@ -70,6 +70,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   std::vector<Contestant> contestants;
   std::vector<std::unique_ptr<Collective>> sums;
   for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.in_device_memory) continue;
     if (algorithm.by_library) {
       if (!comm.network())
         contestants.push_back({&algorithm, [&](std::int64_t count) {

@@ -44,7 +44,7 @@ void ParallelConfig::describe(Fields& fields) {
   fields.choice(
       "wire", wire, wires,
       "type in which gradients travel between ranks that share no memory (of precision.compute fp64 always fp64); they are "
-      "added in fp32 all the same");
+      "added in fp32 all the same, by nccl alone in 16 bits");
   fields.choice(
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "

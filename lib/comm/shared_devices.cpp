@@ -6,7 +6,15 @@
 
 #include <map>
 
+#include "comm/communicator.hpp"
+#include "core/device.hpp"
+
 namespace lockstep {
+
+std::string own_device_place() {
+  const std::string address = device_address();
+  return address.empty() ? "" : fmt::format("{} {}", host_name(), address);
+}
 
 std::vector<std::string> shared_devices(const std::vector<std::string>& places) {
   std::map<std::string, std::vector<std::size_t>> ranks_on;

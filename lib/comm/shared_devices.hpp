@@ -6,8 +6,11 @@
 
 namespace lockstep {
 
-/// A remark for each device that several ranks compute on; `places` says of each rank which host and device it has
-/// ("node07 0000:3b:00.0"), or nothing.
+/// The host and device of this rank, "node07 0000:3b:00.0"; empty where kernels run on the host.
+std::string own_device_place();
+
+/// A remark for each device that several ranks compute on; `places`: those of the ranks, in their
+/// order.
 std::vector<std::string> shared_devices(const std::vector<std::string>& places);
 
 }  // namespace lockstep

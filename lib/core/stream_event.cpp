@@ -12,14 +12,6 @@ using Event = LOCKSTEP_DEVICE(Event_t);
 
 Event event_in(const std::shared_ptr<void>& pointer) { return static_cast<Event>(pointer.get()); }
 
-auto stream_of(const ExecSpace& space) {
-#ifdef KOKKOS_ENABLE_CUDA
-  return space.cuda_stream();
-#else
-  return space.hip_stream();
-#endif
-}
-
 }  // namespace
 
 // Statuses are not looked at: a device that has failed says so at its next kernel or copy.

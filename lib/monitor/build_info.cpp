@@ -7,6 +7,7 @@
 
 #include "base/version.hpp"
 #include "comm/communicator.hpp"
+#include "comm/nccl/nccl.hpp"
 #include "core/execution.hpp"
 #include "io/hdf5.hpp"
 #include "ops/provider.hpp"
@@ -26,6 +27,7 @@ Json build_info() {
   info["kokkos"] = fmt::format("{}.{}.{}", KOKKOS_VERSION_MAJOR, KOKKOS_VERSION_MINOR, KOKKOS_VERSION_PATCH);
   info["backend"] = ExecSpace::name();
   info["mpi"] = mpi_version();
+  info["nccl"] = nccl_version().empty() ? "none" : nccl_version();
   info["hdf5"] = hdf5_version();
   Json names = Json::array();
   for (const Provider* provider : providers())

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -12,22 +11,9 @@
 
 #include "base/log.hpp"
 #include "parallel/buckets.hpp"
+#include "parallel/outlast_kernels.hpp"
 
 namespace lockstep {
-namespace {
-
-/// Does something again and again until the kernels that were started before are done. Not by SpinBackoff: a device
-/// that hangs is no other rank that is waited for.
-template <class Meanwhile>
-void outlast_kernels(const ExecSpace& space, Meanwhile meanwhile) {
-  const StreamEvent kernels(space);
-  while (!kernels.has_happened()) {
-    meanwhile();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-}
-
-}  // namespace
 
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
   const bool wanted = !config.all_reduce || config.all_reduce->in_node_memory;

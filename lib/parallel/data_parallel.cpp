@@ -3,11 +3,13 @@
 
 #include "ops/reduction.hpp"
 #include "parallel/deterministic_reducer.hpp"
+#include "parallel/device_reducer.hpp"
 
 namespace lockstep {
 
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
-                           const Topology& topology, std::optional<NodeMemory> memory, ParameterBuffer& parameters)
+                           const Topology& topology, std::optional<NodeMemory> memory,
+                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters)
     : parameters_(parameters),
       memory_(std::move(memory)),
       square_(parameters.trained_size()),
@@ -15,6 +17,8 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   const Tensor gradients = parameters.gradients();
   if (config.deterministic.present)
     reducer_ = std::make_unique<DeterministicReducer>(topology.all, config.deterministic.shards, gradients);
+  else if (on_devices)
+    reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, parameters.trained_size());
   else
     reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients,
                                                  parameters.trained_size());

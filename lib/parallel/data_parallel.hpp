@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "comm/device_all_reduce.hpp"
 #include "optim/gradient_scale.hpp"
 #include "parallel/bucketed_reducer.hpp"
 #include "parallel/parallel_strategy.hpp"
@@ -14,9 +15,11 @@ namespace lockstep {
 class DataParallel final : public ParallelStrategy {
  public:
   /// `measured`: see make_all_reduce. `memory`: of the node's gradients (gradient_memory), on hosts that in which those
-  /// of `parameters` lie. Collective.
+  /// of `parameters` lie. `on_devices`: sums gradients in the devices' memory; null: they are summed on the hosts.
+  /// Collective.
   DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
-               std::optional<NodeMemory> memory, ParameterBuffer& parameters);
+               std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
+               ParameterBuffer& parameters);
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;

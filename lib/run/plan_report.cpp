@@ -7,6 +7,7 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "comm/choose_device_sums.hpp"
 #include "comm/communicator.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
@@ -99,6 +100,8 @@ std::string report(const RunConfig& config, int ranks) {
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
+  choose_device_sums(config.parallel,
+                     expected_devices(ranks));  // throws where this build has not what the deck asks for
   const StepMemory memory = step_memory(config, experiment, ranks);
   const Graph& graph = experiment.graph;
   const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);

@@ -13,8 +13,9 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-/// The ways of overlapping that BucketedReducer would try. On hosts a second thread waits for its turn on a core that computes, and hides
-/// hardly more than looking between layers does (perf/results/predict-scaling.md): it is not counted on.
+/// The ways of overlapping that BucketedReducer would try. On hosts a second thread waits for its turn on a core that
+/// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md): it is not
+/// counted on.
 std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
   if (config.overlap != Overlap::automatic) return {config.overlap};
   if (has_devices) return {Overlap::none, Overlap::poll, Overlap::thread};
@@ -152,7 +153,7 @@ void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& pla
   if (prediction.ranks == 1) return;
   const auto ranks = static_cast<int>(prediction.ranks);
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.by_library) continue;
+    if (algorithm.by_library || algorithm.in_device_memory) continue;
     ParallelConfig config = asked;
     config.all_reduce = &algorithm;
     const Waiting waits = waiting(exchange(config, ranks, plan), ranks, prediction.share, micro);

@@ -24,9 +24,9 @@ SumTime Sums::of(std::int64_t count, double element_bytes, double wire_bytes) {
   if (!algorithm || algorithm->in_node_memory) {
     found->second = hierarchical(count, element_bytes, wire_bytes);
   } else {
-    // MPI's own all-reduce cannot be replayed: it is taken to be as fast as the fastest of ours.
+    // Those of MPI and NCCL cannot be replayed: they are taken to be as fast as the fastest of ours.
     const int per_node = static_cast<int>(std::min<std::int64_t>(machine_.ranks_per_node, ranks_));
-    found->second = by_messages(algorithm->by_library ? nullptr : algorithm, {machine_, ranks_, per_node}, count,
+    found->second = by_messages(algorithm->all_reduce ? algorithm : nullptr, {machine_, ranks_, per_node}, count,
                                 element_bytes, wire_bytes);
   }
   return found->second;

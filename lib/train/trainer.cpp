@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
+#include "comm/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
 
 namespace lockstep {
@@ -20,6 +21,15 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
   if (channels == 0 || !config.sync_batch_norm || std::min<std::int64_t>(group_size, comm.size()) == 1) return nullptr;
   const Communicator group = comm.split(static_cast<int>(comm.rank() / group_size));
   return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
+}
+
+/// Where the deck has gradients summed in the devices' memory; else null. Collective.
+std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
+  const DeviceFacts facts = device_facts(comm);
+  DeviceSums sums;
+  comm.run_collectively(
+      [&] { with_positions(config.source, [&] { sums = choose_device_sums(config.parallel, facts); }); });
+  return device_all_reduce(sums, comm);
 }
 
 /// An f64 [1] for the host; waits for the device.
@@ -39,16 +49,18 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
   const std::size_t bytes = ParameterLayout(graph, config.dtype()).gradient_bytes();
   std::optional<NodeMemory> memory;
-  if (!partition_.separate) memory = gradient_memory(config.parallel, topology, bytes);
+  std::unique_ptr<DeviceAllReduce> on_devices = problem_.make_strategy ? nullptr : sums_on_devices(config, comm_);
+  if (!partition_.separate && !on_devices) memory = gradient_memory(config.parallel, topology, bytes);
   comm_.run_collectively([&] {
     const Buffer shared = !memory_is_separate && memory ? Buffer::borrow(memory->part(topology.node.rank()), bytes)
                                                         : Buffer();
     model_ = std::make_unique<Model>(make_model(config, std::move(graph), max_micro_batch_, Purpose::training, shared));
     heartbeat().beat();
   });
-  strategy_ = problem_.make_strategy ? problem_.make_strategy(topology, std::move(memory), model_->parameters())
-                                     : std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
-                                                                      std::move(memory), model_->parameters());
+  strategy_ = problem_.make_strategy
+                  ? problem_.make_strategy(topology, std::move(memory), model_->parameters())
+                  : std::make_unique<DataParallel>(config.parallel, problem_.measured, topology, std::move(memory),
+                                                   std::move(on_devices), model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters());

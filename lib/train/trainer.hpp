@@ -119,7 +119,6 @@ class Trainer final : public Stateful {
   ExecSpace space_;
   BatchPartition partition_;
   std::int64_t max_micro_batch_ = 0;
-  std::unique_ptr<ParallelStrategy> strategy_;  // before the model, whose gradients may lie in its memory
   std::unique_ptr<Model> model_;
   std::unique_ptr<SyncBatchNormExchange> statistics_;  ///< where batch norms look at all ranks' examples
   std::unique_ptr<Optimizer> optimizer_;
@@ -137,6 +136,10 @@ class Trainer final : public Stateful {
     std::int64_t examples = 0;   ///< of all ranks
     double gradient_factor = 1;  ///< times the summed gradients is the gradient of the mean loss
   } last_step_;
+  // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must
+  // not outlive what they sum, nor be waited for by who frees memory. (Gradients may lie in its memory, which they do
+  // not own.)
+  std::unique_ptr<ParallelStrategy> strategy_;
 };
 
 }  // namespace lockstep

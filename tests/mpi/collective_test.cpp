@@ -152,7 +152,7 @@ TEST(Table, HasEachNameOnce) {
   for (const Algorithm& algorithm : algorithms()) {
     EXPECT_EQ(find_algorithm(algorithm.name), &algorithm);
     EXPECT_FALSE(algorithm.help.empty());
-    EXPECT_TRUE(algorithm.make || algorithm.all_reduce) << algorithm.name;
+    EXPECT_TRUE(algorithm.make || algorithm.all_reduce || algorithm.in_device_memory) << algorithm.name;
   }
 }
 

@@ -290,6 +290,15 @@ class BadInput(LockstepTest):
             self.check(78, ["bad.yaml:6:", f"providers.matmul: {absent[0]} is not in this build"], command, "bad.yaml",
                        "run.resume=never", "run.overwrite=true")
 
+    def test_sums_between_devices_that_are_not_there(self):
+        if not re.search(r"^nccl +none$", self.lockstep("info").out, re.MULTILINE):
+            self.skipTest("this build has NCCL, or its stand-in")
+        self.deck("bad.yaml", parallel={"all_reduce": "nccl"})
+        for command in ("check", "train"):
+            self.check(78, ["bad.yaml:7:", "parallel.all_reduce: nccl is not in this build"], command, "bad.yaml",
+                       "run.resume=never", "run.overwrite=true")
+        self.train(78, ["parallel.all_reduce", "deterministic cuts batches"], "parallel={all_reduce: nccl, deterministic: {shards: 2}}")
+
 
 class BadUsage(LockstepTest):
     def test_command_line(self):

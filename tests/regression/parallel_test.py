@@ -53,6 +53,17 @@ class Parallel(LockstepTest):
             self.train(f"on_{ranks}", "precision.compute=fp64", *overrides, ranks=ranks)
             self.expect_near(f"on_{ranks}", "one", 1e-9)
 
+    def test_sums_in_the_memory_of_devices(self):
+        if "stand-in" not in self.lockstep("info").out:
+            self.skipTest("needs preset fake_device; gpu_check has the like for GPUs")
+        self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 8, "log_every": 1, "seed": 7})
+        self.train("hosts", "precision.compute=fp64", "parallel.all_reduce=hierarchical", ranks=3)
+        for overlap in ("auto", "none"):
+            self.train(overlap, "precision.compute=fp64", "parallel.all_reduce=nccl", f"parallel.overlap={overlap}", "parallel.bucket_mb=0.001", ranks=3)
+            self.expect_near(overlap, "hosts", 1e-12)
+        self.train("rounded", "parallel.all_reduce=nccl", "parallel.wire=bf16", ranks=2)
+        self.expect_near("rounded", "hosts", 1e-2)
+
     def test_more_ranks_than_examples(self):
         self.deck(model=NETWORK, batch={"global": 2}, run={"steps": 8, "log_every": 1, "seed": 7})
         self.train("one", "precision.compute=fp64")

@@ -22,6 +22,7 @@ constexpr Algorithm table[] = {
      .help = "in a node's shared memory, then between nodes",
      .make = hierarchical_all_reduce,
      .in_node_memory = true},
+    {.name = "nccl", .help = "NCCL or RCCL, between devices", .in_device_memory = true},
 };
 
 }  // namespace

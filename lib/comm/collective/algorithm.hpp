@@ -36,6 +36,7 @@ struct Algorithm {
   AllReduceMaker make = nullptr;  ///< of an all-reduce that is more than messages
   bool by_library = false;        ///< sends its messages itself: it knows neither wire formats nor emulated networks
   bool in_node_memory = false;    ///< takes AllReduceParts::memory, where there is one
+  bool in_device_memory = false;  ///< sums where kernels run (comm/choose_device_sums.hpp), and not on hosts
 };
 
 std::span<const Algorithm> algorithms();

@@ -21,7 +21,7 @@ const std::vector<Alternative>& alternatives() {
   static const std::vector<Alternative> all = [] {
     std::vector<Alternative> made;
     for (const Algorithm& algorithm : algorithms())
-      made.push_back({algorithm.name, algorithm.help, make_config<RowConfig>});
+      if (!algorithm.in_device_memory) made.push_back({algorithm.name, algorithm.help, make_config<RowConfig>});
     return made;
   }();
   return all;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/execution.hpp"
+#include "core/device_runtime.hpp"
 
 #ifdef KOKKOS_ENABLE_CUDA
 #include <cublasLt.h>
@@ -73,8 +73,6 @@ inline std::string version() {
          std::to_string(number % 100);
 }
 
-inline auto stream_of(const ExecSpace& space) { return space.cuda_stream(); }
-
 /// The bytes of which the addresses of all columns are multiples.
 inline Status prefer_alignments(Preference to, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   Status status = set_preference(to, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
@@ -92,8 +90,6 @@ inline std::string version() {
   return "hipBLASLt " + std::to_string(HIPBLASLT_VERSION_MAJOR) + "." + std::to_string(HIPBLASLT_VERSION_MINOR) + "." +
          std::to_string(HIPBLASLT_VERSION_PATCH);
 }
-
-inline auto stream_of(const ExecSpace& space) { return space.hip_stream(); }
 
 /// hipBLASLt is not asked for any.
 inline Status prefer_alignments(Preference, std::uint32_t, std::uint32_t, std::uint32_t) { return success; }

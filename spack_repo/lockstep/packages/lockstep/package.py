@@ -33,6 +33,8 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
         description="Convolutions and attention by cuDNN",
     )
     variant("miopen", default=True, when="+rocm", description="Convolutions by MIOpen")
+    variant("nccl", default=True, when="+cuda", description="Sums between devices by NCCL")
+    variant("rccl", default=True, when="+rocm", description="Sums between devices by RCCL")
 
     generator("ninja")
 
@@ -82,6 +84,8 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
         depends_on("cudnn-frontend@1.11:")
 
     depends_on("miopen-hip", when="+miopen")
+    depends_on("nccl@2.18:", when="+nccl")
+    depends_on("rccl", when="+rccl")
 
     with when("+rocm"):
         depends_on("kokkos+rocm")
@@ -100,6 +104,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
             self.define_from_variant("LOCKSTEP_ENABLE_KOKKOS_KERNELS", "kokkos_kernels"),
             self.define("LOCKSTEP_ENABLE_CUDNN", spec.satisfies("+cudnn")),
             self.define("LOCKSTEP_ENABLE_MIOPEN", spec.satisfies("+miopen")),
+            self.define("LOCKSTEP_ENABLE_NCCL", spec.satisfies("+nccl") or spec.satisfies("+rccl")),
             self.define("Kokkos_ROOT", spec["kokkos"].prefix),
             self.define("LOCKSTEP_SPACK_HASH", spec.dag_hash()),
         ]

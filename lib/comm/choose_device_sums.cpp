@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/choose_device_sums.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "comm/collective/algorithm.hpp"
+#include "comm/mpi_device_all_reduce.hpp"
+#include "comm/nccl/nccl.hpp"
+#include "comm/shared_devices.hpp"
+#include "config/deck.hpp"
+
+namespace lockstep {
+
+DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts) {
+  using Way = DeviceSums::Way;
+  if (config.deterministic.present) return {};
+  if (config.all_reduce && config.all_reduce->in_device_memory) {
+    const char* const key = "parallel.all_reduce";
+    validate_key(facts.has_nccl, key,
+                 "nccl is not in this build; choose auto, or build for devices with NCCL or RCCL (`lockstep info` says "
+                 "what is there)");
+    validate_key(facts.all_have_devices, key, "nccl sums between devices, and here kernels run on hosts; choose auto");
+    validate_key(facts.shared.empty(), key, "nccl takes a device for each rank, and {}; or choose auto", facts.shared);
+    validate_key(!facts.emulates_network, key,
+                 "nccl sends its messages itself, and knows no emulated network; choose auto, or leave "
+                 "--emulate-network out");
+    return {facts.ranks == 1 ? Way::on_hosts : Way::nccl, ""};
+  }
+  if (facts.ranks == 1 || !facts.all_have_devices || facts.emulates_network) return {};
+  if (config.all_reduce) return {config.all_reduce->by_library ? Way::mpi : Way::on_hosts, ""};
+  if (!config.all_reduce_table.empty() || !facts.has_nccl) return {};
+  if (facts.shared.empty()) return {Way::nccl, ""};
+  return {Way::on_hosts, "gradients are summed on the hosts, as nccl takes a device for each rank"};
+}
+
+DeviceFacts expected_devices(int ranks) {
+  return {.ranks = ranks, .all_have_devices = runs_on_device, .has_nccl = !nccl_version().empty()};
+}
+
+DeviceFacts device_facts(const Communicator& ranks) {
+  const std::vector<std::string> places = ranks.gather_to_root(own_device_place());
+  const std::vector<std::string> remarks = shared_devices(places);
+  DeviceFacts facts = expected_devices(ranks.size());
+  if (!remarks.empty()) facts.shared = remarks.front();
+  ranks.broadcast(facts.shared);
+  facts.emulates_network = ranks.network() != nullptr;
+  return facts;
+}
+
+std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const Communicator& ranks) {
+  if (!sums.remark.empty() && ranks.is_root()) warn_line(sums.remark);
+  switch (sums.way) {
+    case DeviceSums::Way::nccl: return nccl_all_reduce(ranks);
+    case DeviceSums::Way::mpi: return mpi_takes_device_memory(ranks) ? mpi_device_all_reduce(ranks) : nullptr;
+    case DeviceSums::Way::on_hosts: break;
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep

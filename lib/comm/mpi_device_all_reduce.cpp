@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/mpi_device_all_reduce.hpp"
+
+#include <deque>
+#include <vector>
+
+#include "comm/mpi_handle.hpp"
+#include "comm/spin_backoff.hpp"
+
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+namespace lockstep {
+namespace {
+
+class MpiDeviceAllReduce final : public DeviceAllReduce {
+ public:
+  explicit MpiDeviceAllReduce(const Communicator& ranks) : ranks_(ranks.duplicate()) {}
+
+  void start(const Tensor& values, const StreamEvent& written) override { under_way_.push_back({values, written}); }
+
+  std::size_t advance() override {
+    for (;;) {
+      if (adding_) {
+        if (!has_ended(request_)) return under_way_.size();
+        adding_ = false;
+        under_way_.pop_front();
+      }
+      if (under_way_.empty() || !under_way_.front().written.has_happened()) return under_way_.size();
+      const Tensor& values = under_way_.front().values;
+      const std::lock_guard lock(mpi_lock());
+      MPI_Iallreduce(MPI_IN_PLACE, values.data, static_cast<int>(values.count()), mpi_type(values.dtype), MPI_SUM,
+                     ranks_.mpi().comm, &request_);
+      adding_ = true;
+    }
+  }
+
+ private:
+  struct Sum {
+    Tensor values;
+    StreamEvent written;
+  };
+
+  Communicator ranks_;
+  std::deque<Sum> under_way_;
+  bool adding_ = false;  ///< the first of them
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// What the library says. Open MPI and MPICH have functions of their own for that, and others none.
+bool mpi_claims_device_memory() {
+  if constexpr (!memory_is_separate) return true;
+  int claims = 0;
+#if defined(KOKKOS_ENABLE_CUDA) && defined(MPIX_CUDA_AWARE_SUPPORT)
+  claims = MPIX_Query_cuda_support();
+#elif defined(KOKKOS_ENABLE_HIP) && defined(MPIX_ROCM_AWARE_SUPPORT)
+  claims = MPIX_Query_rocm_support();
+#elif defined(KOKKOS_ENABLE_CUDA) && defined(MPIX_GPU_SUPPORT_CUDA)
+  MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &claims);
+#elif defined(KOKKOS_ENABLE_HIP) && defined(MPIX_GPU_SUPPORT_HIP)
+  MPIX_GPU_query_support(MPIX_GPU_SUPPORT_HIP, &claims);
+#endif
+  return claims != 0;
+}
+
+/// Few numbers and many: libraries send them in different ways. Collective.
+bool sums_known_numbers(const Communicator& ranks) {
+  const ExecSpace space;
+  const std::unique_ptr<DeviceAllReduce> sums = mpi_device_all_reduce(ranks);
+  bool right = true;
+  for (const std::int64_t count : {5, 1 << 20}) {
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 97) * (ranks.rank() + 1);
+    const OwnedTensor on_device("lockstep::known_numbers", DType::f64, {count});
+    copy_from_host(space, numbers.data(), on_device.get());
+    sums->start(on_device.get(), StreamEvent(space));
+    wait_until([&] { return sums->advance() == 0; });
+    copy_to_host(space, on_device.get(), numbers.data());
+    const double of_ranks = 0.5 * ranks.size() * (ranks.size() + 1);
+    for (std::size_t i = 0; i < numbers.size(); ++i) right &= numbers[i] == static_cast<double>(i % 97) * of_ranks;
+  }
+  return right;
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceAllReduce> mpi_device_all_reduce(const Communicator& ranks) {
+  return std::make_unique<MpiDeviceAllReduce>(ranks);
+}
+
+bool mpi_takes_device_memory(const Communicator& ranks) {
+  if (ranks.all_reduce_max(mpi_claims_device_memory() ? 0 : 1) != 0) return false;
+  return ranks.all_reduce_max(sums_known_numbers(ranks) ? 0 : 1) == 0;
+}
+
+}  // namespace lockstep

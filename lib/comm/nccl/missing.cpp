@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Of builds without NCCL.
+#include "base/error.hpp"
+#include "comm/nccl/nccl.hpp"
+
+namespace lockstep {
+
+std::string nccl_version() { return ""; }
+
+std::unique_ptr<DeviceAllReduce> nccl_all_reduce(const Communicator&) {
+  throw Error(ExitStatus::internal, "nccl is not in this build; whoever asks for it looks at nccl_version before");
+}
+
+}  // namespace lockstep

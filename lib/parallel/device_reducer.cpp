@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/device_reducer.hpp"
+
+#include <utility>
+
+#include "base/heartbeat.hpp"
+#include "base/timer.hpp"
+#include "comm/spin_backoff.hpp"
+#include "ops/convert.hpp"
+#include "parallel/buckets.hpp"
+#include "parallel/outlast_kernels.hpp"
+
+namespace lockstep {
+namespace {
+
+Tensor part_of(const Tensor& numbers, const Stretch& stretch) {
+  auto* const first = static_cast<std::byte*>(numbers.data) +
+                      static_cast<std::size_t>(stretch.first) * size_of(numbers.dtype);
+  return {first, numbers.dtype, {stretch.count()}};
+}
+
+}  // namespace
+
+DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,
+                             const Tensor& gradients, std::int64_t exact)
+    : gradients_(gradients), overlaps_(config.overlap != ParallelConfig::Overlap::none), sums_(std::move(sums)) {
+  using Wire = ParallelConfig::Wire;
+  if (config.wire == Wire::fp32 || gradients.dtype != DType::f32) exact = 0;
+  if (exact > 0)
+    rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", config.wire == Wire::bf16 ? DType::bf16 : DType::f16,
+                           {exact});
+  add_buckets(0, exact, config.bucket_mb, rounded_.get());
+  add_buckets(exact, gradients.count(), config.bucket_mb, {});
+}
+
+void DeviceReducer::add_buckets(std::int64_t begin, std::int64_t end, double megabytes, const Tensor& rounded) {
+  for (const Stretch& bucket : cut_into_buckets(begin, end, megabytes, size_of(gradients_.dtype)))
+    buckets_.push_back({bucket.end, part_of(gradients_, bucket), rounded ? part_of(rounded, bucket) : Tensor{}});
+}
+
+void DeviceReducer::ready(const ExecSpace& space, std::int64_t count) {
+  if (!overlaps_) return;
+  ready_ += count;
+  std::size_t last = started_;
+  while (last < buckets_.size() && buckets_[last].end <= ready_) ++last;
+  start(space, last);
+  advance();
+}
+
+/// The host has started all kernels of the backward pass, and sums are all that is left for it to do while they run.
+void DeviceReducer::shard_done(const ExecSpace& space) {
+  if (!overlaps_) return;
+  start(space, buckets_.size());
+  outlast_kernels(space, [this] { advance(); });
+}
+
+void DeviceReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  start(space, buckets_.size());  // of which a rank without examples has heard nothing
+  outlast_kernels(space, [this] { advance(); });
+  const Timer timer;
+  // The device could wait by itself. The host does, as it has to see sums that fail, and for whom it waits.
+  SpinBackoff backoff;
+  for (std::size_t before = buckets_.size(), left = 0; (left = advance()) > 0; before = left) {
+    meanwhile();
+    if (left == before) backoff.pause();
+    else backoff.reset();
+  }
+  exposed_seconds_ += timer.seconds();
+  for (const Bucket& bucket : buckets_)
+    if (bucket.rounded) convert(space, bucket.rounded, bucket.gradients);
+  ready_ = 0;
+  started_ = 0;
+  heartbeat().sum(-1);
+}
+
+/// The buckets before `last` are final.
+void DeviceReducer::start(const ExecSpace& space, std::size_t last) {
+  if (started_ >= last) return;
+  for (std::size_t i = started_; i < last; ++i)
+    if (buckets_[i].rounded) convert(space, buckets_[i].gradients, buckets_[i].rounded);
+  const StreamEvent written(space);
+  for (; started_ < last; ++started_) sums_->start(buckets_[started_].travels(), written);
+}
+
+std::size_t DeviceReducer::advance() {
+  const std::size_t left = sums_->advance();
+  if (left > 0) heartbeat().sum(static_cast<std::int32_t>(started_ - left));
+  return left;
+}
+
+double DeviceReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+
+}  // namespace lockstep
