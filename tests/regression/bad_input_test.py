@@ -295,7 +295,7 @@ class BadInput(LockstepTest):
             self.skipTest("this build has NCCL, or its stand-in")
         self.deck("bad.yaml", parallel={"all_reduce": "nccl"})
         for command in ("check", "train"):
-            self.check(78, ["bad.yaml:7:", "parallel.all_reduce: nccl is not in this build"], command, "bad.yaml",
+            self.check(78, ["bad.yaml:6:", "parallel.all_reduce: nccl is not in this build"], command, "bad.yaml",
                        "run.resume=never", "run.overwrite=true")
         self.train(78, ["parallel.all_reduce", "deterministic cuts batches"], "parallel={all_reduce: nccl, deterministic: {shards: 2}}")
 

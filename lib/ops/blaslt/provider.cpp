@@ -88,7 +88,7 @@ class Matmul {
       const C alpha(1), beta(store == Store::add ? 1 : 0);
       expect_success(blaslt::multiply(handle(), operation_.get(), &alpha, a.data, a_.get(), b.data, b_.get(), &beta,
                                       c.data, c_.get(), c.data, c_.get(), &algorithm_.algo, workspace.data,
-                                      algorithm_.workspaceSize, blaslt::stream_of(space)),
+                                      algorithm_.workspaceSize, stream_of(space)),
                      "multiply");
     });
   }

@@ -84,7 +84,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
         depends_on("cudnn-frontend@1.11:")
 
     depends_on("miopen-hip", when="+miopen")
-    depends_on("nccl@2.18:", when="+nccl")
+    depends_on("nccl@2.14:", when="+nccl")
     depends_on("rccl", when="+rccl")
 
     with when("+rocm"):
