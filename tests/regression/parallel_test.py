@@ -207,8 +207,8 @@ class Parallel(LockstepTest):
     def test_no_shared_memory(self):
         # Three times 7.5 MB are more than the 20 MB that a file may have here; MPI's own have 17.
         self.deck(data={"synthetic": {"kind": "glyphs", "train": 64}}, model={"preset": "fc"})
-        self.train("with", ranks=3)
-        result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=without', 3)
+        self.train("with", "parallel.all_reduce=hierarchical", ranks=3)
+        result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=without parallel.all_reduce=hierarchical', 3)
         self.assertEqual(result.status, 0, result)
         said = re.findall(r"cannot share (\d+) bytes of memory each", result.err)
         self.assertEqual(len(said), 1, result)
