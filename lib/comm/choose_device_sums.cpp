@@ -52,7 +52,11 @@ std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const
   if (!sums.remark.empty() && ranks.is_root()) warn_line(sums.remark);
   switch (sums.way) {
     case DeviceSums::Way::nccl: return nccl_all_reduce(ranks);
-    case DeviceSums::Way::mpi: return mpi_takes_device_memory(ranks) ? mpi_device_all_reduce(ranks) : nullptr;
+    case DeviceSums::Way::mpi:
+      if (mpi_takes_device_memory(ranks)) return mpi_device_all_reduce(ranks);
+      if (ranks.is_root())
+        warn_line("parallel.all_reduce: this MPI library sums no memory of devices; gradients are copied to the hosts for it");
+      return nullptr;
     case DeviceSums::Way::on_hosts: break;
   }
   return nullptr;
