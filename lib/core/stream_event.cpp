@@ -25,9 +25,10 @@ StreamEvent::StreamEvent(const ExecSpace& space) {
 bool StreamEvent::has_happened() const {
   return LOCKSTEP_DEVICE(EventQuery)(event_in(event_)) != LOCKSTEP_DEVICE(ErrorNotReady);
 }
+void StreamEvent::wait() const { static_cast<void>(LOCKSTEP_DEVICE(EventSynchronize)(event_in(event_))); }
 double StreamEvent::seconds_since(const StreamEvent& before) const {
   float milliseconds = 0;
-  static_cast<void>(LOCKSTEP_DEVICE(EventSynchronize)(event_in(event_)));
+  wait();
   static_cast<void>(LOCKSTEP_DEVICE(EventElapsedTime)(&milliseconds, event_in(before.event_), event_in(event_)));
   return 1e-3 * static_cast<double>(milliseconds);
 }
@@ -49,8 +50,9 @@ bool StreamEvent::has_happened() const {
   if constexpr (LOCKSTEP_FAKE_DEVICE) return fake_device::has_come(moment_);
   else return true;
 }
+void StreamEvent::wait() const { static_cast<void>(has_happened()); }
 double StreamEvent::seconds_since(const StreamEvent& before) const {
-  static_cast<void>(has_happened());
+  wait();
   return before.since_.seconds() - since_.seconds();
 }
 void wait_for(const ExecSpace& space, const StreamEvent& event) {

@@ -16,6 +16,8 @@ class StreamEvent {
   explicit StreamEvent(const ExecSpace& space);
 
   bool has_happened() const;
+  /// Returns when it has.
+  void wait() const;
   /// From another event of the same space to this one; waits for this one.
   double seconds_since(const StreamEvent& before) const;
 

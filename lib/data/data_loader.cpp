@@ -35,22 +35,30 @@ DataLoader::~DataLoader() {
   }
   changed_.notify_all();
   thread_.join();
+  for (const HostBatch& batch : ring_)
+    if (batch.copied) batch.copied->wait();
 }
 
 const HostBatch* DataLoader::next() {
+  take_back();
   std::unique_lock lock(mutex_);
-  if (lent_) {
-    lent_ = false;
+  changed_.wait(lock, [this] { return filled_ > lent_ || finished_; });
+  if (filled_ > lent_) return &ring_[lent_++ % ring_.size()];
+  if (failure_) std::rethrow_exception(failure_);
+  return nullptr;
+}
+
+/// The batches that were lent, as far as they are copied; all but the last one are afterwards.
+void DataLoader::take_back() {
+  while (returned_ < lent_) {
+    std::optional<StreamEvent>& copied = ring_[returned_ % ring_.size()].copied;
+    if (copied && returned_ + 1 < lent_) copied->wait();
+    if (copied && !copied->has_happened()) return;
+    copied.reset();
+    const std::lock_guard lock(mutex_);
     ++returned_;
     changed_.notify_all();
   }
-  changed_.wait(lock, [this] { return filled_ > returned_ || finished_; });
-  if (filled_ > returned_) {
-    lent_ = true;
-    return &ring_[returned_ % ring_.size()];
-  }
-  if (failure_) std::rethrow_exception(failure_);
-  return nullptr;
 }
 
 /// The thread. Kokkos is not called here: only one thread may do that on some backends.

@@ -4,10 +4,11 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
-#include "core/execution.hpp"
+#include "core/stream_event.hpp"
 #include "data/augment.hpp"
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
@@ -24,6 +25,8 @@ struct HostBatch {
   /// What is done to each image; empty: nothing. Where images are mixed, there is one image, change and target more,
   /// those of plan.next_example.
   std::vector<ImageChange> changes;
+  /// Whoever has it copied to a device leaves here when the last copy is done; until then it stays as it is.
+  mutable std::optional<StreamEvent> copied;
   std::int64_t size() const { return static_cast<std::int64_t>(plan.examples.size()); }
 };
 
@@ -32,17 +35,19 @@ class DataLoader {
  public:
   /// `max_batch`: the largest share of this rank. `dataset` must outlive the loader.
   DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max_batch, const AugmentConfig& augment,
-             std::uint64_t seed, int depth = 3);
+             std::uint64_t seed, int depth = memory_is_separate ? 4 : 3);
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
-  /// Waits for the batch that is being read.
+  /// Waits for the batch that is being read, and for those that are being copied.
   ~DataLoader();
 
-  /// The next batch, or null after the last. It stays valid until the following call. An
-  /// exception of the thread (an unreadable file, say) is thrown here, after the batches before it.
+  /// The next batch, or null after the last. It stays valid until the following call, and its memory until it is copied
+  /// (HostBatch::copied), for which the call after that waits. An exception of the thread (an unreadable file, say) is
+  /// thrown here, after the batches before it.
   const HostBatch* next();
 
  private:
+  void take_back();
   void fill();
   bool fill_slot(HostBatch& batch);
 
@@ -55,8 +60,8 @@ class DataLoader {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::uint64_t filled_ = 0;    ///< batches made so far; batch b is in slot b % ring size
-  std::uint64_t returned_ = 0;  ///< batches that the step is done with
-  bool lent_ = false;           ///< batch `returned_` is in use by the step
+  std::uint64_t lent_ = 0;      ///< batches that were asked for; the step has the last one
+  std::uint64_t returned_ = 0;  ///< batches whose slots may be filled again
   bool finished_ = false;       ///< the thread makes no more, because of the last epoch or `failure_`
   bool stopping_ = false;
   std::exception_ptr failure_;

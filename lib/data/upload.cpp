@@ -58,9 +58,16 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
 
   const std::int64_t most = max_batch + (augment.mixes() ? 1 : 0);
   const Shape inputs = format.input_shape.with_batch(most), targets = format.target_shape.with_batch(most);
-  if (memory_is_separate) {
-    raw_inputs_ = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
-    raw_targets_ = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
+  rooms_.resize(memory_is_separate ? 2 : 1);
+  if (memory_is_separate) copies_ = space_beside(ExecSpace());
+  for (Room& room : rooms_) {
+    if (memory_is_separate) {
+      room.inputs = OwnedTensor("lockstep::upload::raw_inputs", format.input_dtype, inputs);
+      room.targets = OwnedTensor("lockstep::upload::raw_targets", format.target_dtype, targets);
+    }
+    if (augment.does_something())
+      room.changes = OwnedTensor("lockstep::upload::changes", DType::u8, {most * change_bytes});
+    if (augment.mixes()) room.shares = OwnedTensor("lockstep::upload::shares", DType::f64, {most});
   }
   if (crops) {
     const std::vector<ImageChange> middles(static_cast<std::size_t>(most), middle_of(format.input_shape, shape_));
@@ -68,10 +75,6 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
     copy_from_host(ExecSpace(), middles.data(), middles_.get());
   }
   if (augment.does_something() || crops) means_ = OwnedTensor("lockstep::upload::means", DType::f64, {most});
-  if (augment.does_something()) {
-    changes_ = OwnedTensor("lockstep::upload::changes", DType::u8, {most * change_bytes});
-    if (augment.mixes()) shares_ = OwnedTensor("lockstep::upload::shares", DType::f64, {most});
-  }
   if (!identity_ || augment.does_something()) {
     inputs_ = OwnedTensor("lockstep::upload::inputs", compute, shape_.with_batch(most));
     scale_ = constants(master_dtype(compute), scale, "lockstep::upload::scale");
@@ -83,12 +86,22 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
     targets_ = OwnedTensor("lockstep::upload::targets", master_dtype(compute), targets);
 }
 
+/// The one that the kernels given to `space` so far do not read, or have read when copies begin.
+BatchUploader::Room& BatchUploader::next_room(const ExecSpace& space) {
+  if constexpr (memory_is_separate) {
+    rooms_[room_].read.emplace(space);
+    room_ = 1 - room_;
+    if (rooms_[room_].read) wait_for(*copies_, *rooms_[room_].read);
+  }
+  return rooms_[room_];
+}
+
 /// The raw numbers where kernels can read them. `is_there`: they are.
-Tensor BatchUploader::raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room,
-                                    DType dtype, const Shape& shape) const {
+Tensor BatchUploader::raw_on_device(std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype,
+                                    const Shape& shape) {
   if (!memory_is_separate || is_there) return {raw, dtype, shape};
   const Tensor tensor{room.get().data, dtype, shape};
-  start_copy_from_host(space, raw, tensor);
+  start_copy_from_host(*copies_, raw, tensor);
   return tensor;
 }
 
@@ -98,17 +111,22 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
   const bool changes = !batch.changes.empty() && count > 0;
   const std::int64_t raw = count + (changes && augment_.mixes() ? 1 : 0);
   const auto offset = static_cast<std::size_t>(first);
+  const Room& room = next_room(space);
   DeviceBatch result;
   result.n = count;
-  result.inputs = raw_on_device(space, batch.inputs.data() + offset * format_.input_bytes(), batch.inputs_on_device,
-                                raw_inputs_, format_.input_dtype, format_.input_shape.with_batch(raw));
-  result.targets = raw_on_device(space, batch.targets.data() + offset * format_.target_bytes(), batch.targets_on_device,
-                                 raw_targets_, format_.target_dtype, format_.target_shape.with_batch(raw));
-  if (changes) start_copy_from_host(space, batch.changes.data() + offset, tensor_of(changes_, raw * change_bytes));
-  // The loader may write its memory again as soon as the next batch is asked for.
-  if (memory_is_separate) space.fence("lockstep::upload");
+  result.inputs = raw_on_device(batch.inputs.data() + offset * format_.input_bytes(), batch.inputs_on_device,
+                                room.inputs, format_.input_dtype, format_.input_shape.with_batch(raw));
+  result.targets = raw_on_device(batch.targets.data() + offset * format_.target_bytes(), batch.targets_on_device,
+                                 room.targets, format_.target_dtype, format_.target_shape.with_batch(raw));
+  if (changes)
+    start_copy_from_host(copies_.value_or(space), batch.changes.data() + offset,
+                         tensor_of(room.changes, raw * change_bytes));
+  if (copies_) {
+    batch.copied.emplace(*copies_);
+    wait_for(space, *batch.copied);
+  }
   if (changes) {
-    change(space, changes_.get(), augment_.noise, count, result);
+    change(space, room.changes.get(), augment_.noise, count, result);
   } else if (middles_.get()) {
     change(space, middles_.get(), 0, count, result);
   } else if (!identity_) {
@@ -121,7 +139,7 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
     if (count > 0) convert(space, result.targets, targets);
     result.targets = targets;
   }
-  if (changes && augment_.mixes()) mix_targets(space, batch, first, count, result);
+  if (changes && augment_.mixes()) mix_targets(space, room, count, result);
   return result;
 }
 
@@ -135,23 +153,17 @@ void BatchUploader::change(const ExecSpace& space, const Tensor& changes, double
 }
 
 /// Class targets get the next one beside them; values become one.
-void BatchUploader::mix_targets(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
-                                DeviceBatch& result) {
+void BatchUploader::mix_targets(const ExecSpace& space, const Room& room, std::int64_t count, DeviceBatch& result) {
   const Tensor all = result.targets;
   const Shape shape = format_.target_shape.with_batch(count);
   if (!format_.has_classes()) {
     const Tensor mixed{mixed_targets_.get().data, all.dtype, shape};
-    mix_values(space, changes_.get(), all, mixed);
+    mix_values(space, room.changes.get(), all, mixed);
     result.targets = mixed;
     return;
   }
-  shares_on_host_.clear();
-  for (std::int64_t i = first; i < first + count; ++i) {
-    const ImageChange& change = batch.changes[static_cast<std::size_t>(i)];
-    shares_on_host_.push_back(change.mixed ? change.share : 1);
-  }
-  const Tensor shares{shares_.get().data, DType::f64, {count}};
-  copy_from_host(space, shares_on_host_.data(), shares);
+  const Tensor shares{room.shares.get().data, DType::f64, {count}};
+  own_shares(space, room.changes.get(), shares);
   result.targets = {all.data, all.dtype, shape};
   result.mixed = {.others = {static_cast<std::byte*>(all.data) + format_.target_bytes(), all.dtype, shape},
                   .shares = shares};

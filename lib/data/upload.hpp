@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "core/tensor.hpp"
 #include "data/data_config.hpp"
@@ -33,30 +35,35 @@ class BatchUploader {
   BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch,
                 const AugmentConfig& augment = {}, std::uint64_t seed = 0);
 
-  /// Examples first … first+count-1 of `batch`. The result is valid until the next call. On return
-  /// the host memory is free again, but for the case above.
+  /// Examples first … first+count-1 of `batch`. The result is valid until the next call. The host waits for nothing:
+  /// when the numbers are copied, HostBatch::copied says.
   DeviceBatch upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
 
  private:
-  Tensor raw_on_device(const ExecSpace& space, std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype,
-                       const Shape& shape) const;
+  /// Where the numbers of one upload lie on a device.
+  struct Room {
+    OwnedTensor inputs, targets;   ///< raw
+    OwnedTensor changes, shares;   ///< of images that are changed, or mixed
+    std::optional<StreamEvent> read;  ///< the step's kernels have
+  };
+  Room& next_room(const ExecSpace& space);
+  Tensor raw_on_device(std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype, const Shape& shape);
 
   void change(const ExecSpace& space, const Tensor& changes, double noise, std::int64_t count, DeviceBatch& result);
-  void mix_targets(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
-                   DeviceBatch& result);
+  void mix_targets(const ExecSpace& space, const Room& room, std::int64_t count, DeviceBatch& result);
 
   ExampleFormat format_;
   Shape shape_;  // of an example that the network reads
   DType compute_;
   AugmentConfig augment_;
   std::uint64_t seed_;
-  bool identity_ = false;                 // inputs are wanted as they are
-  OwnedTensor raw_inputs_, raw_targets_;  // on devices only
-  OwnedTensor inputs_, targets_;          // as in DeviceBatch
-  OwnedTensor scale_, shift_;             // [C] or [1]
-  // Of images that are changed, or mixed:
-  OwnedTensor changes_, middles_, means_, shares_, mixed_targets_;
-  std::vector<double> shares_on_host_;
+  bool identity_ = false;         // inputs are wanted as they are
+  std::vector<Room> rooms_;       // two where memory is separate: one is filled while kernels read the other
+  std::size_t room_ = 0;          // of the last upload
+  std::optional<ExecSpace> copies_;  // the stream of copies from the host, where memory is separate
+  OwnedTensor inputs_, targets_;  // as in DeviceBatch
+  OwnedTensor scale_, shift_;     // [C] or [1]
+  OwnedTensor middles_, means_, mixed_targets_;  // of images that are changed, or mixed
 };
 
 }  // namespace lockstep

@@ -202,4 +202,12 @@ void mix_values(const ExecSpace& space, const Tensor& changes, const Tensor& val
   });
 }
 
+void own_shares(const ExecSpace& space, const Tensor& changes, const Tensor& shares) {
+  const auto* const all = static_cast<const ImageChange*>(changes.data);
+  auto* const own = shares.as<double>();
+  Kokkos::parallel_for(
+      "lockstep::image_changes::shares", RangePolicy(space, 0, shares.count()),
+      KOKKOS_LAMBDA(const std::int64_t i) { own[i] = all[i].mixed ? all[i].share : 1.0; });
+}
+
 }  // namespace lockstep

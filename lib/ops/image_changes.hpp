@@ -42,4 +42,7 @@ void change_images(const ExecSpace& space, const Tensor& x, const Tensor& change
 /// y = share · own + (1 − share) · that of the next example: values [n (+ 1), K], as the images of `changes` are mixed.
 void mix_values(const ExecSpace& space, const Tensor& changes, const Tensor& values, const Tensor& y);
 
+/// Each example's own share, f64 [n]: 1 where it is not mixed.
+void own_shares(const ExecSpace& space, const Tensor& changes, const Tensor& shares);
+
 }  // namespace lockstep

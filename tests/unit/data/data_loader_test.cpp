@@ -78,6 +78,25 @@ TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
   }
 }
 
+TEST(DataLoader, SlotsAreFilledAgainOnceTheyAreCopied) {
+  const MemoryDataset dataset = numbered(100);
+  const ExecSpace space, copies = space_beside(space);
+  OwnedTensor target("target", DType::i32, {1});
+  DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 1, .shuffle = false, .epochs = 1}), 1, {}, 0,
+                    3);
+  for (std::int32_t i = 0; i < 100; ++i) {
+    const HostBatch* batch = loader.next();
+    start_copy_from_host(copies, batch->targets.data(), target.get());
+    batch->copied.emplace(copies);
+    if (i % 10 < 8) continue;  // and copies on devices may be behind
+    std::this_thread::sleep_for(std::chrono::milliseconds(i % 10 == 9 ? 5 : 0));
+    wait_for(space, *batch->copied);
+    std::int32_t arrived = -1;
+    copy_to_host(space, target.get(), &arrived);
+    EXPECT_EQ(arrived, i);
+  }
+}
+
 TEST(DataLoader, RanksWithoutExamplesGetEmptyBatches) {
   const MemoryDataset dataset = numbered(5);
   DataLoader loader(dataset,

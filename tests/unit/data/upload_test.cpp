@@ -95,5 +95,35 @@ TEST(Upload, NormalizeMustFitTheChannels) {
     check_normalize(images, normalization(std::vector<double>(entries, 0.5), std::vector<double>(entries, 1)));
 }
 
+void note(const ExecSpace& space, const float* x, const float* t, float* seen) {
+  Kokkos::parallel_for(
+      "lockstep::test::note", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+        seen[0] = x[2];
+        seen[1] = t[1];
+      });
+}
+
+/// Nothing is waited for between them: each finds its own numbers, in a room that the one before does not use.
+TEST(Upload, FollowEachOtherWithoutWaiting) {
+  const ExampleFormat vectors{{3}, DType::f32, {2}, DType::f32};
+  BatchUploader uploader(vectors, {}, DType::f32, 1);
+  const ExecSpace space;
+  constexpr int batches = 6;
+  OwnedTensor seen("seen", DType::f32, {batches, 2});
+  std::vector<HostBatch> given;
+  for (int i = 0; i < batches; ++i)
+    given.push_back(batch_of(std::vector<float>(3, 10.0F + static_cast<float>(i)),
+                             std::vector<float>{static_cast<float>(i), -static_cast<float>(i)}, 1));
+  for (int i = 0; i < batches; ++i) {
+    const DeviceBatch batch = uploader.upload(space, given[static_cast<std::size_t>(i)], 0, 1);
+    note(space, batch.inputs.as<const float>(), batch.targets.as<const float>(), seen.get().as<float>() + 2 * i);
+  }
+  const auto values = host<float>(seen.get());
+  for (std::size_t i = 0; i < batches; ++i) {
+    EXPECT_EQ(values[2 * i], 10.0F + static_cast<float>(i));
+    EXPECT_EQ(values[2 * i + 1], -static_cast<float>(i));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test
