@@ -235,6 +235,7 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
   state.numbers.reset();
   state.has_step = false;
   StepResult result = state.trainer->step(batch);
+  if (auto settled = state.trainer->settle()) result = std::move(*settled);
   if (batch.copied) batch.copied->wait();  // the arrays are the program's again
   if (!result.done()) throw SharedError(ExitStatus::internal, result.message);
   state.has_step = true;

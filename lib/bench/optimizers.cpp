@@ -57,9 +57,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
   parameters.initialize(space, 1);
   const std::int64_t count = parameters.trained_size();
   const OwnedTensor target("lockstep::bench::copy", DType::f32, {count});
-  const OwnedTensor scale("lockstep::bench::scale", DType::f64, {1});
-  const double one = 1;
-  copy_from_host(space, &one, scale.get());
+  const StepScalarsMemory scalars;
   copy(space, parameters.trained_values(), parameters.trained_gradients());
 
   print(fmt::format("{} parameters, medians of {} steps in turns with copies\n", count, rounds));
@@ -70,12 +68,10 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
     const auto optimizer = config.make(parameters);
     std::vector<double> steps, copies;
     for (int round = 0; round < rounds; ++round) {
-      steps.push_back(seconds_of(space, [&] {
-        optimizer->step(space, parameters,
-                        {.coefficients = optimizer->coefficients(
-                             {.learning_rate = 1e-6, .learning_rate_before = 1e-6, .number = round + 1}),
-                         .gradient_scale = scale.get()});
-      }));
+      const StepScalars* const step_scalars = scalars.set(
+          space, {.coefficients = optimizer->coefficients(
+                      {.learning_rate = 1e-6, .learning_rate_before = 1e-6, .number = round + 1})});
+      steps.push_back(seconds_of(space, [&] { optimizer->step(space, parameters, step_scalars); }));
       copies.push_back(seconds_of(space, [&] {
         copy_numbers(space, count, parameters.trained_gradients().as<float>(), target.get().as<float>());
       }));

@@ -55,7 +55,8 @@ std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const
     case DeviceSums::Way::mpi:
       if (mpi_takes_device_memory(ranks)) return mpi_device_all_reduce(ranks);
       if (ranks.is_root())
-        warn_line("parallel.all_reduce: this MPI library sums no memory of devices; gradients are copied to the hosts for it");
+        warn_line(
+            "parallel.all_reduce: this MPI library sums no memory of devices; gradients are copied to the hosts for it");
       return nullptr;
     case DeviceSums::Way::on_hosts: break;
   }

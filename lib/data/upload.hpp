@@ -42,8 +42,8 @@ class BatchUploader {
  private:
   /// Where the numbers of one upload lie on a device.
   struct Room {
-    OwnedTensor inputs, targets;   ///< raw
-    OwnedTensor changes, shares;   ///< of images that are changed, or mixed
+    OwnedTensor inputs, targets;      ///< raw
+    OwnedTensor changes, shares;      ///< of images that are changed, or mixed
     std::optional<StreamEvent> read;  ///< the step's kernels have
   };
   Room& next_room(const ExecSpace& space);
@@ -57,12 +57,12 @@ class BatchUploader {
   DType compute_;
   AugmentConfig augment_;
   std::uint64_t seed_;
-  bool identity_ = false;         // inputs are wanted as they are
-  std::vector<Room> rooms_;       // two where memory is separate: one is filled while kernels read the other
-  std::size_t room_ = 0;          // of the last upload
+  bool identity_ = false;            // inputs are wanted as they are
+  std::vector<Room> rooms_;          // two where memory is separate: one is filled while kernels read the other
+  std::size_t room_ = 0;             // of the last upload
   std::optional<ExecSpace> copies_;  // the stream of copies from the host, where memory is separate
-  OwnedTensor inputs_, targets_;  // as in DeviceBatch
-  OwnedTensor scale_, shift_;     // [C] or [1]
+  OwnedTensor inputs_, targets_;     // as in DeviceBatch
+  OwnedTensor scale_, shift_;        // [C] or [1]
   OwnedTensor middles_, means_, mixed_targets_;  // of images that are changed, or mixed
 };
 

@@ -48,13 +48,14 @@ class CrossEntropy final : public Loss {
                  "stands beside data.augment.mixup or cutmix (a mixed example has no one class); remove it, or these");
   }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_row, const Tensor& sums, double gradient_scale,
+                const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale,
                 const MixedTargets& mixed) const override {
     softmax_cross_entropy(space, meaning(space), outputs, targets, doutputs, per_row, sums, gradient_scale, mixed);
   }
   bool is_of_rows() const override { return true; }
   void evaluate_rows(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                     const Tensor& per_row, double gradient_scale, const MixedTargets& mixed) const override {
+                     const Tensor& per_row, const GradientFactor& gradient_scale,
+                     const MixedTargets& mixed) const override {
     cross_entropy_of_rows(space, meaning(space), outputs, targets, doutputs, per_row, gradient_scale, mixed);
   }
   void add_rows(const ExecSpace& space, std::int64_t n, const Tensor& targets, const Tensor& per_row,
@@ -106,7 +107,8 @@ class LossOfValues final : public Loss {
   explicit LossOfValues(ValueLoss kind, double delta = 0) : kind_(kind), delta_(delta) {}
   bool wants_classes() const override { return false; }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                const Tensor& per_row, const Tensor& sums, double gradient_scale, const MixedTargets&) const override {
+                const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale,
+                const MixedTargets&) const override {
     value_loss(space, kind_, delta_, outputs, targets, doutputs, per_row, sums, gradient_scale);
   }
 

@@ -28,7 +28,7 @@ class Loss {
   /// the sum times `gradient_scale` (which keeps gradients of 16 bits from vanishing); doutputs may be the memory of
   /// the outputs. per_row: f64 [rows, 2] scratch. Mixed targets are of classes; values come mixed already.
   virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
-                        const Tensor& per_row, const Tensor& sums, double gradient_scale = 1,
+                        const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale = 1,
                         const MixedTargets& mixed = {}) const = 0;
 
   /// Whether the vectors of an example's output each have a loss of their own: then `evaluate` may be taken apart, into
@@ -37,8 +37,8 @@ class Loss {
   /// outputs, doutputs [rows, K], targets [rows]; leaves what add_rows needs in per_row, f64 [rows, 2]. The gradient is
   /// that of the sum over rows.
   virtual void evaluate_rows(const ExecSpace&, const Tensor& /*outputs*/, const Tensor& /*targets*/,
-                             const Tensor& /*doutputs*/, const Tensor& /*per_row*/, double /*gradient_scale*/,
-                             const MixedTargets& /*mixed*/ = {}) const {}
+                             const Tensor& /*doutputs*/, const Tensor& /*per_row*/,
+                             const GradientFactor& /*gradient_scale*/, const MixedTargets& /*mixed*/ = {}) const {}
   /// Adds n examples to sums, whose rows have all been evaluated.
   virtual void add_rows(const ExecSpace&, std::int64_t /*n*/, const Tensor& /*targets*/, const Tensor& /*per_row*/,
                         const Tensor& /*sums*/) const {}

@@ -55,11 +55,11 @@ void ParameterBuffer::round(const ExecSpace& space) {
   if (rounds()) convert(space, values(), rounded_.tensor(0, dtype_, {size()}));
 }
 
-void ParameterBuffer::update_statistics(const ExecSpace& space, double scale) {
+void ParameterBuffer::update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out) {
   if (layout_.summed_size() == trained_size()) return;
   const auto offset = static_cast<std::size_t>(trained_size()) * size_of(master_);
   const Shape shape{layout_.summed_size() - trained_size()};
-  accumulate(space, scale, gradients_.tensor(offset, master_, shape), values_.tensor(offset, master_, shape));
+  accumulate(space, scale, gradients_.tensor(offset, master_, shape), values_.tensor(offset, master_, shape), left_out);
 }
 
 }  // namespace lockstep

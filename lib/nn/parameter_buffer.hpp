@@ -61,7 +61,7 @@ class ParameterBuffer {
   /// To be called when values were written by anybody but the optimizer.
   void round(const ExecSpace& space);
   /// Adds to the statistics what a backward pass has left for them, times `scale` (one over the global examples).
-  void update_statistics(const ExecSpace& space, double scale);
+  void update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out = nullptr);
 
  private:
   bool rounds() const { return dtype_ != master_; }

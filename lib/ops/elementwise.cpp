@@ -40,10 +40,11 @@ void accumulate(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
 }
 
 template <class T>
-void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x, T* y) {
+void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x, T* y, const std::int32_t* left_out) {
   Kokkos::parallel_for(
-      "lockstep::add::accumulate_scaled", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { y[i] += scale * x[i]; });
+      "lockstep::add::accumulate_scaled", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
+        if (left_out == nullptr || *left_out == 0) y[i] += scale * x[i];
+      });
 }
 
 template <class T>
@@ -89,9 +90,10 @@ void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y) {
   dispatch_float(x.dtype, [&]<class T>(T) { accumulate<T>(space, x.count(), x.as<T>(), y.as<T>()); });
 }
 
-void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y) {
-  dispatch_master(x.dtype,
-                  [&]<class T>(T) { accumulate<T>(space, x.count(), static_cast<T>(scale), x.as<T>(), y.as<T>()); });
+void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y, const std::int32_t* left_out) {
+  dispatch_master(x.dtype, [&]<class T>(T) {
+    accumulate<T>(space, x.count(), static_cast<T>(scale), x.as<T>(), y.as<T>(), left_out);
+  });
 }
 
 void dropout(const ExecSpace& space, const DropoutMask& mask, const Tensor& x, const Tensor& y) {

@@ -18,8 +18,9 @@ void activation_backward(const ExecSpace& space, Activation activation, const Te
 void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y);
 /// y += x.
 void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y);
-/// y += scale · x; never of 16 bits.
-void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y);
+/// y += scale · x; never of 16 bits. Where `left_out`, in the step's memory, is not 0, nothing is done.
+void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y,
+                const std::int32_t* left_out = nullptr);
 
 /// Inverted dropout (Srivastava et al. 2014): y = x / (1 − rate) where kept, else 0. Element i is
 /// kept by random number (seed, stream, first_element + i), so that the mask depends on the place

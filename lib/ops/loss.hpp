@@ -17,6 +17,28 @@ struct LossSums {
 };
 inline constexpr std::int64_t loss_sum_count = sizeof(LossSums) / sizeof(double);
 
+/// By what a sum over examples of means over their rows, `positions` each, is divided, where rows count that much in
+/// all: the number of examples, where each row counts 1 (or none counts anything).
+KOKKOS_INLINE_FUNCTION double loss_divisor(double rows, std::int64_t positions, std::int64_t examples) {
+  return rows > 0 ? rows / static_cast<double>(positions) : static_cast<double>(examples);
+}
+
+/// What gradients of a loss are multiplied with: a number, or one that kernels find in the step's memory.
+struct GradientFactor {
+  double number = 1;
+  const double* in_memory = nullptr;
+  double divisor = 1;
+
+  GradientFactor(double factor) : number(factor) {}
+  explicit GradientFactor(const double* factor) : in_memory(factor) {}
+  GradientFactor over(std::int64_t count) const {
+    GradientFactor part = *this;
+    part.divisor *= static_cast<double>(count);
+    return part;
+  }
+  KOKKOS_INLINE_FUNCTION double value() const { return (in_memory ? *in_memory : number) / divisor; }
+};
+
 /// What class targets mean.
 struct ClassTargets {
   double label_smoothing = 0;  ///< share spread over all classes
@@ -41,13 +63,13 @@ struct MixedTargets {
 /// onehot is that of both, by their shares.
 void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
-                           double gradient_scale = 1, const MixedTargets& mixed = {});
+                           const GradientFactor& gradient_scale = 1, const MixedTargets& mixed = {});
 
 /// The first half of softmax_cross_entropy, for any rows: leaves loss and correct of each in `per_row`, and stores the
 /// gradient of the sum over *rows*, times `gradient_scale`. logits, dlogits [rows, K]; targets i32 [rows].
 void cross_entropy_of_rows(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
-                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, double gradient_scale,
-                           const MixedTargets& mixed = {});
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row,
+                           const GradientFactor& gradient_scale, const MixedTargets& mixed = {});
 /// The second half: adds n examples to `sums`, from what the first has left in `per_row`, which is used up.
 void add_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, std::int64_t n, const Tensor& targets,
                        const Tensor& per_row, const Tensor& sums);
@@ -62,6 +84,7 @@ enum class ValueLoss { squared_error, absolute_error, huber, binary_cross_entrop
 /// Stores the gradient of the sum, times `gradient_scale`, where doutputs is not empty; it may be the memory of the
 /// outputs. outputs, doutputs [n, …, K]; targets of the same shape, of master_dtype; per_row and sums as above.
 void value_loss(const ExecSpace& space, ValueLoss kind, double delta, const Tensor& outputs, const Tensor& targets,
-                const Tensor& doutputs, const Tensor& per_row, const Tensor& sums, double gradient_scale = 1);
+                const Tensor& doutputs, const Tensor& per_row, const Tensor& sums,
+                const GradientFactor& gradient_scale = 1);
 
 }  // namespace lockstep

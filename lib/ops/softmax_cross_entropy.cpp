@@ -96,11 +96,13 @@ KOKKOS_INLINE_FUNCTION bool is_first_largest(const T* z, Compute<T> largest, std
 /// The wanted probabilities of the target and of every other class, and the factor of gradients.
 template <class C>
 struct SmoothLabels {
-  C off_target, on_target, gradient_scale;
-  SmoothLabels(double smoothing, double scale, std::int64_t classes)
+  C off_target, on_target;
+  GradientFactor factor;
+  SmoothLabels(double smoothing, const GradientFactor& scale, std::int64_t classes)
       : off_target(static_cast<C>(smoothing / static_cast<double>(classes))),
         on_target(static_cast<C>(1.0 - smoothing) + off_target),
-        gradient_scale(static_cast<C>(scale)) {}
+        factor(scale) {}
+  KOKKOS_INLINE_FUNCTION C gradient_scale() const { return static_cast<C>(factor.value()); }
 };
 
 template <class T>
@@ -122,9 +124,9 @@ void softmax_cross_entropy(const ExecSpace& space, const SmoothLabels<Compute<T>
         const C sum = exponential_sum(classes, z, largest, dz);  // from here on dz may stand where z stood
         per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
         if (!dz) return;
-        const C factor = q.gradient_scale / sum;
-        row_gradient(classes, z, largest, factor, q.gradient_scale * q.off_target, dz);
-        dz[target] = T(factor * fast_exp(target_logit) - q.gradient_scale * q.on_target);
+        const C scale = q.gradient_scale(), factor = scale / sum;
+        row_gradient(classes, z, largest, factor, scale * q.off_target, dz);
+        dz[target] = T(factor * fast_exp(target_logit) - scale * q.on_target);
       });
 }
 
@@ -156,10 +158,10 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
           });
           if (dlogits == nullptr) return;
           T* const dz = dlogits + i * classes;
-          const C factor = q.gradient_scale / sum;
+          const C scale = q.gradient_scale(), factor = scale / sum;
           for_columns(team, classes, [&](const std::int64_t k) {
             const C wanted = k == target ? q.on_target : q.off_target;
-            dz[k] = T(factor * fast_exp(C(z[k]) - largest) - q.gradient_scale * wanted);
+            dz[k] = T(factor * fast_exp(C(z[k]) - largest) - scale * wanted);
           });
         });
       });
@@ -168,8 +170,8 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
 }  // namespace
 
 void cross_entropy_of_rows(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
-                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, double gradient_scale,
-                           const MixedTargets& mixed) {
+                           const Tensor& targets, const Tensor& dlogits, const Tensor& per_row,
+                           const GradientFactor& gradient_scale, const MixedTargets& mixed) {
   const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
   assert(targets.count() == rows && per_row.count() >= 2 * rows);
   if (meaning.class_weights || meaning.ignored >= 0 || mixed.others)
@@ -194,11 +196,11 @@ void add_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, std:
 
 void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
-                           double gradient_scale, const MixedTargets& mixed) {
+                           const GradientFactor& gradient_scale, const MixedTargets& mixed) {
   const std::int64_t n = logits.shape[0], rows = rows_of_one(logits.shape);
   const Shape all{n * rows, logits.shape[-1]};
   cross_entropy_of_rows(space, meaning, logits.reshaped(all), targets, dlogits ? dlogits.reshaped(all) : dlogits,
-                        per_row, gradient_scale / static_cast<double>(rows), mixed);
+                        per_row, gradient_scale.over(rows), mixed);
   add_cross_entropy(space, meaning, n, targets, per_row, sums);
 }
 

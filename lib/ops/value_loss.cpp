@@ -86,10 +86,10 @@ struct Parts {
 
 /// per_part: [parts, 2], sums in their first column.
 template <class T, class Rule>
-void elementwise_loss(const ExecSpace& space, const Rule& rule, const Parts& parts, double gradient_scale, const T* y,
-                      const Compute<T>* t, T* dy, double* per_part) {
+void elementwise_loss(const ExecSpace& space, const Rule& rule, const Parts& parts,
+                      const GradientFactor& gradient_scale, const T* y, const Compute<T>* t, T* dy, double* per_part) {
   using C = Compute<T>;
-  const C factor = static_cast<C>(gradient_scale) / static_cast<C>(parts.count);
+  const GradientFactor scale = gradient_scale;
   Kokkos::parallel_for(
       "lockstep::value_loss::part", row_team(space, parts.total()), KOKKOS_LAMBDA(const RowMember& team) {
         for_rows(team, parts.total(), [&](const std::int64_t part) {
@@ -97,10 +97,11 @@ void elementwise_loss(const ExecSpace& space, const Rule& rule, const Parts& par
           const double sum = row_sum<double>(
               team, size, [&](const std::int64_t k) { return rule.loss(C(y[first + k]), t[first + k]); });
           Kokkos::single(Kokkos::PerThread(team), [&] { per_part[2 * part] = sum; });
-          if (dy)
-            for_columns(team, size, [&](const std::int64_t k) {
-              dy[first + k] = T(factor * rule.slope(C(y[first + k]), t[first + k]));
-            });
+          if (!dy) return;
+          const C factor = static_cast<C>(scale.value()) / static_cast<C>(parts.count);
+          for_columns(team, size, [&](const std::int64_t k) {
+            dy[first + k] = T(factor * rule.slope(C(y[first + k]), t[first + k]));
+          });
         });
       });
 }
@@ -147,9 +148,10 @@ void square_sums(const ExecSpace& space, const Parts& parts, const T* y, const C
 KOKKOS_INLINE_FUNCTION double relative_to(double square_sum) { return Kokkos::sqrt(square_sum) + 1e-8; }
 
 template <class T>
-void relative_l2(const ExecSpace& space, const Parts& parts, double gradient_scale, const T* y, const Compute<T>* t,
-                 T* dy, double* per_part) {
+void relative_l2(const ExecSpace& space, const Parts& parts, const GradientFactor& gradient_scale, const T* y,
+                 const Compute<T>* t, T* dy, double* per_part) {
   using C = Compute<T>;
+  const GradientFactor scale = gradient_scale;
   square_sums(space, parts, y, t, per_part);
   if (dy)
     Kokkos::parallel_for(
@@ -158,9 +160,8 @@ void relative_l2(const ExecSpace& space, const Parts& parts, double gradient_sca
             const double* const own = per_part + 2 * (part - part % parts.per_example);
             const std::int64_t first = parts.first(part);
             // At its minimum, where it has no derivative, the gradient is 0.
-            const C factor = own[0] == 0
-                                 ? C(0)
-                                 : static_cast<C>(gradient_scale / (Kokkos::sqrt(own[0]) * relative_to(own[1])));
+            const C factor = own[0] == 0 ? C(0)
+                                         : static_cast<C>(scale.value() / (Kokkos::sqrt(own[0]) * relative_to(own[1])));
             for_columns(team, parts.size(part),
                         [&](const std::int64_t k) { dy[first + k] = T(factor * (C(y[first + k]) - t[first + k])); });
           });
@@ -176,7 +177,8 @@ void relative_l2(const ExecSpace& space, const Parts& parts, double gradient_sca
 }  // namespace
 
 void value_loss(const ExecSpace& space, ValueLoss kind, double delta, const Tensor& outputs, const Tensor& targets,
-                const Tensor& doutputs, const Tensor& per_row, const Tensor& sums, double gradient_scale) {
+                const Tensor& doutputs, const Tensor& per_row, const Tensor& sums,
+                const GradientFactor& gradient_scale) {
   const Parts parts(outputs.shape);
   double* const per_part = per_row.as<double>();
   assert(targets.count() == outputs.count() && per_row.count() >= 2 * parts.total());

@@ -20,10 +20,11 @@ struct Wanted {
 };
 
 template <class T>
-void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, double scale, std::int64_t rows,
-                   std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits, double* per_row) {
+void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, const GradientFactor& scale,
+                   std::int64_t rows, std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
+                   double* per_row) {
   using C = Compute<T>;
-  const C gradient_scale = static_cast<C>(scale);
+  const GradientFactor own_scale = scale;
   Kokkos::parallel_for(
       "lockstep::weighted_cross_entropy::row", row_team(space, rows), KOKKOS_LAMBDA(const RowMember& team) {
         for_rows(team, rows, [&](const std::int64_t i) {
@@ -59,7 +60,7 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, dou
             per_row[2 * i + 1] = target_logit == C(0) && as_large_before == 0 ? 1.0 : 0.0;
           });
           if (!dz) return;
-          const C factor = gradient_scale * q / sum;
+          const C gradient_scale = static_cast<C>(own_scale.value()), factor = gradient_scale * q / sum;
           for_columns(team, classes, [&](const std::int64_t k) {
             const C share = wanted.off_target * wanted.weight(k) + (k == target ? of_target : C(0)) +
                             (k == other ? of_other : C(0));
@@ -73,7 +74,7 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, dou
 
 void weighted_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                             const Tensor& targets, const MixedTargets& mixed, const Tensor& dlogits,
-                            const Tensor& per_row, double gradient_scale) {
+                            const Tensor& per_row, const GradientFactor& gradient_scale) {
   const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
   const double* const weights = meaning.class_weights ? meaning.class_weights.as<const double>() : nullptr;
   assert(!mixed.others || (!weights && meaning.ignored < 0 && mixed.others.count() == rows));

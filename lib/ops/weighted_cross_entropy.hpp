@@ -8,7 +8,7 @@ namespace lockstep {
 /// cross_entropy_of_rows where classes have weights, or are ignored, or targets are mixed.
 void weighted_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                             const Tensor& targets, const MixedTargets& mixed, const Tensor& dlogits,
-                            const Tensor& per_row, double gradient_scale);
+                            const Tensor& per_row, const GradientFactor& gradient_scale);
 
 /// Adds to `sums` (LossSums) weight and number of the rows that count, of n examples. Weights have so few bits that
 /// sums of them are exact: no order of additions changes them.

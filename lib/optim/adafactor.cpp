@@ -29,10 +29,10 @@ struct Averages {
   MomentArrays moments;
   T* rows;
   T* columns;
-  double taken;
+  const StepScalars* step;
 
   KOKKOS_INLINE_FUNCTION void take(T& average, double square) const {
-    average += static_cast<T>(taken) * (static_cast<T>(square) - average);
+    average += static_cast<T>(step->coefficients[taken]) * (static_cast<T>(square) - average);
   }
 };
 
@@ -41,6 +41,7 @@ template <class T, class Copy>
 void average_rows(const ExecSpace& space, const StepArrays<T, Copy, 0>& arrays, const Averages<T>& averages) {
   Kokkos::parallel_for(
       "lockstep::adafactor::rows", teams(space, averages.moments.slab_count), KOKKOS_LAMBDA(const TeamMember& team) {
+        if (averages.step->left_out) return;
         const MatrixSlab slab = averages.moments.slabs[team.league_rank()];
         const FactoredMatrix matrix = averages.moments.matrices[slab.matrix];
         const T scale = static_cast<T>(*arrays.gradient_scale);
@@ -73,6 +74,7 @@ void average_columns(const ExecSpace& space, const Averages<T>& averages) {
   Kokkos::parallel_for(
       "lockstep::adafactor::columns", teams(space, averages.moments.matrix_count),
       KOKKOS_LAMBDA(const TeamMember& team) {
+        if (averages.step->left_out) return;
         const FactoredMatrix matrix = averages.moments.matrices[team.league_rank()];
         const double* const sums = averages.moments.column_sums + averages.moments.slabs[matrix.first_slab].sums;
         Kokkos::parallel_for(Kokkos::TeamVectorRange(team, matrix.columns), [&](const std::int64_t c) {
@@ -101,6 +103,7 @@ void divide_gradients(const ExecSpace& space, const StepArrays<T, Copy, 0>& arra
   const T least = static_cast<T>(epsilon * epsilon);
   Kokkos::parallel_for(
       "lockstep::adafactor::update", teams(space, averages.moments.slab_count), KOKKOS_LAMBDA(const TeamMember& team) {
+        if (averages.step->left_out) return;
         const MatrixSlab slab = averages.moments.slabs[team.league_rank()];
         const FactoredMatrix matrix = averages.moments.matrices[slab.matrix];
         const T scale = static_cast<T>(*arrays.gradient_scale);
@@ -123,13 +126,15 @@ void divide_gradients(const ExecSpace& space, const StepArrays<T, Copy, 0>& arra
 
 /// α / max(1, rms(u) / clip_threshold), by group.
 struct AdafactorRatio {
-  double rate[most_groups];
+  const StepScalars* step;
+  double rate_scale[most_groups];
   double least_rms, threshold;
   KOKKOS_INLINE_FUNCTION double operator()(int group, std::int64_t count, double p_norm, double u_norm) const {
     const double root = Kokkos::sqrt(static_cast<double>(count));
     const double rms = p_norm / root > least_rms ? p_norm / root : least_rms;
     const double excess = u_norm / (root * threshold);
-    return rate[group] * rms / (excess > 1 ? excess : 1);
+    const double wanted = rate_scale[group] * step->coefficients[rate], most = step->coefficients[largest_rate];
+    return (wanted < most ? wanted : most) * rms / (excess > 1 ? excess : 1);
   }
 };
 
@@ -137,6 +142,14 @@ template <class T>
 struct AdafactorRule {
   T kept, ratio;
   KOKKOS_INLINE_FUNCTION T operator()(T p, T u, T*) const { return kept * p - ratio * u; }
+};
+
+struct MakeAdafactorRule {
+  template <class T>
+  KOKKOS_INLINE_FUNCTION AdafactorRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    const double decay = group.learning_rate_scale * c[rate] * group.weight_decay;
+    return {.kept = static_cast<T>(1 - decay), .ratio = T(1)};
+  }
 };
 
 }  // namespace
@@ -189,38 +202,29 @@ StepCoefficients Adafactor::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, 1 / std::sqrt(number), std::pow(number, -config_.beta2_decay)};
 }
 
-void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const auto& c = step.coefficients;
-  AdafactorRatio ratio{.rate = {}, .least_rms = config_.epsilons[1], .threshold = config_.clip_threshold};
-  for (std::size_t i = 0; i < groups().size(); ++i)
-    ratio.rate[i] = std::min(groups()[i].learning_rate_scale * c[rate], c[largest_rate]);
+void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  AdafactorRatio ratio{
+      .step = step, .rate_scale = {}, .least_rms = config_.epsilons[1], .threshold = config_.clip_threshold};
+  for (std::size_t i = 0; i < groups().size(); ++i) ratio.rate_scale[i] = groups()[i].learning_rate_scale;
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     StepArrays<T, Copy, 0> arrays = step_arrays<0, T>(*this, parameters, step, copies);
     const Averages<T> averages{.moments = moments_.arrays(),
                                .rows = states()[row].values.as<T>(),
                                .columns = states()[column].values.as<T>(),
-                               .taken = c[taken]};
+                               .step = step};
     average_rows(space, arrays, averages);
     average_columns(space, averages);
     divide_gradients(space, arrays, averages, config_.epsilons[0], parameters.trained_gradients().as<T>());
     // What stands in the gradient's place now is scaled and clipped already.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();
-    block_squares(space, "lockstep::adafactor::norms",
-                  rules_of<T>(*this, [](auto type, const GroupSettings&) { return GradientRule<decltype(type)>{}; }),
-                  arrays, trust_.squares());
+    block_squares(space, "lockstep::adafactor::norms", rules_of<T>(space, *this, step, MakeGradientRule{}), arrays,
+                  trust_.squares());
     trust_ratios(space, "lockstep::adafactor::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
                  trust_.squares(), ratio, trust_.ratios());
     arrays.ratios = trust_.ratios();
-    step_parameters(space, "lockstep::adafactor::step",
-                    rules_of<T>(*this,
-                                [&](auto type, const GroupSettings& group) {
-                                  using Number = decltype(type);
-                                  const double decay = group.learning_rate_scale * c[rate] * group.weight_decay;
-                                  return AdafactorRule<Number>{.kept = static_cast<Number>(1 - decay),
-                                                               .ratio = Number(1)};
-                                }),
-                    arrays, blocks().nonfinite);
+    step_parameters(space, "lockstep::adafactor::step", rules_of<T>(space, *this, step, MakeAdafactorRule{}), arrays,
+                    blocks().nonfinite);
   });
 }
 

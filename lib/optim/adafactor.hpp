@@ -31,7 +31,7 @@ class Adafactor final : public Optimizer {
   Adafactor(const AdafactorConfig& config, const ParameterBuffer& parameters);
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   AdafactorConfig config_;

@@ -30,6 +30,23 @@ struct AdamRule {
   }
 };
 
+struct MakeAdamRule {
+  bool decoupled;
+  double beta1, beta2, epsilon;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION AdamRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    const double learning_rate = group.learning_rate_scale * c[rate];
+    return {.kept = static_cast<T>(decoupled ? 1 - learning_rate * group.weight_decay : 1),
+            .decay = static_cast<T>(decoupled ? 0 : group.weight_decay),
+            .beta1_rest = static_cast<T>(1 - beta1),
+            .beta2 = static_cast<T>(beta2),
+            .beta2_rest = static_cast<T>(1 - beta2),
+            .rate = static_cast<T>(learning_rate / c[mean_share]),
+            .root = static_cast<T>(c[root_share]),
+            .epsilon = static_cast<T>(epsilon)};
+  }
+};
+
 }  // namespace
 
 void AdamOptions::describe(Fields& fields) {
@@ -58,20 +75,9 @@ StepCoefficients Adam::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rest(betas_[0]), std::sqrt(rest(betas_[1]))};
 }
 
-void Adam::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const auto& c = step.coefficients;
-  rule_step<2>(space, "lockstep::adam::step", *this, parameters, step, [&]<class T>(T, const GroupSettings& group) {
-    const double learning_rate = group.learning_rate_scale * c[rate];
-    const bool decoupled = decay_ == Decay::decoupled;
-    return AdamRule<T>{.kept = static_cast<T>(decoupled ? 1 - learning_rate * group.weight_decay : 1),
-                       .decay = static_cast<T>(decoupled ? 0 : group.weight_decay),
-                       .beta1_rest = static_cast<T>(1 - betas_[0]),
-                       .beta2 = static_cast<T>(betas_[1]),
-                       .beta2_rest = static_cast<T>(1 - betas_[1]),
-                       .rate = static_cast<T>(learning_rate / c[mean_share]),
-                       .root = static_cast<T>(c[root_share]),
-                       .epsilon = static_cast<T>(epsilon_)};
-  });
+void Adam::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  rule_step<2>(space, "lockstep::adam::step", *this, parameters, step,
+               MakeAdamRule{decay_ == Decay::decoupled, betas_[0], betas_[1], epsilon_});
 }
 
 }  // namespace lockstep

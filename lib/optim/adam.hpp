@@ -38,7 +38,7 @@ class Adam final : public Optimizer {
       : Optimizer(config, parameters), betas_(config.betas), epsilon_(config.epsilon), decay_(decay) {}
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   std::vector<double> betas_;

@@ -6,21 +6,23 @@
 namespace lockstep {
 namespace {
 
-/// Calls change(parameter, average) for each element.
-template <class T, class Change>
+/// Calls change(parameter, average) for each element. `change` is made anew for each block, by `make`.
+template <class T, class Make>
 void for_elements(const ExecSpace& space, const char* label, const ParameterBlock* blocks, std::int64_t count,
-                  T* parameters, T* average, const Change& change) {
+                  T* parameters, T* average, const Make& make) {
   if constexpr (thread_per_element)
     Kokkos::parallel_for(
         label, RangePolicy(space, 0, count * parameter_block), KOKKOS_LAMBDA(const std::int64_t index) {
           const ParameterBlock block = blocks[index / parameter_block];
           const std::int64_t i = index % parameter_block;
+          const auto change = make();
           if (i < block.count) change(parameters[block.first + i], average[block.state + i]);
         });
   else
     Kokkos::parallel_for(
         label, RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t b) {
           const ParameterBlock block = blocks[b];
+          const auto change = make();
 #pragma GCC ivdep
           for (std::int64_t i = 0; i < block.count; ++i) change(parameters[block.first + i], average[block.state + i]);
         });
@@ -29,12 +31,17 @@ void for_elements(const ExecSpace& space, const char* label, const ParameterBloc
 template <class T>
 struct Average {
   T rest;
-  KOKKOS_INLINE_FUNCTION void operator()(T& parameter, T& average) const { average += rest * (parameter - average); }
+  bool first, left_out;
+  KOKKOS_INLINE_FUNCTION void operator()(T& parameter, T& average) const {
+    const T moved = average + rest * (parameter - average);
+    average = left_out ? average : first ? parameter : moved;
+  }
 };
-
 template <class T>
-struct Copy {
-  KOKKOS_INLINE_FUNCTION void operator()(T& parameter, T& average) const { average = parameter; }
+struct MakeAverage {
+  T rest;
+  const StepScalars* step;
+  KOKKOS_INLINE_FUNCTION Average<T> operator()() const { return {rest, step->first != 0, step->left_out != 0}; }
 };
 
 template <class T>
@@ -45,23 +52,25 @@ struct Swap {
     average = before;
   }
 };
+template <class T>
+struct MakeSwap {
+  KOKKOS_INLINE_FUNCTION Swap<T> operator()() const { return {}; }
+};
 
 }  // namespace
 
 void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
-                    const Tensor& parameters, const Tensor& average) {
+                    const StepScalars* step, const Tensor& parameters, const Tensor& average) {
   dispatch_master(parameters.dtype, [&]<class T>(T) {
-    T* const p = parameters.as<T>();
-    T* const a = average.as<T>();
-    if (decay == 0) for_elements(space, "lockstep::ema::begin", blocks, count, p, a, Copy<T>());
-    else for_elements(space, "lockstep::ema::update", blocks, count, p, a, Average<T>{static_cast<T>(1 - decay)});
+    for_elements(space, "lockstep::ema::update", blocks, count, parameters.as<T>(), average.as<T>(),
+                 MakeAverage<T>{static_cast<T>(1 - decay), step});
   });
 }
 
 void swap_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
                   const Tensor& average) {
   dispatch_master(parameters.dtype, [&]<class T>(T) {
-    for_elements(space, "lockstep::ema::swap", blocks, count, parameters.as<T>(), average.as<T>(), Swap<T>());
+    for_elements(space, "lockstep::ema::swap", blocks, count, parameters.as<T>(), average.as<T>(), MakeSwap<T>());
   });
 }
 

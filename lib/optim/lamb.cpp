@@ -49,6 +49,39 @@ struct LambRatio {
   }
 };
 
+struct MakeLambUpdate {
+  double epsilon;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION LambUpdate<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    return {.decay = static_cast<T>(group.weight_decay),
+            .mean_factor = static_cast<T>(1 / c[mean_share]),
+            .root = static_cast<T>(c[root_share]),
+            .epsilon = static_cast<T>(epsilon)};
+  }
+};
+
+struct MakeLambAverages {
+  MakeLambUpdate update;
+  double beta1, beta2;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION LambAverages<T> operator()(T type, const GroupSettings& group,
+                                                    const StepCoefficients& c) const {
+    return {.update = update(type, group, c),
+            .beta1_rest = static_cast<T>(1 - beta1),
+            .beta2 = static_cast<T>(beta2),
+            .beta2_rest = static_cast<T>(1 - beta2)};
+  }
+};
+
+struct MakeLambRule {
+  MakeLambUpdate update;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION LambRule<T> operator()(T type, const GroupSettings& group, const StepCoefficients& c) const {
+    return {
+        .update = update(type, group, c), .rate = static_cast<T>(group.learning_rate_scale * c[rate]), .ratio = T(1)};
+  }
+};
+
 }  // namespace
 
 LambConfig::LambConfig() {
@@ -76,41 +109,20 @@ StepCoefficients Lamb::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rest(config_.betas[0]), std::sqrt(rest(config_.betas[1]))};
 }
 
-void Lamb::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const auto& c = step.coefficients;
+void Lamb::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   LambRatio ratio{};
   for (std::size_t i = 0; i < groups().size(); ++i) ratio.wanted[i] = groups()[i].trust_ratio;
-  const auto update = [&]<class T>(T, const GroupSettings& group) {
-    return LambUpdate<T>{.decay = static_cast<T>(group.weight_decay),
-                         .mean_factor = static_cast<T>(1 / c[mean_share]),
-                         .root = static_cast<T>(c[root_share]),
-                         .epsilon = static_cast<T>(config_.epsilon)};
-  };
+  const MakeLambUpdate update{config_.epsilon};
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     StepArrays<T, Copy, 2> arrays = step_arrays<2, T>(*this, parameters, step, copies);
     block_squares(space, "lockstep::lamb::averages",
-                  rules_of<T>(*this,
-                              [&](auto type, const GroupSettings& group) {
-                                using Number = decltype(type);
-                                return LambAverages<Number>{.update = update(type, group),
-                                                            .beta1_rest = static_cast<Number>(1 - config_.betas[0]),
-                                                            .beta2 = static_cast<Number>(config_.betas[1]),
-                                                            .beta2_rest = static_cast<Number>(1 - config_.betas[1])};
-                              }),
-                  arrays, trust_.squares());
+                  rules_of<T>(space, *this, step, MakeLambAverages{update, config_.betas[0], config_.betas[1]}), arrays,
+                  trust_.squares());
     trust_ratios(space, "lockstep::lamb::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
                  trust_.squares(), ratio, trust_.ratios());
     arrays.ratios = trust_.ratios();
-    step_parameters(space, "lockstep::lamb::step",
-                    rules_of<T>(*this,
-                                [&](auto type, const GroupSettings& group) {
-                                  using Number = decltype(type);
-                                  return LambRule<Number>{
-                                      .update = update(type, group),
-                                      .rate = static_cast<Number>(group.learning_rate_scale * c[rate]),
-                                      .ratio = Number(1)};
-                                }),
-                    arrays, blocks().nonfinite);
+    step_parameters(space, "lockstep::lamb::step", rules_of<T>(space, *this, step, MakeLambRule{update}), arrays,
+                    blocks().nonfinite);
   });
 }
 

@@ -23,7 +23,7 @@ class Lamb final : public Optimizer {
   Lamb(const LambConfig& config, const ParameterBuffer& parameters);
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   LambConfig config_;

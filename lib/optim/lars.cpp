@@ -28,6 +28,17 @@ struct LarsRatio {
   }
 };
 
+struct MakeLarsRule {
+  double momentum;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION LarsRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    return {.rate = static_cast<T>(group.learning_rate_scale * c[rate]),
+            .decay = static_cast<T>(group.weight_decay),
+            .momentum = static_cast<T>(momentum * c[correction]),
+            .ratio = T(1)};
+  }
+};
+
 }  // namespace
 
 LarsConfig::LarsConfig() {
@@ -57,8 +68,7 @@ StepCoefficients Lars::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, corrects ? rate.learning_rate / rate.learning_rate_before : 1};
 }
 
-void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const auto& c = step.coefficients;
+void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   LarsRatio ratio{.coefficient = config_.trust_coefficient, .decay = {}, .wanted = {}};
   for (std::size_t i = 0; i < groups().size(); ++i) {
     ratio.decay[i] = groups()[i].weight_decay;
@@ -66,22 +76,12 @@ void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const Optim
   }
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     StepArrays<T, Copy, 1> arrays = step_arrays<1, T>(*this, parameters, step, copies);
-    block_squares(space, "lockstep::lars::norms",
-                  rules_of<T>(*this, [](auto type, const GroupSettings&) { return GradientRule<decltype(type)>{}; }),
+    block_squares(space, "lockstep::lars::norms", rules_of<T>(space, *this, step, MakeGradientRule{}),
                   step_arrays<0, T>(*this, parameters, step, copies), trust_.squares());
     trust_ratios(space, "lockstep::lars::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
                  trust_.squares(), ratio, trust_.ratios());
     arrays.ratios = trust_.ratios();
-    step_parameters(space, "lockstep::lars::step",
-                    rules_of<T>(*this,
-                                [&](auto type, const GroupSettings& group) {
-                                  using Number = decltype(type);
-                                  return LarsRule<Number>{
-                                      .rate = static_cast<Number>(group.learning_rate_scale * c[rate]),
-                                      .decay = static_cast<Number>(group.weight_decay),
-                                      .momentum = static_cast<Number>(config_.momentum * c[correction]),
-                                      .ratio = Number(1)};
-                                }),
+    step_parameters(space, "lockstep::lars::step", rules_of<T>(space, *this, step, MakeLarsRule{config_.momentum}),
                     arrays, blocks().nonfinite);
   });
 }

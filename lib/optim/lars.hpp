@@ -27,7 +27,7 @@ class Lars final : public Optimizer {
   Lars(const LarsConfig& config, const ParameterBuffer& parameters);
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   LarsConfig config_;

@@ -18,6 +18,19 @@ struct LionRule {
   }
 };
 
+struct MakeLionRule {
+  double beta1, beta2;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION LionRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    return {.rate = static_cast<T>(group.learning_rate_scale * c[0]),
+            .decay = static_cast<T>(group.weight_decay),
+            .beta1 = static_cast<T>(beta1),
+            .beta1_rest = static_cast<T>(1 - beta1),
+            .beta2 = static_cast<T>(beta2),
+            .beta2_rest = static_cast<T>(1 - beta2)};
+  }
+};
+
 }  // namespace
 
 LionConfig::LionConfig() {
@@ -36,15 +49,8 @@ std::unique_ptr<Optimizer> LionConfig::make(const ParameterBuffer& parameters) c
   return std::make_unique<Lion>(*this, parameters);
 }
 
-void Lion::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  rule_step<1>(space, "lockstep::lion::step", *this, parameters, step, [&]<class T>(T, const GroupSettings& group) {
-    return LionRule<T>{.rate = static_cast<T>(group.learning_rate_scale * step.coefficients[0]),
-                       .decay = static_cast<T>(group.weight_decay),
-                       .beta1 = static_cast<T>(betas_[0]),
-                       .beta1_rest = static_cast<T>(1 - betas_[0]),
-                       .beta2 = static_cast<T>(betas_[1]),
-                       .beta2_rest = static_cast<T>(1 - betas_[1])};
-  });
+void Lion::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  rule_step<1>(space, "lockstep::lion::step", *this, parameters, step, MakeLionRule{betas_[0], betas_[1]});
 }
 
 }  // namespace lockstep

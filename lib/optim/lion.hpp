@@ -25,7 +25,7 @@ class Lion final : public Optimizer {
       : Optimizer(config, parameters), betas_(config.betas) {}
 
   StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   std::vector<double> betas_;

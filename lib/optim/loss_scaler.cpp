@@ -2,7 +2,7 @@
 #include "optim/loss_scaler.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 namespace lockstep {
 
@@ -21,22 +21,12 @@ void LossScaleConfig::describe(Fields& fields) {
 }
 
 LossScaler::LossScaler(const LossScaleConfig& config)
-    : config_(config), state_{.scale = static_cast<float>(config.initial), .hysteresis_left = config.hysteresis} {}
-
-void LossScaler::update(bool overflow) {
-  if (overflow) {
-    state_.good_steps = 0;
-    state_.hysteresis_left = std::max<std::int64_t>(state_.hysteresis_left - 1, 0);
-    if (state_.hysteresis_left > 0) return;
-    state_.scale = static_cast<float>(std::max(state_.scale * config_.backoff, config_.floor));
-    return;
-  }
-  if (++state_.good_steps < config_.interval) return;
-  state_.good_steps = 0;
-  state_.hysteresis_left = config_.hysteresis;
-  const auto grown = static_cast<float>(state_.scale * config_.growth);
-  if (std::isfinite(grown)) state_.scale = grown;
-}
+    : rule_{.growth = config.growth,
+            .backoff = config.backoff,
+            .floor = config.floor,
+            .interval = config.interval,
+            .hysteresis = config.hysteresis},
+      state_{.scale = static_cast<float>(config.initial), .hysteresis_left = config.hysteresis} {}
 
 void LossScaler::describe_state(StateFields& fields) {
   fields.section("loss_scale", [this](StateFields& section) {
@@ -44,8 +34,8 @@ void LossScaler::describe_state(StateFields& fields) {
     section.real("scale", scale);
     section.integer("good_steps", state_.good_steps);
     section.integer("hysteresis_left", state_.hysteresis_left);
-    state_.scale = std::max(static_cast<float>(scale), static_cast<float>(config_.floor));
-    state_.hysteresis_left = std::clamp<std::int64_t>(state_.hysteresis_left, 0, config_.hysteresis);
+    state_.scale = std::max(static_cast<float>(scale), static_cast<float>(rule_.floor));
+    state_.hysteresis_left = std::clamp<std::int64_t>(state_.hysteresis_left, 0, rule_.hysteresis);
   });
 }
 

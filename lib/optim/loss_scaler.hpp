@@ -5,6 +5,7 @@
 
 #include "config/fields.hpp"
 #include "config/state_fields.hpp"
+#include "core/finite.hpp"
 
 namespace lockstep {
 
@@ -23,9 +24,11 @@ struct LossScaleConfig : Config {
 
 /// Finds the scale as it goes, by the rule of torch.amp.GradScaler: an overflow takes the scale
 /// back, `interval` steps without one let it grow. Hysteresis and floor are those of Megatron-LM's
-/// DynamicGradScaler.
-class LossScaler final : public Stateful {
- public:
+/// DynamicGradScaler. Host and kernels follow it.
+struct LossScaleRule {
+  double growth = 2, backoff = 0.5, floor = 1;
+  std::int64_t interval = 2000, hysteresis = 1;
+
   struct State {
     float scale = 1;                   ///< as PyTorch keeps it: what grows beyond f32 does not grow
     std::int64_t good_steps = 0;       ///< since the last change
@@ -33,20 +36,44 @@ class LossScaler final : public Stateful {
     friend bool operator==(const State&, const State&) = default;
   };
 
+  /// Whether an overflow now means that the run cannot go on: the scale would have to go below the floor.
+  KOKKOS_INLINE_FUNCTION bool at_floor(const State& state) const {
+    return state.scale <= static_cast<float>(floor) && state.hysteresis_left <= 1;
+  }
+  KOKKOS_INLINE_FUNCTION State after_overflow(State state) const {
+    state.good_steps = 0;
+    if (state.hysteresis_left > 0) --state.hysteresis_left;
+    if (state.hysteresis_left > 0) return state;
+    const double less = state.scale * backoff;
+    state.scale = static_cast<float>(less < floor ? floor : less);
+    return state;
+  }
+  KOKKOS_INLINE_FUNCTION State after_good_step(State state) const {
+    if (++state.good_steps < interval) return state;
+    state.good_steps = 0;
+    state.hysteresis_left = hysteresis;
+    const auto grown = static_cast<float>(state.scale * growth);
+    if (!is_nonfinite(grown)) state.scale = grown;
+    return state;
+  }
+};
+
+/// The rule of a deck, and where it stands.
+class LossScaler final : public Stateful {
+ public:
+  using State = LossScaleRule::State;
+
   explicit LossScaler(const LossScaleConfig& config);
 
+  const LossScaleRule& rule() const { return rule_; }
   double scale() const { return state_.scale; }
-  /// Whether an overflow now means that the run cannot go on: the scale would have to go below the floor.
-  bool at_floor() const { return state_.scale <= static_cast<float>(config_.floor) && state_.hysteresis_left <= 1; }
-  /// To be called after every step. `overflow`: its gradients were not finite, so that it was left out.
-  void update(bool overflow);
-
   const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
   /// A state that is restored is brought within the limits of this deck, which may be others.
   void describe_state(StateFields& fields) override;
 
  private:
-  LossScaleConfig config_;
+  LossScaleRule rule_;
   State state_;
 };
 

@@ -104,24 +104,31 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
-    : ema_decay_(options.ema_decay), nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
+    : ema_decay_(options.ema_decay),
+      rules_("lockstep::optimizer::rules", largest_rules),
+      nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
   const ExecSpace space;
   const ParameterLayout& layout = parameters.layout();
   const ParameterGroups made = options.groups_of(layout);
   groups_ = made.groups;
   const std::size_t block_bytes = made.blocks.size() * sizeof(ParameterBlock),
-                    bytes = block_bytes + made.first_blocks.size() * sizeof(std::int64_t);
+                    first_bytes = made.first_blocks.size() * sizeof(std::int64_t),
+                    group_bytes = groups_.size() * sizeof(GroupSettings),
+                    bytes = block_bytes + first_bytes + group_bytes;
   tables_ = Buffer("lockstep::optimizer::tables", bytes);
   std::vector<std::byte> tables(bytes);
   std::memcpy(tables.data(), made.blocks.data(), block_bytes);
-  std::memcpy(tables.data() + block_bytes, made.first_blocks.data(), bytes - block_bytes);
+  std::memcpy(tables.data() + block_bytes, made.first_blocks.data(), first_bytes);
+  std::memcpy(tables.data() + block_bytes + first_bytes, groups_.data(), group_bytes);
   copy_from_host(space, tables.data(), tables_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
   blocks_ = {.blocks = reinterpret_cast<const ParameterBlock*>(tables_.data()),
              .count = static_cast<std::int64_t>(made.blocks.size()),
              .first_blocks = reinterpret_cast<const std::int64_t*>(tables_.data() + block_bytes),
              .parameters = static_cast<std::int64_t>(made.first_blocks.size()) - 1,
              .clip_value = options.clip_value > 0 ? options.clip_value : std::numeric_limits<double>::infinity(),
-             .nonfinite = nonfinite_.get()};
+             .nonfinite = nonfinite_.get(),
+             .groups = reinterpret_cast<const GroupSettings*>(tables_.data() + block_bytes + first_bytes),
+             .rules = rules_.data()};
 
   std::size_t end = 0;
   for (const std::string& name : all_state_names(options)) {
@@ -138,8 +145,8 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
   }
 }
 
-void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, bool first_step) {
-  update_average(space, blocks_.blocks, blocks_.count, first_step ? 0 : ema_decay_, parameters.trained_values(),
+void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step) {
+  update_average(space, blocks_.blocks, blocks_.count, ema_decay_, step, parameters.trained_values(),
                  states_.back().values);
 }
 

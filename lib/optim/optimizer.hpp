@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,25 +9,15 @@
 #include "config/fields.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
+#include "optim/step_scalars.hpp"
 
 namespace lockstep {
-
-/// What an optimizer multiplies with in a step, a function of the learning rate and the step's number; what each is,
-/// the optimizer knows. One rank computes them for all: powers and cosines differ in their last bits between kinds of
-/// CPUs.
-using StepCoefficients = std::array<double, 4>;
 
 /// Where a step stands in the run's course.
 struct StepRate {
   double learning_rate = 0;
   double learning_rate_before = 0;  ///< in the step before; in the first one its own
   std::int64_t number = 1;          ///< of the steps that the optimizer has taken, this one included
-};
-
-struct OptimizerStep {
-  StepCoefficients coefficients{};
-  Tensor
-      gradient_scale;  ///< f64 [1] in the step's memory: times the summed gradients it is the gradient of the mean loss
 };
 
 /// Keys that every optimizer has.
@@ -70,19 +59,22 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
-  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) = 0;
+  /// `step`: in the step's memory.
+  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
 
   /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p behind each step, which evaluations
   /// look at. It begins as the parameters behind the first step.
   bool averages() const { return ema_decay_ > 0; }
-  void average(const ExecSpace& space, const ParameterBuffer& parameters, bool first_step);
+  void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step);
   /// The parameters become the average, and the other way round.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
 
   /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
+  /// Likewise, i32 [1] where kernels read it.
+  const Tensor& nonfinite() const { return nonfinite_.get(); }
   /// Takes back what left_nonfinite has found: parameters are others now.
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
 
@@ -93,15 +85,18 @@ class Optimizer {
     std::int64_t count = 0;
     const std::int64_t* first_blocks = nullptr;  ///< likewise, [parameters + 1]
     std::int64_t parameters = 0;
-    double clip_value = 0;  ///< infinite: off
-    Tensor nonfinite;       ///< i32 [1], for kernels to set
+    double clip_value = 0;                  ///< infinite: off
+    Tensor nonfinite;                       ///< i32 [1], for kernels to set
+    const GroupSettings* groups = nullptr;  ///< as groups(), in the step's memory
+    std::byte* rules = nullptr;             ///< room for a rule of each group
   };
   const Blocks& blocks() const { return blocks_; }
+  static constexpr std::size_t largest_rules = 2048;  ///< bytes of `rules`
 
  private:
   std::vector<GroupSettings> groups_;
   double ema_decay_;
-  Buffer tables_, state_memory_;
+  Buffer tables_, rules_, state_memory_;
   OwnedTensor nonfinite_;
   Blocks blocks_;
   std::vector<State> states_;

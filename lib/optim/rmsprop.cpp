@@ -29,6 +29,28 @@ struct RmspropMomentumRule {
   }
 };
 
+struct MakeRmspropRule {
+  double alpha, epsilon;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION RmspropRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    return {.rate = static_cast<T>(group.learning_rate_scale * c[0]),
+            .decay = static_cast<T>(group.weight_decay),
+            .alpha = static_cast<T>(alpha),
+            .alpha_rest = static_cast<T>(1 - alpha),
+            .epsilon = static_cast<T>(epsilon)};
+  }
+};
+
+struct MakeRmspropMomentumRule {
+  MakeRmspropRule plain;
+  double momentum;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION RmspropMomentumRule<T> operator()(T type, const GroupSettings& group,
+                                                           const StepCoefficients& c) const {
+    return {plain(type, group, c), static_cast<T>(momentum)};
+  }
+};
+
 }  // namespace
 
 void RmspropConfig::describe(Fields& fields) {
@@ -47,19 +69,11 @@ std::unique_ptr<Optimizer> RmspropConfig::make(const ParameterBuffer& parameters
   return std::make_unique<Rmsprop>(*this, parameters);
 }
 
-void Rmsprop::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const auto plain = [&]<class T>(T, const GroupSettings& group) {
-    return RmspropRule<T>{.rate = static_cast<T>(group.learning_rate_scale * step.coefficients[0]),
-                          .decay = static_cast<T>(group.weight_decay),
-                          .alpha = static_cast<T>(config_.alpha),
-                          .alpha_rest = static_cast<T>(1 - config_.alpha),
-                          .epsilon = static_cast<T>(config_.epsilon)};
-  };
+void Rmsprop::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  const MakeRmspropRule plain{config_.alpha, config_.epsilon};
   if (config_.momentum == 0) return rule_step<1>(space, "lockstep::rmsprop::step", *this, parameters, step, plain);
   rule_step<2>(space, "lockstep::rmsprop::momentum_step", *this, parameters, step,
-               [&]<class T>(T type, const GroupSettings& group) {
-                 return RmspropMomentumRule<T>{plain(type, group), static_cast<T>(config_.momentum)};
-               });
+               MakeRmspropMomentumRule{plain, config_.momentum});
 }
 
 }  // namespace lockstep

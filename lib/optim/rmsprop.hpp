@@ -25,7 +25,7 @@ class Rmsprop final : public Optimizer {
       : Optimizer(config, parameters), config_(config) {}
 
   StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) override;
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   RmspropConfig config_;

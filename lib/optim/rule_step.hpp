@@ -9,12 +9,13 @@ namespace lockstep {
 /// What the kernels read and write, of an optimizer with that many states.
 template <int states, class T, class Copy>
 StepArrays<T, Copy, states> step_arrays(const Optimizer& optimizer, const ParameterBuffer& parameters,
-                                        const OptimizerStep& step, Copy* copies) {
+                                        const StepScalars* step, Copy* copies) {
   const Optimizer::Blocks& blocks = optimizer.blocks();
   StepArrays<T, Copy, states> arrays{.blocks = blocks.blocks,
                                      .count = blocks.count,
                                      .gradients = parameters.trained_gradients().as<T>(),
-                                     .gradient_scale = step.gradient_scale.as<double>(),
+                                     .step = step,
+                                     .gradient_scale = &step->gradient_scale,
                                      .clip_value = static_cast<T>(blocks.clip_value),
                                      .parameters = parameters.trained_values().as<T>(),
                                      .copies = copies};
@@ -23,20 +24,30 @@ StepArrays<T, Copy, states> step_arrays(const Optimizer& optimizer, const Parame
   return arrays;
 }
 
-/// make_rule(T{}, settings) of each group.
 template <class T, class MakeRule>
-auto rules_of(const Optimizer& optimizer, const MakeRule& make_rule) {
-  Rules<decltype(make_rule(T{}, GroupSettings{}))> rules{};
-  for (std::size_t i = 0; i < optimizer.groups().size(); ++i) rules.of_group[i] = make_rule(T{}, optimizer.groups()[i]);
+using RuleOf = std::invoke_result_t<MakeRule, T, const GroupSettings&, const StepCoefficients&>;
+
+/// make_rule(T{}, settings, coefficients) of each group, made by a kernel from what the step's coefficients are then.
+/// They stay until the next ones are made.
+template <class T, class MakeRule>
+const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const Optimizer& optimizer, const StepScalars* step,
+                                           const MakeRule& make_rule) {
+  using Made = Rules<RuleOf<T, MakeRule>>;
+  static_assert(sizeof(Made) <= Optimizer::largest_rules);
+  auto* const rules = reinterpret_cast<Made*>(optimizer.blocks().rules);
+  const GroupSettings* const groups = optimizer.blocks().groups;
+  Kokkos::parallel_for(
+      "lockstep::optimizer::rules", RangePolicy(space, 0, static_cast<std::int64_t>(optimizer.groups().size())),
+      KOKKOS_LAMBDA(const std::int64_t i) { rules->of_group[i] = make_rule(T{}, groups[i], step->coefficients); });
   return rules;
 }
 
 /// A step in which each element needs nothing but itself.
 template <int states, class MakeRule>
 void rule_step(const ExecSpace& space, const char* label, const Optimizer& optimizer, ParameterBuffer& parameters,
-               const OptimizerStep& step, const MakeRule& make_rule) {
+               const StepScalars* step, const MakeRule& make_rule) {
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    step_parameters(space, label, rules_of<T>(optimizer, make_rule),
+    step_parameters(space, label, rules_of<T>(space, optimizer, step, make_rule),
                     step_arrays<states, T>(optimizer, parameters, step, copies), optimizer.blocks().nonfinite);
   });
 }

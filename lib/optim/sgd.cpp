@@ -26,6 +26,27 @@ struct MomentumRule {
   }
 };
 
+struct MakePlainRule {
+  template <class T>
+  KOKKOS_INLINE_FUNCTION PlainRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    return {static_cast<T>(group.learning_rate_scale * c[rate]), static_cast<T>(group.weight_decay)};
+  }
+};
+
+struct MakeMomentumRule {
+  double momentum;
+  bool nesterov;
+  template <class T>
+  KOKKOS_INLINE_FUNCTION MomentumRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
+    return {.rate = static_cast<T>(group.learning_rate_scale * c[rate]),
+            .decay = static_cast<T>(group.weight_decay),
+            .momentum = static_cast<T>(momentum),
+            .taken = static_cast<T>(c[taken]),
+            .gradient_part = nesterov ? T(1) : T(0),
+            .velocity_part = nesterov ? static_cast<T>(momentum) : T(1)};
+  }
+};
+
 }  // namespace
 
 void SgdConfig::describe(Fields& fields) {
@@ -53,22 +74,11 @@ StepCoefficients Sgd::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rate.number == 1 ? 1 : 1 - config_.dampening};
 }
 
-void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const OptimizerStep& step) {
-  const auto& c = step.coefficients;
+void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   if (config_.momentum == 0)
-    return rule_step<0>(
-        space, "lockstep::sgd::step", *this, parameters, step, [&]<class T>(T, const GroupSettings& group) {
-          return PlainRule<T>{static_cast<T>(group.learning_rate_scale * c[rate]), static_cast<T>(group.weight_decay)};
-        });
+    return rule_step<0>(space, "lockstep::sgd::step", *this, parameters, step, MakePlainRule{});
   rule_step<1>(space, "lockstep::sgd::momentum_step", *this, parameters, step,
-               [&]<class T>(T, const GroupSettings& group) {
-                 return MomentumRule<T>{.rate = static_cast<T>(group.learning_rate_scale * c[rate]),
-                                        .decay = static_cast<T>(group.weight_decay),
-                                        .momentum = static_cast<T>(config_.momentum),
-                                        .taken = static_cast<T>(c[taken]),
-                                        .gradient_part = config_.nesterov ? T(1) : T(0),
-                                        .velocity_part = config_.nesterov ? static_cast<T>(config_.momentum) : T(1)};
-               });
+               MakeMomentumRule{config_.momentum, config_.nesterov});
 }
 
 }  // namespace lockstep

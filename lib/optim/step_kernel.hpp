@@ -7,6 +7,7 @@
 #include "core/finite.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
+#include "optim/step_scalars.hpp"
 
 // The kernels of all optimizers. An optimizer is a rule for one element: a callable rule(p, g, states) that returns the
 // new parameter and changes its states in place, where g is the gradient of the mean loss, clipped. Each group has a
@@ -25,7 +26,8 @@ struct StepArrays {
   const ParameterBlock* blocks = nullptr;
   std::int64_t count = 0;
   const T* gradients = nullptr;
-  const double* gradient_scale = nullptr;
+  const StepScalars* step = nullptr;
+  const double* gradient_scale = nullptr;  ///< mostly the step's
   T clip_value = 0;
   T* parameters = nullptr;
   Copy* copies = nullptr;  ///< in 16 bits, where Copy is not T
@@ -73,8 +75,9 @@ KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, c
 }
 
 /// Applies each block's rule to its elements. `nonfinite` (i32 [1]): whether a parameter is not finite afterwards.
+/// `rules`: in the step's memory.
 template <class T, class Copy, int states, class Rule>
-void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule>& rules,
+void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
                      const StepArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {
   const Kokkos::View<int, MemorySpace, Kokkos::MemoryUnmanaged> result(nonfinite.as<int>());
   const Kokkos::BOr<int, MemorySpace> found(result);
@@ -82,10 +85,14 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
     Kokkos::parallel_reduce(
         label, RangePolicy(space, 0, arrays.count * parameter_block),
         KOKKOS_LAMBDA(const std::int64_t index, int& bad) {
+          if (arrays.step->left_out) {
+            bad |= arrays.step->nonfinite_before;
+            return;
+          }
           const ParameterBlock block = arrays.blocks[index / parameter_block];
           const std::int64_t i = index % parameter_block;
           if (i < block.count)
-            step_element(arrays, block, i, rule_of(arrays, block, rules), static_cast<T>(*arrays.gradient_scale), bad);
+            step_element(arrays, block, i, rule_of(arrays, block, *rules), static_cast<T>(*arrays.gradient_scale), bad);
         },
         found);
   else
@@ -93,8 +100,12 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
         label, RangePolicy(space, 0, arrays.count),
         KOKKOS_LAMBDA(const std::int64_t b, int& bad) {
           const StepArrays<T, Copy, states> own = arrays;  // which no store can change
+          if (own.step->left_out) {
+            bad |= own.step->nonfinite_before;
+            return;
+          }
           const ParameterBlock block = own.blocks[b];
-          const Rule rule = rule_of(own, block, rules);
+          const Rule rule = rule_of(own, block, *rules);
           const T scale = static_cast<T>(*own.gradient_scale);
           int bad_here = 0;
 #pragma GCC ivdep

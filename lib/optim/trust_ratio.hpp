@@ -13,6 +13,12 @@ template <class T>
 struct GradientRule {
   KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
 };
+struct MakeGradientRule {
+  template <class T>
+  KOKKOS_INLINE_FUNCTION GradientRule<T> operator()(T, const GroupSettings&, const StepCoefficients&) const {
+    return {};
+  }
+};
 
 /// Norms of the blocks, and ratios.
 class TrustRatios {
@@ -85,15 +91,16 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
 
 /// squares [blocks, 2]: those of each block.
 template <class T, class Copy, int states, class Rule>
-void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>& rules,
+void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
                    const StepArrays<T, Copy, states>& arrays, double* squares) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
   Kokkos::parallel_for(
       label, Team(space, static_cast<int>(arrays.count), team_threads(256), 1),
       KOKKOS_LAMBDA(const typename Team::member_type& team) {
         const StepArrays<T, Copy, states> own = arrays;  // which no store can change
+        if (own.step->left_out) return;
         const ParameterBlock block = own.blocks[team.league_rank()];
-        const BlockSquares found = squares_of(team, own, block, rules.of_group[block.group]);
+        const BlockSquares found = squares_of(team, own, block, rules->of_group[block.group]);
         Kokkos::single(Kokkos::PerTeam(team), [&] {
           squares[2 * team.league_rank()] = found.parameters;
           squares[2 * team.league_rank() + 1] = found.steps;

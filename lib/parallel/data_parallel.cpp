@@ -36,17 +36,15 @@ Tensor DataParallel::gradient_square(const ExecSpace& space) {
   return square_.compute(space, parameters_.trained_gradients());
 }
 
-bool DataParallel::gradients_are_finite(const ExecSpace& space) {
+Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
   count_nonfinite(space, parameters_.trained_gradients(), nonfinite_.get());
-  double count = 0;
-  copy_to_host(space, nonfinite_.get(), &count);
-  return count == 0;
+  return nonfinite_.get();
 }
 
-void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
+void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                           double statistics_factor) {
   optimizer.step(space, parameters_, step);
-  parameters_.update_statistics(space, statistics_factor);
+  parameters_.update_statistics(space, statistics_factor, &step->left_out);
 }
 
 }  // namespace lockstep

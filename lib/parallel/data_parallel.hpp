@@ -25,9 +25,8 @@ class DataParallel final : public ParallelStrategy {
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
-  bool gradients_are_finite(const ExecSpace& space) override;
-  void update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
-              double statistics_factor) override;
+  Tensor nonfinite_gradients(const ExecSpace& space) override;
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 
  private:

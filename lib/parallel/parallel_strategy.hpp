@@ -27,13 +27,13 @@ class ParallelStrategy {
   // What is said of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
   /// f64 [1] in the step's memory: the sum of their squares.
   virtual Tensor gradient_square(const ExecSpace& space) = 0;
-  /// Whether all are finite. Waits for the device.
-  virtual bool gradients_are_finite(const ExecSpace& space) = 0;
+  /// f64 [1] in the step's memory: 0 where all are finite, else more.
+  virtual Tensor nonfinite_gradients(const ExecSpace& space) = 0;
 
   /// New values of the owned parameters from their gradients, and of the layers' statistics, to which
-  /// `statistics_factor` times what is in their gradients' place is added. Afterwards all ranks hold all parameters.
-  /// Collective.
-  virtual void update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
+  /// `statistics_factor` times what is in their gradients' place is added; nothing changes where `step`, in the step's
+  /// memory, is left out. Afterwards all ranks hold all parameters. Collective.
+  virtual void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                       double statistics_factor) = 0;
 
   /// Seconds that steps have waited for other ranks since the last call.

@@ -3,15 +3,15 @@
 
 namespace lockstep {
 
-StepCoefficients SharedCoefficients::at(std::int64_t step) {
-  if (step < first_ || step >= first_ + static_cast<std::int64_t>(known_.size())) {
+SharedCoefficients::Stretch SharedCoefficients::cover(std::int64_t step, std::int64_t count) {
+  if (step < first_ || step + count > first_ + static_cast<std::int64_t>(known_.size())) {
     first_ = step;
     known_.resize(static_cast<std::size_t>(steps_at_once));
     if (comm_.is_root())
       for (std::int64_t i = 0; i < steps_at_once; ++i) known_[static_cast<std::size_t>(i)] = compute_(first_ + i);
     comm_.broadcast({known_.front().data(), known_.size() * known_.front().size()});
   }
-  return known_[static_cast<std::size_t>(step - first_)];
+  return {first_, known_};
 }
 
 }  // namespace lockstep

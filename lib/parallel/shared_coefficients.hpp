@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -18,12 +19,17 @@ class SharedCoefficients {
 
   SharedCoefficients(const Communicator& comm, Compute compute) : comm_(comm), compute_(std::move(compute)) {}
 
-  /// The coefficients of the step behind `step` others. Collective: all ranks ask for the same ones.
-  StepCoefficients at(std::int64_t step);
-
- private:
   static constexpr std::int64_t steps_at_once = 256;
 
+  struct Stretch {
+    std::int64_t first;                        ///< steps before it
+    std::span<const StepCoefficients> values;  ///< [steps_at_once]
+  };
+  /// Coefficients of steps among which are the `count` ones behind `step` others. Collective: all ranks ask for the
+  /// same ones.
+  Stretch cover(std::int64_t step, std::int64_t count);
+
+ private:
   const Communicator& comm_;
   Compute compute_;
   std::int64_t first_ = 0;

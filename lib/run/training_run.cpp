@@ -85,7 +85,6 @@ bool TrainingRun::train_to_the_end() {
     } else {
       const Timer timer;
       step();
-      ExecSpace().fence("lockstep::step");
       if (last_step_.done()) after_step(timer.seconds());
       if (last_step_.requests.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
     }
@@ -98,13 +97,32 @@ const StepResult& TrainingRun::step() {
     const PhaseClock::Scope phase(trainer_->clock(), StepPhase::data);
     batch = loader_->next();
   }
-  last_step_ = trainer_->step(*batch, [this] {
+  const std::int64_t number = trainer_->steps() + 1;
+  take(trainer_->step(*batch, [this] {
     return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
-  });
-  if (last_step_.done()) state_.position = batch->plan.after;
-  if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", trainer_->steps(), last_step_.message);
-  if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
+  }));
+  if (last_step_.done()) here_.position_before = std::exchange(state_.position, batch->plan.after);
+  else if (last_step_.number < number) state_.position = here_.position_before;
+  if (!last_step_.done() || !is_looked_at()) return last_step_;
+  if (std::optional<StepResult> settled = trainer_->settle()) {
+    settled->requests = last_step_.requests;
+    take(std::move(*settled));
+    if (!last_step_.done()) state_.position = here_.position_before;
+  }
   return last_step_;
+}
+
+/// What has become of a step.
+void TrainingRun::take(StepResult result) {
+  last_step_ = std::move(result);
+  if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", last_step_.number, last_step_.message);
+  if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
+}
+
+/// Whether something comes behind the last step that wants to know all about it.
+bool TrainingRun::is_looked_at() const {
+  return trainer_->steps() % config_.run.log_every == 0 || finished() || evaluation_due() || checkpoint_due() ||
+         last_step_.requests.stop;
 }
 
 void TrainingRun::after_step(double seconds) {
@@ -186,11 +204,15 @@ bool TrainingRun::evaluate_and_log() {
   return true;
 }
 
+bool TrainingRun::checkpoint_due() const {
+  const auto ended = state_.position.next == 0 ? std::optional(state_.position.epoch) : std::nullopt;
+  return last_step_.requests.checkpoint || checkpoints_->due(ended);
+}
+
 /// Every rank holds the same state, so rank 0 writes it, behind the next steps.
 void TrainingRun::checkpoint_if_due() {
-  const auto ended = state_.position.next == 0 ? std::optional(state_.position.epoch) : std::nullopt;
   const bool best = std::exchange(here_.among_the_best, false);
-  if (!best && !last_step_.requests.checkpoint && !checkpoints_->due(ended)) return;
+  if (!best && !checkpoint_due()) return;
   watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
   checkpoints_->write();
 }

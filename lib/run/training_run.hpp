@@ -52,6 +52,8 @@ class TrainingRun {
   // training_run.cpp
   bool train_to_the_end();
   bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run() || here_.ended_by_owner; }
+  void take(StepResult result);
+  bool is_looked_at() const;
   void after_step(double seconds);
   void log_step();
   bool ends_between_rows() const {
@@ -60,6 +62,7 @@ class TrainingRun {
   bool evaluation_due() const;
   std::optional<Metrics> evaluate(const Dataset& data);
   bool evaluate_and_log();
+  bool checkpoint_due() const;
   void checkpoint_if_due();
   void roll_back();
 
@@ -89,9 +92,10 @@ class TrainingRun {
   StepResult last_step_;
   /// What this process alone knows, and no checkpoint holds.
   struct {
-    bool complete = false;     ///< nothing is left to do, as an earlier process has found
-    std::string stop_reason;   ///< of this rank
-    std::string went_back_to;  ///< the checkpoint of the last rollback
+    bool complete = false;            ///< nothing is left to do, as an earlier process has found
+    SamplerPosition position_before;  ///< the state's, before the last step
+    std::string stop_reason;          ///< of this rank
+    std::string went_back_to;         ///< the checkpoint of the last rollback
     bool ended_by_owner = false;
     bool among_the_best = false;  ///< the last evaluation; its checkpoint is not begun yet
     double longest_step = 0;      ///< seconds

@@ -52,7 +52,7 @@ void MetricSums::clear(const ExecSpace& space) {
 }
 
 void MetricSums::add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output,
-                     const Tensor& targets, double gradient_scale, const MixedTargets& mixed) {
+                     const Tensor& targets, const GradientFactor& gradient_scale, const MixedTargets& mixed) {
   if (output.whole) {
     loss.evaluate(space, output.values, targets, output.gradient, per_example_.get(), sums_.get(), gradient_scale,
                   mixed);
@@ -60,7 +60,7 @@ void MetricSums::add(const ExecSpace& space, const Loss& loss, std::int64_t n, c
   }
   loss.evaluate_rows(
       space, output.values, targets_of(output, targets), output.gradient, rows_of(per_example_.get(), output),
-      gradient_scale / static_cast<double>(positions_),
+      gradient_scale.over(positions_),
       mixed.others ? MixedTargets{targets_of(output, mixed.others), targets_of(output, mixed.shares)} : MixedTargets{});
   if (output.last) loss.add_rows(space, n, targets, per_example_.get(), sums_.get());
 }
@@ -83,9 +83,9 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   const LossSums sums = local(space);
   double values[] = {sums.loss, sums.correct, sums.weight, sums.counted};
   comm.all_reduce_sum(values);
-  Metrics metrics{.loss = values[0] / divisor(values[2], examples)};
+  Metrics metrics{.loss = values[0] / loss_divisor(values[2], positions_, examples)};
   if (std::isnan(metrics.loss)) metrics.loss = std::abs(metrics.loss);  // its sign means nothing, and would be printed
-  if (loss.wants_classes()) metrics.accuracy = values[1] / divisor(values[3], examples);
+  if (loss.wants_classes()) metrics.accuracy = values[1] / loss_divisor(values[3], positions_, examples);
   return metrics;
 }
 

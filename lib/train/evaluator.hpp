@@ -37,16 +37,14 @@ class MetricSums {
   /// Loss and accuracy of n examples: of all, or of the next rows of them. Stores the gradient where there is a place
   /// for one. `targets`: of all.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,
-           double gradient_scale = 1, const MixedTargets& mixed = {});
+           const GradientFactor& gradient_scale = 1, const MixedTargets& mixed = {});
   /// Before `add`, of the same output: the other metrics.
   void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
   /// Summed over the examples so far, of this rank. Waits for the device.
   LossSums local(const ExecSpace& space) const;
-  /// By what a sum over examples of means over rows is divided, where rows count that much in all (LossSums): the
-  /// number of examples, where each row counts 1 (or none counts anything).
-  double divisor(double rows, std::int64_t examples) const {
-    return rows > 0 ? rows / static_cast<double>(positions_) : static_cast<double>(examples);
-  }
+  /// Likewise, where they are.
+  const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
+  std::int64_t positions() const { return positions_; }
   /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
   /// Loss, accuracy and the other metrics over the examples of all ranks; collective.

@@ -39,6 +39,24 @@ bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables)
   return false;
 }
 
+/// A team for each tensor; where the loss is finite they have nothing to do.
+template <class T>
+void count_where_lost(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
+                      const ParameterRange* tensors, std::int64_t count, const T* gradients, double* counts) {
+  using Team = Kokkos::TeamPolicy<ExecSpace>;
+  Kokkos::parallel_for(
+      "lockstep::nonfinite_report::gradients", Team(space, static_cast<int>(count), team_threads(256), 1),
+      KOKKOS_LAMBDA(const Team::member_type& team) {
+        if (judgement->halted != 0 || !is_nonfinite(loss.mean())) return;
+        const ParameterRange range = tensors[team.league_rank()];
+        double bad = 0;
+        Kokkos::parallel_reduce(
+            Kokkos::TeamThreadRange(team, range.count),
+            [&](const std::int64_t i, double& sum) { sum += is_nonfinite(gradients[range.first + i]) ? 1 : 0; }, bad);
+        Kokkos::single(Kokkos::PerTeam(team), [&] { counts[team.league_rank()] = bad; });
+      });
+}
+
 }  // namespace
 
 bool has_unknown_row(const std::byte* input, DType dtype, std::span<const std::int64_t> tables) {
@@ -53,9 +71,36 @@ std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t
   return 0;
 }
 
-void NonfiniteReport::begin_step(std::span<const std::int64_t> examples) {
-  std::swap(examples_, examples_before_);
-  examples_.assign(examples.begin(), examples.end());
+NonfiniteReport::NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model)
+    : comm_(comm), data_(data), model_(model), count_("lockstep::nonfinite_count", DType::f64, {1}) {
+  const ParameterBuffer& parameters = model_.parameters();
+  const auto* const begin = static_cast<const std::byte*>(parameters.gradients().data);
+  std::vector<ParameterRange> ranges;
+  for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node)
+    for (const Tensor& tensor : parameters.gradients_of(node)) {
+      if (!tensor) continue;  // of a frozen layer
+      const std::int64_t bytes = static_cast<const std::byte*>(tensor.data) - begin;
+      ranges.push_back({bytes / static_cast<std::int64_t>(size_of(tensor.dtype)), tensor.count()});
+    }
+  const std::size_t bytes = ranges.size() * sizeof(ParameterRange);
+  gradient_tensors_ = Buffer("lockstep::gradient_tensors", bytes);
+  copy_from_host(ExecSpace(), ranges.data(),
+                 gradient_tensors_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
+  gradient_counts_ = OwnedTensor("lockstep::gradient_counts", DType::f64, {static_cast<std::int64_t>(ranges.size())});
+}
+
+void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t> examples) {
+  examples_[static_cast<std::size_t>(step % 3)].assign(examples.begin(), examples.end());
+}
+
+void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss,
+                                      const StepJudgement* judgement) const {
+  const auto* const tensors = reinterpret_cast<const ParameterRange*>(gradient_tensors_.data());
+  const Tensor gradients = model_.parameters().gradients();
+  dispatch_master(gradients.dtype, [&]<class T>(T) {
+    count_where_lost(space, loss, judgement, tensors, gradient_counts_.get().count(), gradients.as<const T>(),
+                     gradient_counts_.get().as<double>());
+  });
 }
 
 bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {
@@ -69,32 +114,48 @@ bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimi
   return others == 0;
 }
 
-std::string NonfiniteReport::layers(const ExecSpace& space, Numbers numbers) const {
-  const bool gradients = numbers == Numbers::gradients;
-  const ParameterBuffer& parameters = model_.parameters();
-  std::string first;
-  int others = 0;
-  for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node) {
-    double bad = 0, all = 0;
-    for (const Tensor& tensor : gradients ? parameters.gradients_of(node) : parameters.values_of(node)) {
-      if (!tensor) continue;  // of a frozen layer
+std::string NonfiniteReport::gradients(const ExecSpace& space) const {
+  std::vector<double> counts(static_cast<std::size_t>(gradient_counts_.get().count()));
+  copy_to_host(space, gradient_counts_.get(), counts.data());
+  return layers("gradient", [&, next = counts.begin()](std::size_t node) mutable {
+    Share share;
+    for (const Tensor& tensor : model_.parameters().gradients_of(node))
+      if (tensor) share.add(*next++, tensor.count());
+    return share;
+  });
+}
+
+std::string NonfiniteReport::parameters(const ExecSpace& space) const {
+  return layers("parameters", [&](std::size_t node) {
+    Share share;
+    for (const Tensor& tensor : model_.parameters().values_of(node)) {
       count_nonfinite(space, tensor, count_.get());
       double count = 0;
       copy_to_host(space, count_.get(), &count);
-      bad += count, all += static_cast<double>(tensor.count());
+      share.add(count, tensor.count());
     }
-    if (bad == 0) continue;
+    return share;
+  });
+}
+
+/// Names the first layer of which share_of(node) says that it is not finite, and how many others there are.
+std::string NonfiniteReport::layers(const char* numbers, const std::function<Share(std::size_t)>& share_of) const {
+  std::string first;
+  int others = 0;
+  for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node) {
+    const Share share = share_of(node);
+    if (share.bad == 0) continue;
     if (!first.empty()) ++others;
     else
-      first = fmt::format("the {} of layer '{}' ({:.3g} %)", gradients ? "gradient" : "parameters",
-                          model_.graph().nodes()[node].name, 100 * bad / all);
+      first = fmt::format("the {} of layer '{}' ({:.3g} %)", numbers, model_.graph().nodes()[node].name,
+                          100 * share.bad / share.all);
   }
   return others > 0 ? fmt::format("{} and of {} other{}", first, others, others == 1 ? "" : "s") : first;
 }
 
-std::string NonfiniteReport::inputs(Batch batch) const {
+std::string NonfiniteReport::inputs(std::int64_t step) const {
   if (!data_.can_be_read_again()) return "its batch, which the program gave, was not looked at";
-  const std::vector<std::int64_t>& examples = batch == Batch::of_this_step ? examples_ : examples_before_;
+  const std::vector<std::int64_t>& examples = examples_[static_cast<std::size_t>(step % 3)];
   const ExampleFormat& format = data_.format();
   std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
   const std::vector<std::int64_t> tables = model_.graph().tables_of_data();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "data/dataset.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
+#include "train/step_judgement.hpp"
 
 namespace lockstep {
 
@@ -17,36 +20,45 @@ namespace lockstep {
 class NonfiniteReport {
  public:
   /// `data`: that is trained on. All outlive this.
-  NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model)
-      : comm_(comm), data_(data), model_(model), count_("lockstep::nonfinite_count", DType::f64, {1}) {}
+  NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model);
 
   /// A step begins, with these examples of this rank.
-  void begin_step(std::span<const std::int64_t> examples);
+  void begin_step(std::int64_t step, std::span<const std::int64_t> examples);
 
-  /// "the gradient of layer 'conv1' (100 %) and of 3 others"; empty where all gradients are finite. They are those
-  /// summed over ranks: the same on all.
-  std::string gradients(const ExecSpace& space) const { return layers(space, Numbers::gradients); }
+  /// Counts gradients that are not finite, where the mean loss is not, unless steps have halted. They are those summed
+  /// over ranks: the same on all.
+  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement) const;
+  /// f64, in the step's memory: what that has found, by tensor.
+  const Tensor& gradient_counts() const { return gradient_counts_.get(); }
+
+  /// "the gradient of layer 'conv1' (100 %) and of 3 others", of those that were counted; empty where all were finite.
+  std::string gradients(const ExecSpace& space) const;
   /// "the parameters of layer 'conv1' (100 %) and of 3 others"; empty where all parameters are finite.
-  std::string parameters(const ExecSpace& space) const { return layers(space, Numbers::parameters); }
+  std::string parameters(const ExecSpace& space) const;
 
   /// Whether this rank's parameters are finite: by what the optimizer has found of those that it moves, and by a look
   /// at the layers' statistics.
   bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
-  enum class Batch { of_this_step, of_the_step_before };
   /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are, and row numbers those of
-  /// tables; whole on rank 0. Collective.
-  std::string inputs(Batch batch) const;
+  /// tables; whole on rank 0. Of one of the last three steps. Collective.
+  std::string inputs(std::int64_t step) const;
 
  private:
-  enum class Numbers { gradients, parameters };
-  std::string layers(const ExecSpace& space, Numbers numbers) const;
+  /// Of a layer's numbers, those that are not finite.
+  struct Share {
+    double bad = 0, all = 0;
+    void add(double found, std::int64_t count) { bad += found, all += static_cast<double>(count); }
+  };
+  std::string layers(const char* numbers, const std::function<Share(std::size_t node)>& share_of) const;
 
   const Communicator& comm_;
   const Dataset& data_;
   const Model& model_;
-  OwnedTensor count_;  // f64 [1]
-  std::vector<std::int64_t> examples_, examples_before_;
+  OwnedTensor count_;            // f64 [1]
+  Buffer gradient_tensors_;      // where each begins in the flat buffer, and how many elements it has; node by node
+  OwnedTensor gradient_counts_;  // f64 [tensors]
+  std::array<std::vector<std::int64_t>, 3> examples_;  ///< of step n in n % 3
 };
 
 /// Whether a number of an example, in host memory, is no row number of its table. `tables`: see Graph::tables_of_data.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "optim/gradient_scale.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/shared_coefficients.hpp"
+#include "train/step_judgement.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {
@@ -16,9 +16,9 @@ class OptimizerSteps {
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  const RunLength& length);
 
-  /// What the step behind `applied` others is done with. `factor` times the summed gradients is the mean gradient.
-  /// Collective.
-  OptimizerStep at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied, double factor);
+  /// What the next step is done with, behind `applied` others or, if the host has not heard of the last one yet, one
+  /// more. Collective.
+  UpdateOptions at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied);
   double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
   /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
   /// course does not.
@@ -29,7 +29,9 @@ class OptimizerSteps {
   std::int64_t before_ = 0;
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
-  GradientScale gradient_scale_;
+  double clip_norm_;
+  OwnedTensor table_;                 ///< the coefficients that rank 0 has sent, in the step's memory
+  std::int64_t first_in_table_ = -1;  ///< the step that they begin with
 };
 
 }  // namespace lockstep

@@ -17,11 +17,13 @@ OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& gra
     for (Layer& layer : layers_)
       if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained)
         layer.numbers += parameter.range.count;
-  counts_ = OwnedTensor("lockstep::overflow_counts", DType::f64, {sums, static_cast<std::int64_t>(layers_.size())});
+  for (OwnedTensor& counts : counts_)
+    counts = OwnedTensor("lockstep::overflow_counts", DType::f64, {sums, static_cast<std::int64_t>(layers_.size())});
 }
 
-void OverflowWatch::begin(const ExecSpace& space) {
-  fill_zero(space, counts_.get());
+void OverflowWatch::begin(const ExecSpace& space, std::int64_t step) {
+  own_ = counts_[step % 2].get();
+  fill_zero(space, own_);
   sum_ = 0;
 }
 
@@ -29,14 +31,13 @@ void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& param
   const auto found = std::ranges::lower_bound(layers_, range.first, {},
                                               [](const Layer& layer) { return layer.range.first; });
   if (found == layers_.end() || found->range.first != range.first) return;  // statistics
-  count_nonfinite(
-      space, parameters.gradients(range),
-      {counts_.get().as<double>() + sum_ * counts_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
+  count_nonfinite(space, parameters.gradients(range),
+                  {own_.as<double>() + sum_ * own_.shape[1] + (found - layers_.begin()), DType::f64, {1}});
 }
 
-std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm) const {
+std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm, std::int64_t step) const {
   std::vector<double> counts(static_cast<std::size_t>(sums_) * layers_.size());
-  copy_to_host(space, counts_.get(), counts.data());
+  copy_to_host(space, counts_[step % 2].get(), counts.data());
   for (std::size_t i = layers_.size(); i < counts.size(); ++i) counts[i % layers_.size()] += counts[i];
   counts.resize(layers_.size());
   const auto first = std::find_if(counts.begin(), counts.end(), [](double count) { return count > 0; });

@@ -16,12 +16,13 @@ class OverflowWatch {
   /// `sums`: of gradients, that each rank computes in a step.
   OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums);
 
-  void begin(const ExecSpace& space);
+  void begin(const ExecSpace& space, std::int64_t step);
   /// A stretch of this rank's gradients is final; sum by sum.
   void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
   void end_sum() { ++sum_; }
-  /// What overflowed first and on which rank, the same text on all ranks. Collective.
-  std::string describe(const ExecSpace& space, const Communicator& comm) const;
+  /// What overflowed first and on which rank, the same text on all ranks: in this step, which is the last one or the
+  /// one before it. Collective.
+  std::string describe(const ExecSpace& space, const Communicator& comm, std::int64_t step) const;
 
  private:
   struct Layer {
@@ -31,7 +32,8 @@ class OverflowWatch {
   };
   std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
   std::int64_t sums_, sum_ = 0;
-  OwnedTensor counts_;  // f64 [sums, layers]
+  OwnedTensor counts_[2];  // f64 [sums, layers], of steps of even and of odd number
+  Tensor own_;             // of the step that is running
 };
 
 }  // namespace lockstep

@@ -16,12 +16,19 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
       watches_(config.loss_watch.present),
       scaler_(config.precision.loss_scale),
       overflow_(model.parameters(), model.graph(), sums),
-      loss_watch_(config.loss_watch) {}
+      loss_watch_(config.loss_watch),
+      memory_("lockstep::step_judgement", sizeof(StepJudgement)) {
+  last_.scaler = scaler_.state();
+}
 
-void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan) {
-  nonfinite_.begin_step(plan.examples);
-  loss_factor_ = scales_ ? scaler_.scale() / static_cast<double>(plan.global_examples) : 1.0;
-  if (scales_) overflow_.begin(space);
+void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step) {
+  if (std::exchange(is_changed_, false))
+    copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepJudgement)}));
+  if (untaken() == 0) taken_ = step - 1;
+  judged_ = step - 1;
+  nonfinite_.begin_step(step, plan.examples);
+  begin_judgement(space, scales_, plan.global_examples, on_device());
+  if (scales_) overflow_.begin(space, step);
 }
 
 void StepGuard::gradient_ready(const ExecSpace& space, ParameterRange range) {
@@ -32,34 +39,72 @@ void StepGuard::sum_done() {
   if (scales_) overflow_.end_sum();
 }
 
-StepGuard::Finding StepGuard::classify(const ExecSpace& space, ParallelStrategy& strategy, const StepVote& votes,
-                                       double mean_loss, std::int64_t step) {
-  if (votes.bad_parameters) return act_on_bad_parameters(space, step - 1, NonfiniteReport::Batch::of_the_step_before);
-  if (scales_ && !strategy.gradients_are_finite(space)) return skip_overflow(space, step);
-  const double loss = std::isnan(mean_loss) ? std::abs(mean_loss) : mean_loss;  // whose sign means nothing, and would be printed
-  Finding finding;
-  if (!watches_) {
-    finding = act_on_nonfinite_loss(space, loss, step);
-    if (finding.status == StepStatus::fatal) return finding;
-  } else if (const std::string anomaly = loss_watch_.inspect(loss); !anomaly.empty()) {
-    finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
-    if (finding.status != StepStatus::skipped) return finding;
-    finding.message = anomaly;
-  }
-  if (scales_) scaler_.update(false);
+void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
+                      const UpdateOptions& options) {
+  if (!watches_) nonfinite_.count_gradients(space, loss, on_device());
+  judge_step(space,
+             {.loss = loss,
+              .watched = watches_,
+              .bad_parameters = bad_parameters,
+              .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
+              .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
+              .scaling = scaler_.rule(),
+              .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
+              .tensors = nonfinite_.gradient_counts().count()},
+             options, on_device());
+  ++judged_;
+  copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
+}
+
+StepGuard::Finding StepGuard::take(const ExecSpace& space) {
+  const std::int64_t step = ++taken_;
+  last_ = copies_[static_cast<std::size_t>(step % 2)].take();
+  Finding finding = explain(space, step);
+  finding.step = step;
+  if (finding.status == StepStatus::applied || finding.status == StepStatus::skipped) return finding;
+  // The device has left out whatever was begun behind it, and may go on from here.
+  for (; untaken() > 0; ++taken_) static_cast<void>(copies_[static_cast<std::size_t>((taken_ + 1) % 2)].take());
+  last_.halted = 0;
+  is_changed_ = true;
   return finding;
 }
 
-StepGuard::Finding StepGuard::skip_overflow(const ExecSpace& space, std::int64_t step) {
-  const double scale = scaler_.scale();
-  if (scaler_.at_floor())
+StepGuard::Finding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
+  switch (last_.verdict) {
+    case Verdict::applied: return watches_ ? watch_loss(step) : Finding();
+    case Verdict::suspicious:
+    case Verdict::lost: return report_loss(space, step);
+    case Verdict::overflow:
+    case Verdict::at_floor: return report_overflow(space, step);
+    case Verdict::bad_parameters:
+    case Verdict::halted: break;
+  }
+  return act_on_bad_parameters(space, step - 1);
+}
+
+StepGuard::Finding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
+  const std::string what = overflow_.describe(space, comm_, step);
+  const double scale = last_.scaler_before.scale;
+  if (last_.verdict == Verdict::at_floor)
     return {StepStatus::fatal,
             fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
                         "checkpoint of the step before, with a smaller learning rate or with precision.compute bf16",
-                        step, overflow_.describe(space, comm_), scale)};
-  scaler_.update(true);
-  return {StepStatus::skipped,
-          fmt::format("{}; loss scale {:g} → {:g}", overflow_.describe(space, comm_), scale, scaler_.scale())};
+                        step, what, scale)};
+  return {StepStatus::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last_.scaler.scale)};
+}
+
+/// What loss_watch says of a step that is to be applied otherwise. Then it does not count as that.
+StepGuard::Finding StepGuard::watch_loss(std::int64_t step) {
+  const double mean = last_.mean_loss;
+  const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // whose sign means nothing, and would be printed
+  const std::string anomaly = loss_watch_.inspect(loss);
+  if (anomaly.empty()) return {};
+  Finding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
+  --last_.applied;
+  if (finding.status == StepStatus::skipped) finding.message = anomaly;
+  else last_.scaler = last_.scaler_before;
+  is_changed_ = true;
+  return finding;
 }
 
 /// What loss_watch wants.
@@ -76,41 +121,40 @@ StepGuard::Finding StepGuard::act_on_anomaly(const std::string& what) {
 
 /// Unless the deck says otherwise (loss_watch), a run ends where its parameters would no longer be finite, or at the
 /// second loss in a row that is not.
-StepGuard::Finding StepGuard::act_on_nonfinite_loss(const ExecSpace& space, double loss, std::int64_t step) {
-  const bool lost = !std::isfinite(loss), lost_before = std::exchange(loss_was_nonfinite_, lost);
-  if (!lost) return {};
-  const std::string gradients = nonfinite_.gradients(space);
-  const std::string inputs = nonfinite_.inputs(NonfiniteReport::Batch::of_this_step);
-  const std::string found = fmt::format("step {}: the loss is {}{}; {}", step, loss,
+StepGuard::Finding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
+  const bool lost = last_.verdict == Verdict::lost;
+  const std::string gradients = lost ? nonfinite_.gradients(space) : "";
+  const double mean = last_.mean_loss;
+  const std::string found = fmt::format("step {}: the loss is {}{}; {}", step, std::isnan(mean) ? std::abs(mean) : mean,
                                         !gradients.empty()
                                             ? fmt::format(", and so would parameters be: {} is not finite", gradients)
-                                        : lost_before ? ", as in the step before"
-                                                      : "",
-                                        inputs);
-  if (gradients.empty() && !lost_before)
-    return {StepStatus::applied, found + "; the run ends if the next loss is not finite either"};
+                                        : last_.lost_before != 0 ? ", as in the step before"
+                                                                 : "",
+                                        nonfinite_.inputs(step));
+  if (!lost) return {StepStatus::applied, found + "; the run ends if the next loss is not finite either"};
   return {StepStatus::fatal, found +
                                  "; the step is not done: go on from the checkpoint before it, with a smaller learning "
                                  "rate, optimizer.clip_norm, or other data"};
 }
 
 /// Step number `step` has left parameters that are not finite.
-StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, std::int64_t step,
-                                                    NonfiniteReport::Batch batch) {
-  const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(batch);
+StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, std::int64_t step) {
+  const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(step);
   std::string found = fmt::format("step {}: {} are not finite after its update; {}", step, layers, inputs);
   if (watches_ && loss_watch_.rolls_back()) {
     loss_watch_.count();
-    return {StepStatus::rollback, std::move(found)};
+    return {StepStatus::rollback, std::move(found), true};
   }
-  return {StepStatus::fatal, found +
-                                 "; they are not written: go on from the newest checkpoint, with a smaller learning "
-                                 "rate, optimizer.clip_norm, or other data"};
+  return {StepStatus::fatal,
+          found +
+              "; they are not written: go on from the newest checkpoint, with a smaller learning "
+              "rate, optimizer.clip_norm, or other data",
+          true};
 }
 
 StepGuard::Finding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
   if (comm_.all_reduce_max(own_parameters_are_finite(space) ? 0 : 1) == 0) return {};
-  return act_on_bad_parameters(space, step, NonfiniteReport::Batch::of_this_step);
+  return act_on_bad_parameters(space, step);
 }
 
 StepGuard::Finding StepGuard::inspect_validation(double loss, std::int64_t step) {
@@ -124,15 +168,23 @@ StepGuard::Finding StepGuard::inspect_validation(double loss, std::int64_t step)
                   step, loss)};
 }
 
+void StepGuard::set_applied(std::int64_t applied) {
+  last_.applied = applied;
+  is_changed_ = true;
+}
+
 void StepGuard::describe_state(StateFields& fields) {
-  bool scales = scales_;
+  bool scales = scales_, loss_was_nonfinite = last_.loss_was_nonfinite != 0;
   fields.flag("scales_loss", scales);
-  const LossScaler fresh = scaler_;
+  scaler_.set_state(last_.scaler);
   scaler_.describe_state(fields);
-  if (!scales) scaler_ = fresh;  // what the checkpoint has of it says nothing
   loss_watch_.describe_state(fields);
   if (fields.has("loss_was_nonfinite"))
-    fields.flag("loss_was_nonfinite", loss_was_nonfinite_);  // not before version 0.2
+    fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not before version 0.2
+  if (!fields.restores()) return;
+  if (scales) last_.scaler = scaler_.state();  // else what the checkpoint has of it says nothing
+  last_.loss_was_nonfinite = loss_was_nonfinite ? 1 : 0;
+  is_changed_ = true;
 }
 
 }  // namespace lockstep

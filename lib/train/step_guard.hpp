@@ -1,43 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 
+#include "core/host_copy.hpp"
 #include "data/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
-#include "parallel/step_consensus.hpp"
 #include "train/nonfinite_report.hpp"
 #include "train/overflow_watch.hpp"
+#include "train/step_judgement.hpp"
 #include "train/step_result.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {
 
 /// Decides what becomes of a step, and scales its loss: overflows of scaled gradients, losses that are not finite or
-/// jump (loss_watch), and parameters that are not finite.
+/// jump (loss_watch), and parameters that are not finite. A kernel decides (judge_step); the host hears of it when it
+/// takes the finding, and then says why. Only loss_watch is the host's: with it, findings are to be taken before the
+/// update.
 class StepGuard final : public Stateful {
  public:
   struct Finding {
     StepStatus status = StepStatus::applied;
-    std::string message;  ///< as in StepResult
+    std::string message;          ///< as in StepResult
+    bool bad_parameters = false;  ///< likewise
+    std::int64_t step = 0;        ///< that it is about
   };
 
   /// `sums`: of gradients, that each rank computes in a step. `data`: that is trained on. All outlive this.
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, std::int64_t sums);
 
-  /// A step of `examples` of all ranks begins.
-  void begin(const ExecSpace& space, const BatchPlan& plan);
-  /// What the loss is multiplied with in it. Scaled, the loss is a mean already, so that 16 bits hold the same numbers
-  /// whatever the batch.
-  double loss_factor() const { return loss_factor_; }
+  /// Step number `step` begins, of `examples` of all ranks.
+  void begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step);
+  /// What its loss is multiplied with.
+  GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
+  /// Likewise, f64 [1] in the step's memory.
+  Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepJudgement, loss_factor), DType::f64, {1}); }
   /// A stretch of this rank's gradients, or of a shard's, is final; then all of them are.
   void gradient_ready(const ExecSpace& space, ParameterRange range);
   void sum_done();
-  /// What becomes of step number `step`, whose gradients are summed, and whose mean loss this is. Collective.
-  Finding classify(const ExecSpace& space, ParallelStrategy& strategy, const StepVote& votes, double mean_loss,
-                   std::int64_t step);
+  /// The gradients of the step that was begun are summed, and this is its loss: what becomes of it is decided, and
+  /// scalars() are those of its update. `bad_parameters`: that of the step before has left some that are not finite, as
+  /// ranks have voted. Does not wait. Collective.
+  void judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
+             const UpdateOptions& options);
+  /// In the step's memory.
+  const StepScalars* scalars() const { return &on_device()->scalars; }
+
+  /// Steps that were judged, and whose finding was not taken.
+  std::int64_t untaken() const { return judged_ - taken_; }
+  /// What has become of the oldest of them. After one that cannot be done there are none. Waits. Collective.
+  Finding take(const ExecSpace& space);
 
   /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
   /// the next step's votes tell it.
@@ -49,8 +66,16 @@ class StepGuard final : public Stateful {
   /// What follows from the loss of an evaluation after step number `step`. `skipped`: say so, and go on.
   Finding inspect_validation(double loss, std::int64_t step);
 
+  // As of the last finding that was taken:
   /// None where the loss is not scaled.
-  std::optional<double> loss_scale() const { return scales_ ? std::optional(scaler_.scale()) : std::nullopt; }
+  std::optional<double> loss_scale() const {
+    return scales_ ? std::optional<double>(last_.scaler.scale) : std::nullopt;
+  }
+  /// Times the summed gradients is the gradient of the mean loss.
+  double gradient_factor() const { return last_.gradient_factor; }
+  /// So many steps have been applied.
+  void set_applied(std::int64_t applied);
+
   /// Anomalies of the loss that the run has gone on from; they stay counted when it goes back.
   std::int64_t anomalies() const { return loss_watch_.anomalies(); }
   void set_anomalies(std::int64_t anomalies) { loss_watch_.set_anomalies(anomalies); }
@@ -58,10 +83,13 @@ class StepGuard final : public Stateful {
   void describe_state(StateFields& fields) override;
 
  private:
+  StepJudgement* on_device() const { return reinterpret_cast<StepJudgement*>(memory_.data()); }
+  Finding explain(const ExecSpace& space, std::int64_t step);
+  Finding watch_loss(std::int64_t step);
   Finding act_on_anomaly(const std::string& what);
-  Finding act_on_nonfinite_loss(const ExecSpace& space, double loss, std::int64_t step);
-  Finding act_on_bad_parameters(const ExecSpace& space, std::int64_t step, NonfiniteReport::Batch batch);
-  Finding skip_overflow(const ExecSpace& space, std::int64_t step);
+  Finding report_loss(const ExecSpace& space, std::int64_t step) const;
+  Finding act_on_bad_parameters(const ExecSpace& space, std::int64_t step);
+  Finding report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   const Communicator& comm_;
   const Optimizer& optimizer_;
@@ -71,8 +99,11 @@ class StepGuard final : public Stateful {
   LossScaler scaler_;
   OverflowWatch overflow_;
   LossWatch loss_watch_;
-  bool loss_was_nonfinite_ = false;  ///< of the last step, without loss_watch
-  double loss_factor_ = 1;
+  Buffer memory_;                                  ///< a StepJudgement
+  StepJudgement last_;                             ///< as of the last finding that was taken
+  bool is_changed_ = true;                         ///< by the host, and the device does not know yet
+  std::array<HostCopy<StepJudgement>, 2> copies_;  ///< of steps of even and of odd number
+  std::int64_t judged_ = 0, taken_ = 0;            ///< numbers of the last such steps
 };
 
 }  // namespace lockstep

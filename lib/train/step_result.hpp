@@ -21,6 +21,7 @@ struct StepRequests {
 };
 
 struct StepResult {
+  std::int64_t number = 0;  ///< of the step, from 1 on; 0: none has been heard of
   StepStatus status = StepStatus::applied;
   std::string message;    ///< why, unless it is applied; then a warning, or empty
   StepRequests requests;  ///< of all ranks

@@ -42,7 +42,7 @@ double on_host(const ExecSpace& space, const Tensor& number) {
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
-    : comm_(comm), problem_(std::move(problem)) {
+    : comm_(comm), problem_(std::move(problem)), reads_late_(memory_is_separate && !config.loss_watch.present) {
   const Topology topology(comm);
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
@@ -78,7 +78,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  guard_->begin(space_, batch.plan);
+  guard_->begin(space_, batch.plan, count_.done + 1);
   sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);
@@ -94,9 +94,8 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   }
   if (measures_noise())
     noise_scale_.end_step(comm_, on_host(space_, strategy_->gradient_square(space_)), result.examples,
-                          guard_->loss_factor());
+                          on_host(space_, guard_->loss_factor_tensor()));
   ++count_.done;
-  count_.skipped += result.status == StepStatus::skipped ? 1 : 0;
   return result;
 }
 
@@ -121,6 +120,10 @@ void Trainer::forward(const StepContext& context, const DeviceBatch& examples) {
   model_->forward(context, examples.inputs, [&](const Model::Output& output) {
     sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
   });
+  if (comm_.size() == 1) return;
+  // Behind the last micro-batch, the vote can begin while its backward pass runs.
+  own_.nonfinite.start(space_, optimizer_->nonfinite().as<std::int32_t>());
+  own_.sums.start(space_, sums_->in_memory());
 }
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
@@ -139,15 +142,17 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   strategy_->shard_done(space_);
 }
 
-/// While they are summed, this rank's vote is on its way.
+/// While they are summed, this rank's vote is on its way. One rank has nobody to tell its loss to.
 StepVote Trainer::finish_gradients(const StepRequests& requests) {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  const LossSums sums = sums_->local(space_);
-  consensus_->begin({.stop = requests.stop,
-                     .checkpoint = requests.checkpoint,
-                     .bad_parameters = optimizer_->left_nonfinite(space_),
-                     .loss = sums.loss,
-                     .weight = sums.weight});
+  StepVote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
+  if (comm_.size() > 1) {
+    const LossSums sums = own_.sums.take();
+    own.bad_parameters = own_.nonfinite.take() != 0;
+    own.loss = sums.loss;
+    own.weight = sums.weight;
+  }
+  consensus_->begin(own);
   strategy_->finish_gradients(space_, [this] { consensus_->advance(); });
   return consensus_->finish();
 }
@@ -155,22 +160,42 @@ StepVote Trainer::finish_gradients(const StepRequests& requests) {
 /// What becomes of the step whose gradients are there: an update, or not.
 StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
-  const auto examples = static_cast<double>(batch.plan.global_examples);
-  const double divisor = sums_->divisor(votes.weight, batch.plan.global_examples);
-  last_step_ = {.examples = batch.plan.global_examples, .gradient_factor = 1 / (divisor * guard_->loss_factor())};
-  const StepGuard::Finding finding = guard_->classify(space_, *strategy_, votes, votes.loss / divisor, count_.done + 1);
-  if (finding.status == StepStatus::applied) {
+  last_examples_ = batch.plan.global_examples;
+  guard_->judge(space_, *strategy_,
+                {.loss = votes.loss,
+                 .weight = votes.weight,
+                 .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
+                 .positions = sums_->positions(),
+                 .examples = last_examples_},
+                votes.bad_parameters, optimizer_steps_->at(space_, *strategy_, applied_steps() - guard_->untaken()));
+  StepResult result = reads_late_ ? StepResult() : take_finding();
+  if (result.status == StepStatus::applied) {
     before_update_();
-    strategy_->update(space_, *optimizer_,
-                      optimizer_steps_->at(space_, *strategy_, applied_steps(), last_step_.gradient_factor),
-                      1 / examples);
-    if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), count_.optimizer_steps() == 0);
+    strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(last_examples_));
+    if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), guard_->scalars());
   }
-  return {.status = finding.status,
-          .message = finding.message,
-          .requests = {.stop = votes.stop, .checkpoint = votes.checkpoint},
-          .bad_parameters = votes.bad_parameters,
-          .examples = batch.plan.global_examples};
+  if (guard_->untaken() > 1) result = take_finding();
+  result.examples = last_examples_;
+  result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
+  return result;
+}
+
+/// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
+StepResult Trainer::take_finding() {
+  StepGuard::Finding finding = guard_->take(space_);
+  count_.skipped += finding.status == StepStatus::skipped ? 1 : 0;
+  StepResult result{.number = finding.step,
+                    .status = finding.status,
+                    .message = std::move(finding.message),
+                    .bad_parameters = finding.bad_parameters,
+                    .examples = last_examples_};
+  if (!result.done()) count_.done = result.number - 1;
+  return result;
+}
+
+std::optional<StepResult> Trainer::settle() {
+  if (guard_->untaken() == 0) return std::nullopt;
+  return take_finding();
 }
 
 bool Trainer::measures_noise() const {
@@ -200,8 +225,8 @@ Trainer::AveragedParameters Trainer::averaged_parameters() {
 }
 
 StepNumbers Trainer::step_numbers() {
-  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_step_.examples),
-          .gradient_norm = std::sqrt(on_host(space_, strategy_->gradient_square(space_))) * last_step_.gradient_factor};
+  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_examples_),
+          .gradient_norm = std::sqrt(on_host(space_, strategy_->gradient_square(space_))) * guard_->gradient_factor()};
 }
 
 StepScales Trainer::step_scales() const {
@@ -233,6 +258,7 @@ void Trainer::describe_state(StateFields& fields) {
   count_.describe_state(fields);
   branch_behind(count_.before);
   guard_->describe_state(fields);
+  if (fields.restores()) guard_->set_applied(applied_steps());
   noise_scale_.describe_state(fields);
 }
 

@@ -61,9 +61,14 @@ class Trainer final : public Stateful {
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
 
   /// Examples → gradients, summed over micro-batches and ranks → parameters. `batch`: this rank's share, divided by
-  /// partition(). `requests` is asked behind the backward pass. Collective.
+  /// partition(). `requests` is asked behind the backward pass. What has become of the step; or, where the host does
+  /// not wait for that (reads_late), of the one before it: steps behind one that cannot be done change nothing.
+  /// Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
+  /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
+  /// last one, too. Waits for it. Collective.
+  std::optional<StepResult> settle();
   /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Metrics of a batch, of which this is the rank's share. Collective.
@@ -73,8 +78,9 @@ class Trainer final : public Stateful {
   /// Called before each update: whoever reads parameters while gradients are computed is to be done then.
   void before_update(std::function<void()> call) { before_update_ = std::move(call); }
 
-  /// Steps done, those that were skipped included.
+  /// Steps done, those that were skipped included, and the last one before it is settled.
   std::int64_t steps() const { return count_.done; }
+  /// Without those that are known to be skipped.
   std::int64_t applied_steps() const { return count_.applied(); }
   /// The optimizer's state is that of a run that has applied so many steps.
   void branch_behind(std::int64_t optimizer_steps);
@@ -109,6 +115,7 @@ class Trainer final : public Stateful {
   void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
   StepVote finish_gradients(const StepRequests& requests);
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
+  StepResult take_finding();
   bool measures_noise() const;
   /// While it lives, the parameters are their moving average, where there is one.
   using AveragedParameters = std::unique_ptr<Trainer, void (*)(Trainer*)>;
@@ -132,10 +139,13 @@ class Trainer final : public Stateful {
   PhaseClock clock_;
   std::function<void()> before_update_ = [] {};
   StepCount count_;
+  std::int64_t last_examples_ = 0;  ///< of the last step, of all ranks
+  bool reads_late_;                 ///< findings are taken a step late: the device has the next one by then
+  /// What this rank votes by.
   struct {
-    std::int64_t examples = 0;   ///< of all ranks
-    double gradient_factor = 1;  ///< times the summed gradients is the gradient of the mean loss
-  } last_step_;
+    HostCopy<LossSums> sums;
+    HostCopy<std::int32_t> nonfinite;  ///< parameters
+  } own_;
   // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must
   // not outlive what they sum, nor be waited for by who frees memory. (Gradients may lie in its memory, which they do
   // not own.)

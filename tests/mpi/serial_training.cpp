@@ -27,7 +27,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   model.parameters().initialize(space, seed);
   const GradientSquare square(model.parameters().trained_size());
-  const GradientScale gradient_scale(config.optimizer.clip_norm());
+  const StepScalarsMemory scalars;
   const RunLength length = run_length(config, data.size());
   const LearningRateSchedule schedule(config.schedule, length);
   const auto optimizer = config.optimizer.make(model.parameters());
@@ -55,12 +55,14 @@ Curve train_serially(const RunConfig& config, int steps) {
     experiment.loss->evaluate(space, outputs, examples.targets, model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, examples.inputs, [](ParameterRange) {});
     const double count = static_cast<double>(host.plan.global_examples);
+    const double norm_square = values_of(square.compute(space, model.parameters().trained_gradients()))[0];
     optimizer->step(
         space, model.parameters(),
-        {.coefficients = optimizer->coefficients(
-             {.learning_rate = config.optimizer.learning_rate() * schedule.factor(step), .number = step + 1}),
-         .gradient_scale = gradient_scale.compute(space, square.compute(space, model.parameters().trained_gradients()),
-                                                  1 / count)});
+        scalars.set(
+            space,
+            {.coefficients = optimizer->coefficients(
+                 {.learning_rate = config.optimizer.learning_rate() * schedule.factor(step), .number = step + 1}),
+             .gradient_scale = clipped_gradient_scale(1 / count, config.optimizer.clip_norm(), norm_square)}));
     model.parameters().update_statistics(space, 1 / count);
     space.fence();
     curve.losses.push_back(values_of(sums.get())[0] / count);

@@ -42,6 +42,7 @@ class ShardedOptimizer final : public ParallelStrategy {
     blocks_ = OwnedTensor("blocks", DType::f64, {blocks_each_ * ranks.size()});
     host_blocks_.resize(static_cast<std::size_t>(blocks_.get().count()));
     square_ = OwnedTensor("square", DType::f64, {1});
+    nonfinite_ = OwnedTensor("nonfinite", DType::f64, {1});
     const Algorithm& algorithm = *find_algorithm("halving_doubling");
     const DType dtype = parameters.dtype();
     scatter_ = reduce_scatter(algorithm, mpi_transport(ranks), {dtype, gradients_.data()});
@@ -78,19 +79,21 @@ class ShardedOptimizer final : public ParallelStrategy {
     return square_.get();
   }
 
-  bool gradients_are_finite(const ExecSpace& space) override {
+  Tensor nonfinite_gradients(const ExecSpace& space) override {
     double count = 0;
     if (own_.count > 0) {
-      count_nonfinite(space, parameters_.gradients(own_), square_.get());
-      copy_to_host(space, square_.get(), &count);
+      count_nonfinite(space, parameters_.gradients(own_), nonfinite_.get());
+      copy_to_host(space, nonfinite_.get(), &count);
     }
-    return ranks_.all_reduce_max(count > 0 ? 1 : 0) == 0;
+    count = static_cast<double>(ranks_.all_reduce_max(count > 0 ? 1 : 0));
+    copy_from_host(space, &count, nonfinite_.get());
+    return nonfinite_.get();
   }
 
-  void update(const ExecSpace& space, Optimizer& optimizer, const OptimizerStep& step,
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
               double statistics_factor) override {
     optimizer.step(space, parameters_, step);
-    parameters_.update_statistics(space, statistics_factor);
+    parameters_.update_statistics(space, statistics_factor, &step->left_out);
     if (own_.count > 0) copy_to_host(space, parameters_.values(own_), values_.data() + own_.first);
     run(*gather_, static_cast<std::int64_t>(values_.size()));
     copy_from_host(space, values_.data(), parameters_.trained_values());
@@ -111,7 +114,7 @@ class ShardedOptimizer final : public ParallelStrategy {
   ParameterRange own_;
   std::vector<T> gradients_, values_, statistics_;
   std::vector<double> host_blocks_;
-  OwnedTensor blocks_, square_;
+  OwnedTensor blocks_, square_, nonfinite_;
   std::unique_ptr<Collective> scatter_, gather_, gather_blocks_, sum_statistics_;
 };
 

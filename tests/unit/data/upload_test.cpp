@@ -88,9 +88,8 @@ TEST(Upload, FloatsStayAsTheyAreWithoutNormalize) {
 }
 
 TEST(Upload, NormalizeMustFitTheChannels) {
-  expect_error(ExitStatus::bad_deck, "has 2 entries (the inputs have 3 channels)", [] {
-    check_normalize(images, normalization({0, 0}, {1, 1}));
-  });
+  expect_error(ExitStatus::bad_deck, "has 2 entries (the inputs have 3 channels)",
+               [] { check_normalize(images, normalization({0, 0}, {1, 1})); });
   for (const std::size_t entries : {0, 1, 3})
     check_normalize(images, normalization(std::vector<double>(entries, 0.5), std::vector<double>(entries, 1)));
 }

@@ -58,7 +58,7 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
 
   const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}),
       sums("sums", DType::f64, {loss_sum_count});
-  const OwnedTensor scale = test::make_tensor(DType::f64, {1}, {1.0 / n});
+  const StepScalarsMemory scalars;
   const StepContext context;
   std::vector<double> losses;
   for (std::size_t step = 0; step < golden.at("losses").size(); ++step) {
@@ -68,10 +68,12 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
     loss->evaluate(context.space, outputs, batch.targets.get(), model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, batch.x.get(), [](ParameterRange) {});
     model.parameters().update_statistics(context.space, 1.0 / n);
-    optimizer->step(context.space, model.parameters(),
-                    {optimizer->coefficients(
+    optimizer->step(
+        context.space, model.parameters(),
+        scalars.set(context.space,
+                    {.coefficients = optimizer->coefficients(
                          {.learning_rate = golden.at("learning_rate"), .number = static_cast<std::int64_t>(step) + 1}),
-                     scale.get()});
+                     .gradient_scale = 1.0 / n}));
     context.space.fence();
     losses.push_back(test::values_of(sums.get())[0] / n);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -62,19 +63,21 @@ TEST(Golden, Optimizers) {
       fill(300, [&](const Parameter& parameter) { return parameters.values(parameter); });
       const auto optimizer = config.make(parameters);
       const GradientSquare square(parameters.trained_size());
-      const GradientScale gradient_scale(config.clip_norm());
+      const StepScalarsMemory scalars;
       ASSERT_EQ(optimizer->states().size(), config.state_names().size());
       for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
         EXPECT_EQ(optimizer->states()[i].name, config.state_names()[i]);
       }
       for (std::uint64_t step = 0; step < golden.value("steps", 10u); ++step) {
         fill(301 + step, [&](const Parameter& parameter) { return parameters.gradients(parameter); });
+        const double norm_square = test::values_of(square.compute(ExecSpace(), parameters.trained_gradients()))[0];
         optimizer->step(
             ExecSpace(), parameters,
-            {.coefficients = optimizer->coefficients(
-                 {.learning_rate = 0.1, .learning_rate_before = 0.1, .number = static_cast<std::int64_t>(step) + 1}),
-             .gradient_scale = gradient_scale.compute(
-                 ExecSpace(), square.compute(ExecSpace(), parameters.trained_gradients()), 1.0 / 16)});
+            scalars.set(ExecSpace(),
+                        {.coefficients = optimizer->coefficients({.learning_rate = 0.1,
+                                                                  .learning_rate_before = 0.1,
+                                                                  .number = static_cast<std::int64_t>(step) + 1}),
+                         .gradient_scale = clipped_gradient_scale(1.0 / 16, config.clip_norm(), norm_square)}));
         ExecSpace().fence();
       }
       const auto all = test::values_of(parameters.values());
@@ -94,6 +97,55 @@ TEST(Golden, Optimizers) {
   }
 }
 
+/// Gradients that are not finite touch nothing: not parameters, their copies, states, statistics, nor what is known of
+/// the parameters.
+TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
+  const ExecSpace space;
+  const StepScalarsMemory scalars;
+  for (const char* deck :
+       {"{type: sgd, ema_decay: 0.9}", "{type: sgd, momentum: 0.9}", "{type: adamw}", "{type: rmsprop, momentum: 0.5}",
+        "{type: lion}", "{type: lars, weight_decay: 0.01}", "{type: lamb}", "{type: adafactor}"})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const bool was_finite : {true, false}) {
+        SCOPED_TRACE(deck);
+        OptimizerConfig config;
+        read_config(parse_deck(deck, "test"), config);
+        ParameterBuffer parameters(
+            Graph(test::parse_layers(
+                      "[{conv2d: {filters: 4, kernel: 3}}, batch_norm, flatten, {linear: {features: 70}}]"),
+                  {12, 12, 3}),
+            dtype);
+        parameters.initialize(space, 3);
+        const auto optimizer = config.make(parameters);
+        const auto step = [&](const std::vector<double>& gradients, StepScalars with) {
+          test::set_values(parameters.gradients(), gradients);
+          with.coefficients = optimizer->coefficients({.learning_rate = 0.01, .learning_rate_before = 0.01});
+          const StepScalars* const given = scalars.set(space, with);
+          optimizer->step(space, parameters, given);
+          if (optimizer->averages()) optimizer->average(space, parameters, given);
+          parameters.update_statistics(space, 0.5, &given->left_out);
+        };
+        const auto all = [&] {
+          std::vector<std::vector<std::uint8_t>> bytes{test::bytes_of(parameters.values())};
+          if (parameters.rounded()) bytes.push_back(test::bytes_of(parameters.rounded()));
+          for (const auto& state : optimizer->states()) bytes.push_back(test::bytes_of(state.values));
+          return bytes;
+        };
+        const auto count = static_cast<std::size_t>(parameters.gradients().count());
+        std::vector<double> usual(count, 0.25), bad(count, std::numeric_limits<double>::quiet_NaN());
+        if (!was_finite) usual[count / 2] = std::numeric_limits<double>::quiet_NaN();
+        step(usual, {.first = 1});
+        ASSERT_EQ(optimizer->left_nonfinite(space), !was_finite);
+        const auto before = all();
+        step(bad, {.left_out = 1, .nonfinite_before = was_finite ? 0 : 1});
+        EXPECT_EQ(all(), before);
+        EXPECT_EQ(optimizer->left_nonfinite(space), !was_finite);
+        step(bad, {});
+        EXPECT_NE(all(), before);
+        EXPECT_TRUE(optimizer->left_nonfinite(space));
+      }
+}
+
 /// ema ← d·ema + (1 − d)·p, from the parameters of the first step on; swapped twice, all is as before.
 TEST(Optimizer, AveragesParameters) {
   OptimizerConfig config;
@@ -103,6 +155,7 @@ TEST(Optimizer, AveragesParameters) {
     ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 3}}]"), {5}), dtype);
     const auto optimizer = config.make(parameters);
     const ExecSpace space;
+    const StepScalarsMemory scalars;
     std::vector<double> expected, last;
     for (std::uint64_t step = 0; step < 4; ++step) {
       for (const Parameter& parameter : parameters.parameters())
@@ -110,7 +163,8 @@ TEST(Optimizer, AveragesParameters) {
       last = test::values_of(parameters.values());
       if (step == 0) expected = last;
       for (std::size_t i = 0; i < last.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * last[i];
-      optimizer->average(space, parameters, step == 0);
+      optimizer->average(space, parameters, scalars.set(space, {.first = step == 0 ? 1 : 0}));
+      optimizer->average(space, parameters, scalars.set(space, {.left_out = 1}));  // which changes nothing
     }
     parameters.round(space);
     optimizer->swap_average(space, parameters);
@@ -131,11 +185,8 @@ TEST(GradientScale, IsTheFactorUnlessItClips) {
   test::set_values(parameters.gradients(parameters.parameters().at(0)), {3, 0, 0, -4});
   const auto scale = [&](double clip_norm, double factor) {
     const GradientSquare square(parameters.trained_size());
-    const GradientScale gradient_scale(clip_norm);
-    const Tensor result = gradient_scale.compute(ExecSpace(),
-                                                 square.compute(ExecSpace(), parameters.trained_gradients()), factor);
-    ExecSpace().fence();
-    return test::values_of(result)[0];
+    const Tensor sum = square.compute(ExecSpace(), parameters.trained_gradients());
+    return clipped_gradient_scale(factor, clip_norm, test::values_of(sum)[0]);
   };
   EXPECT_EQ(scale(0, 0.25), 0.25);
   EXPECT_EQ(scale(6, 1), 1.0);
@@ -180,10 +231,11 @@ std::map<std::string, std::vector<double>> steps_of(const std::string& deck) {
     test::set_values(parameters.gradients(parameter), ones);
   }
   const auto optimizer = config.make(parameters);
-  const GradientScale scale(0);
-  optimizer->step(ExecSpace(), parameters,
-                  {.coefficients = optimizer->coefficients({.learning_rate = 0.5, .learning_rate_before = 0.5}),
-                   .gradient_scale = scale.compute(ExecSpace(), {}, 1.0)});
+  const StepScalarsMemory scalars;
+  optimizer->step(
+      ExecSpace(), parameters,
+      scalars.set(ExecSpace(),
+                  {.coefficients = optimizer->coefficients({.learning_rate = 0.5, .learning_rate_before = 0.5})}));
   ExecSpace().fence();
   std::map<std::string, std::vector<double>> steps;
   for (const Parameter& parameter : parameters.parameters())

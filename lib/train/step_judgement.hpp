@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/finite.hpp"
+#include "ops/loss.hpp"
+#include "optim/gradient_scale.hpp"
+#include "optim/loss_scaler.hpp"
+#include "optim/step_scalars.hpp"
+
+// What becomes of a step is decided where its gradients are, by a kernel: so no update has to wait for the host, which
+// hears of it later.
+namespace lockstep {
+
+enum class Verdict : std::int32_t {
+  applied,
+  suspicious,      ///< applied, though its loss is not finite: its gradients are
+  overflow,        ///< left out: scaled gradients are not finite
+  at_floor,        ///< cannot be done: nor are they at the smallest loss scale
+  lost,            ///< cannot be done: parameters would not be finite, or the loss is not for the second time
+  bad_parameters,  ///< cannot be done: the update before it has left some that are not finite
+  halted,          ///< comes behind one that cannot be done, and changes nothing
+};
+
+/// In the step's memory; the host has copies.
+struct StepJudgement {
+  // From step to step:
+  LossScaleRule::State scaler;
+  std::int64_t applied = 0;             ///< steps
+  std::int32_t loss_was_nonfinite = 0;  ///< of the last step, where nobody else watches it
+  std::int32_t halted = 0;
+  // Of the last step:
+  Verdict verdict = Verdict::applied;
+  std::int32_t lost_before = 0;        ///< the loss before it was not finite
+  LossScaleRule::State scaler_before;  ///< as the step found it
+  double loss_factor = 1;              ///< what its loss was multiplied with
+  double mean_loss = 0;                ///< over the examples of all ranks
+  double gradient_factor = 1;          ///< times the summed gradients is the gradient of the mean loss
+  StepScalars scalars;                 ///< for its update
+};
+
+/// A step's loss and what it counts, summed over all ranks: numbers, or, on one rank, in the step's memory.
+struct SummedLoss {
+  double loss = 0, weight = 0;
+  const LossSums* in_memory = nullptr;  ///< null: the numbers
+  std::int64_t positions = 1, examples = 0;
+
+  KOKKOS_INLINE_FUNCTION double divisor() const {
+    return loss_divisor(in_memory ? in_memory->weight : weight, positions, examples);
+  }
+  KOKKOS_INLINE_FUNCTION double mean() const { return (in_memory ? in_memory->loss : loss) / divisor(); }
+};
+
+/// What a step is judged by. Pointers are to the step's memory.
+struct Evidence {
+  SummedLoss loss;
+  bool watched = false;                                ///< the host inspects the loss itself, before the update
+  bool bad_parameters = false;                         ///< as other ranks have said
+  const std::int32_t* nonfinite_parameters = nullptr;  ///< Optimizer::nonfinite
+  const double* nonfinite_gradients = nullptr;         ///< how many; null: the loss is not scaled
+  LossScaleRule scaling;
+  const double* lost_gradients = nullptr;  ///< of each tensor, how many are not finite, where the loss is not
+  std::int64_t tensors = 0;
+};
+
+/// What the update multiplies with.
+struct UpdateOptions {
+  const StepCoefficients* coefficients = nullptr;  ///< of the steps from `first` on
+  std::int64_t first = 0;
+  std::int64_t before = 0;         ///< steps of the run that this one has branched from, applied
+  const double* square = nullptr;  ///< of the summed gradients, where their norm is limited
+  double clip_norm = 0;
+};
+
+/// A step of `examples` begins: what its loss is multiplied with. Scaled, it is a mean already, so that 16 bits hold
+/// the same numbers whatever the batch.
+void begin_judgement(const ExecSpace& space, bool scales, std::int64_t examples, StepJudgement* judgement);
+/// What becomes of it. The judgement is that of the step before, and then of this one.
+void judge_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
+                StepJudgement* judgement);
+
+}  // namespace lockstep

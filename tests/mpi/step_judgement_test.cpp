@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/step_judgement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "core/host_copy.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// What a step is judged by, in the step's memory.
+class Judge {
+ public:
+  Judge() {
+    std::vector<double> numbers(4 * steps);
+    std::iota(numbers.begin(), numbers.end(), 0.0);
+    copy_from_host(space, numbers.data(), coefficients.get());
+    begin_with({});
+  }
+
+  void begin_with(const StepJudgement& judgement) {
+    copy_from_host(space, &judgement, memory.tensor(0, DType::u8, {sizeof(StepJudgement)}));
+  }
+
+  struct Found {
+    double loss = 1;
+    double overflows = 0;  ///< in scaled gradients
+    double lost = 0;       ///< in gradients whose loss is not finite
+    std::int32_t bad_parameters = 0;
+  };
+  StepJudgement judge(const Found& found) {
+    const LossSums own{.loss = 8 * found.loss, .correct = 0, .weight = 8, .counted = 8};
+    copy_from_host(space, &own, sums.get());
+    copy_from_host(space, &found.overflows, overflows.get());
+    copy_from_host(space, &found.lost, lost.get());
+    copy_from_host(space, &found.bad_parameters, nonfinite.get());
+    begin_judgement(space, scales, 8, judgement());
+    judge_step(space,
+               {.loss = {.in_memory = static_cast<const LossSums*>(sums.get().data), .examples = 8},
+                .nonfinite_parameters = nonfinite.get().as<const std::int32_t>(),
+                .nonfinite_gradients = scales ? overflows.get().as<const double>() : nullptr,
+                .scaling = scaling,
+                .lost_gradients = lost.get().as<const double>(),
+                .tensors = 1},
+               {.coefficients = reinterpret_cast<const StepCoefficients*>(coefficients.get().data)}, judgement());
+    HostCopy<StepJudgement> copy;
+    copy.start(space, judgement());
+    return copy.take();
+  }
+
+  bool scales = false;
+  LossScaleRule scaling;
+
+ private:
+  static constexpr std::int64_t steps = 100;
+  StepJudgement* judgement() const { return reinterpret_cast<StepJudgement*>(memory.data()); }
+
+  ExecSpace space;
+  OwnedTensor sums{"sums", DType::f64, {loss_sum_count}}, overflows{"overflows", DType::f64, {1}},
+      lost{"lost", DType::f64, {1}}, nonfinite{"nonfinite", DType::i32, {1}},
+      coefficients{"coefficients", DType::f64, {steps, 4}};
+  Buffer memory{"judgement", sizeof(StepJudgement)};
+};
+
+/// The scale, the count of applied steps, and so the coefficients, are what the host would have found them to be.
+TEST(StepJudgement, ScalesTheLossAsTheHostWould) {
+  Judge judge;
+  judge.scales = true;
+  judge.scaling = {.floor = 4, .interval = 5, .hysteresis = 2};
+  LossScaleRule::State expected{.scale = 64, .hysteresis_left = 2};
+  judge.begin_with({.scaler = expected});
+  const std::set<int> planted{0, 1, 2, 9, 15, 16, 23, 40, 41, 42};
+  std::int64_t applied = 0;
+  for (int step = 0;; ++step) {
+    ASSERT_LT(step, 90) << "never at the floor";
+    const bool overflow = planted.contains(step) || step >= 60;
+    if (overflow && judge.scaling.at_floor(expected)) break;
+    const float scale = expected.scale;
+    const StepJudgement found = judge.judge({.overflows = overflow ? 3.0 : 0.0});
+    ASSERT_EQ(found.verdict, overflow ? Verdict::overflow : Verdict::applied) << "step " << step;
+    EXPECT_EQ(found.loss_factor, static_cast<double>(scale) / 8);
+    EXPECT_EQ(found.scalars.left_out, overflow ? 1 : 0);
+    if (!overflow) {
+      EXPECT_EQ(found.scalars.coefficients[0], 4.0 * static_cast<double>(applied));
+      EXPECT_EQ(found.scalars.first, applied == 0 ? 1 : 0);
+      EXPECT_EQ(found.scalars.gradient_scale, 1 / (8 * found.loss_factor));
+      ++applied;
+    }
+    expected = overflow ? judge.scaling.after_overflow(expected) : judge.scaling.after_good_step(expected);
+    EXPECT_EQ(found.scaler, expected) << "step " << step;
+    EXPECT_EQ(found.applied, applied);
+  }
+  const StepJudgement last = judge.judge({.overflows = 1});
+  EXPECT_EQ(last.verdict, Verdict::at_floor);
+  EXPECT_EQ(last.scaler, expected);
+  EXPECT_EQ(last.halted, 1);
+}
+
+TEST(StepJudgement, NothingChangesBehindAStepThatCannotBeDone) {
+  for (const Judge::Found& bad : {Judge::Found{.loss = infinite, .lost = 2}, Judge::Found{.bad_parameters = 1}}) {
+    Judge judge;
+    EXPECT_EQ(judge.judge({}).verdict, Verdict::applied);
+    const StepJudgement before = judge.judge(bad);
+    EXPECT_EQ(before.verdict, bad.bad_parameters != 0 ? Verdict::bad_parameters : Verdict::lost);
+    EXPECT_EQ(before.scalars.left_out, 1);
+    EXPECT_EQ(before.scalars.nonfinite_before, bad.bad_parameters);
+    const StepJudgement behind = judge.judge({});
+    EXPECT_EQ(behind.verdict, Verdict::halted);
+    EXPECT_EQ(behind.scalars.left_out, 1);
+    EXPECT_EQ(behind.applied, 1);
+    EXPECT_EQ(behind.loss_was_nonfinite, before.loss_was_nonfinite);
+  }
+}
+
+TEST(StepJudgement, OneLossMayBeOutOfBounds) {
+  Judge judge;
+  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::suspicious);
+  EXPECT_EQ(judge.judge({}).verdict, Verdict::applied);
+  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::suspicious);
+  const StepJudgement second = judge.judge({.loss = infinite});
+  EXPECT_EQ(second.verdict, Verdict::lost);
+  EXPECT_EQ(second.lost_before, 1);
+  EXPECT_EQ(second.applied, 3);
+}
+
+}  // namespace
+}  // namespace lockstep
