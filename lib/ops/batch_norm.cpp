@@ -136,14 +136,15 @@ KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* s
     }
 }
 
+/// As CPUs do it: tiles of columns, whose coefficients stay in registers.
 template <bool relu, bool addition, class T, class C>
 void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
              std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = (rows + 15) / 16;
   Kokkos::parallel_for(
-      "lockstep::batch_norm::forward", RangePolicy(space, 0, thread_per_element ? rows * c : groups * tiles_of(c)),
+      "lockstep::batch_norm::forward", RangePolicy(space, 0, groups * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = thread_per_element ? element_piece(index, c) : row_piece(index, rows, c, groups);
+        const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
         C a[tile], b[tile];  // nothing else can overwrite these
         for (int j = 0; j < p.width; ++j) a[j] = scale[f + j], b[j] = shift[f + j];
@@ -153,6 +154,37 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
           forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, HalfTile());
         else forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, p.width);
       });
+}
+
+/// As GPUs do it.
+template <bool relu, bool addition, class T, class C>
+void forward_elements(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
+                      std::int64_t rows, std::int64_t c) {
+  constexpr auto label = "lockstep::batch_norm::forward";
+  const ReadsColumns factors(scale, c), terms(shift, c);
+  if constexpr (addition)
+    for_elements(
+        space, label, rows * c,
+        KOKKOS_LAMBDA(std::int64_t, const T& in, const T& added, const C& a, const C& b, T& out) {
+          const C value = C(in) * a + b + C(added);
+          out = T(relu && value < C(0) ? C(0) : value);  // NaN stays NaN
+        },
+        Reads(x), Reads(addend), factors, terms, Writes(y));
+  else
+    for_elements(
+        space, label, rows * c,
+        KOKKOS_LAMBDA(std::int64_t, const T& in, const C& a, const C& b, T& out) {
+          const C value = C(in) * a + b;
+          out = T(relu && value < C(0) ? C(0) : value);
+        },
+        Reads(x), factors, terms, Writes(y));
+}
+
+template <bool relu, bool addition, class T, class C>
+void run_forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
+                 std::int64_t rows, std::int64_t c) {
+  if constexpr (thread_per_element) forward_elements<relu, addition>(space, x, addend, scale, shift, y, rows, c);
+  else forward<relu, addition>(space, x, addend, scale, shift, y, rows, c);
 }
 
 }  // namespace
@@ -207,8 +239,8 @@ void batch_norm_forward(const ExecSpace& space, const Tensor& x, const Tensor& a
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
     const T* added = output.addition ? addend.as<const T>() : nullptr;
-    auto* run = output.relu ? (output.addition ? forward<true, true, T, C> : forward<true, false, T, C>)
-                            : (output.addition ? forward<false, true, T, C> : forward<false, false, T, C>);
+    auto* run = output.relu ? (output.addition ? run_forward<true, true, T, C> : run_forward<true, false, T, C>)
+                            : (output.addition ? run_forward<false, true, T, C> : run_forward<false, false, T, C>);
     run(space, x.as<const T>(), added, state.scale.as<const C>(), state.shift.as<const C>(), y.as<T>(), size.rows,
         size.c);
   });

@@ -128,14 +128,15 @@ struct BackwardState {
   const C *scale, *mean, *inv_std, *sum_dy, *sum_dy_x;
 };
 
+/// As CPUs do it: tiles of columns, whose coefficients stay in registers.
 template <class T, class C>
 void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
               std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = (rows + 15) / 16;
   Kokkos::parallel_for(
-      "lockstep::batch_norm::backward", RangePolicy(space, 0, thread_per_element ? rows * c : groups * tiles_of(c)),
+      "lockstep::batch_norm::backward", RangePolicy(space, 0, groups * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = thread_per_element ? element_piece(index, c) : row_piece(index, rows, c, groups);
+        const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
         C scale[column_tile], slope[column_tile], mean[column_tile], level[column_tile];
         for (int j = 0; j < p.width; ++j) {
@@ -150,6 +151,21 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
           backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, HalfTile());
         else backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, p.width);
       });
+}
+
+/// As GPUs do it.
+template <class T, class C>
+void backward_elements(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
+                       std::int64_t rows, std::int64_t c) {
+  for_elements(
+      space, "lockstep::batch_norm::backward", rows * c,
+      KOKKOS_LAMBDA(std::int64_t, const T& in, const T& gradient, const C& scale, const C& mean, const C& inv_std,
+                    const C& sum_dy, const C& sum_dy_x, T& out) {
+        const C level = sum_dy * share, slope = inv_std * inv_std * sum_dy_x * share;
+        out = T(scale * (C(gradient) - level - (C(in) - mean) * slope));
+      },
+      Reads(x), Reads(dy), ReadsColumns(s.scale, c), ReadsColumns(s.mean, c), ReadsColumns(s.inv_std, c),
+      ReadsColumns(s.sum_dy, c), ReadsColumns(s.sum_dy_x, c), Writes(dx));
 }
 
 /// What of a gradient passes the relu behind the norm.
@@ -215,8 +231,12 @@ void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor
     using C = Compute<T>;
     const BackwardState<C> s{state.scale.as<const C>(), state.mean.as<const C>(), state.inv_std.as<const C>(),
                              state.sum_dy.as<const C>(), state.sum_dy_x.as<const C>()};
-    backward<T, C>(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(),
-                   static_cast<C>(1.0 / static_cast<double>(rows)), size.rows, size.c);
+    const C share = static_cast<C>(1.0 / static_cast<double>(rows));
+    const auto run = [&](auto kernel) {
+      kernel(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(), share, size.rows, size.c);
+    };
+    if constexpr (thread_per_element) run(backward_elements<T, C>);
+    else run(backward<T, C>);
   });
 }
 

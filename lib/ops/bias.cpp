@@ -4,15 +4,16 @@
 #include <cassert>
 
 #include "ops/activation_math.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
 
+/// As CPUs do it: a thread takes whole rows.
 template <Activation activation, bool keeps, class T, class C>
 void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t rows, std::int64_t c) {
-  // A thread of a CPU takes whole rows, one of a GPU an element.
-  const std::int64_t elements = rows * c, each = thread_per_element ? 1 : 16 * c;
+  const std::int64_t elements = rows * c, each = 16 * c;
   Kokkos::parallel_for(
       "lockstep::bias::forward", RangePolicy(space, 0, (elements + each - 1) / each),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -22,11 +23,33 @@ void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::in
           y[i] = T(activated<activation, C>(value));
           if constexpr (keeps) slopes[i] = T(activation_derivative<activation, C>(value));
         };
-        if (thread_per_element) return element(index, index - row_of(index, c) * c);
         const std::int64_t end = (index + 1) * each < elements ? (index + 1) * each : elements;
         for (std::int64_t first = index * each; first < end; first += c)
           for (std::int64_t j = 0; j < c; ++j) element(first + j, j);
       });
+}
+
+/// As GPUs do it.
+template <Activation activation, class T, class C>
+void forward_elements(const ExecSpace& space, const C* bias, T* y, std::int64_t count, std::int64_t c) {
+  for_elements(
+      space, "lockstep::bias::forward", count,
+      KOKKOS_LAMBDA(std::int64_t, const C& added, T& result) {
+        result = T(activated<activation, C>(C(result) + added));
+      },
+      ReadsColumns(bias, c), Updates(y));
+}
+
+template <Activation activation, class T, class C>
+void forward_elements(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t count, std::int64_t c) {
+  for_elements(
+      space, "lockstep::bias::forward", count,
+      KOKKOS_LAMBDA(std::int64_t, const C& added, T& result, T& slope) {
+        const C value = C(result) + added;
+        result = T(activated<activation, C>(value));
+        slope = T(activation_derivative<activation, C>(value));
+      },
+      ReadsColumns(bias, c), Updates(y), Writes(derivative));
 }
 
 /// Rows [begin, end) of `width` columns; adds up what it leaves in dy.
@@ -111,9 +134,16 @@ void run_forward(const ExecSpace& space, const Tensor& bias, const Tensor& y, co
   using C = Compute<T>;
   const auto [rows, c] = rows_of(y);
   const C* added = bias ? bias.as<const C>() : nullptr;
-  if constexpr (keeps_derivative(activation))
-    if (derivative) return forward<activation, true, T, C>(space, added, y.as<T>(), derivative.as<T>(), rows, c);
-  forward<activation, false, T, C>(space, added, y.as<T>(), nullptr, rows, c);
+  T* const slopes = derivative ? derivative.as<T>() : nullptr;
+  if constexpr (!thread_per_element) {
+    if constexpr (keeps_derivative(activation))
+      if (slopes) return forward<activation, true, T, C>(space, added, y.as<T>(), slopes, rows, c);
+    forward<activation, false, T, C>(space, added, y.as<T>(), nullptr, rows, c);
+  } else {
+    if constexpr (keeps_derivative(activation))
+      if (slopes) return forward_elements<activation, T, C>(space, added, y.as<T>(), slopes, y.count(), c);
+    forward_elements<activation, T, C>(space, added, y.as<T>(), y.count(), c);
+  }
 }
 
 }  // namespace
@@ -121,6 +151,7 @@ void run_forward(const ExecSpace& space, const Tensor& bias, const Tensor& y, co
 void bias_activation_forward(const ExecSpace& space, const Tensor& bias, Activation activation, const Tensor& y,
                              const Tensor& derivative) {
   if (!bias && activation == Activation::none) return;
+  if (!bias && thread_per_element) return activation_forward(space, activation, y, y, derivative);
   dispatch_float(y.dtype, [&]<class T>(T) {
     dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
       run_forward<a, T>(space, bias, y, derivative);

@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/convert.hpp"
 
+#include "core/packs.hpp"
+
 namespace lockstep {
 namespace {
 
 template <class From, class To>
 void convert(const ExecSpace& space, std::int64_t count, const From* x, To* y) {
-  Kokkos::parallel_for(
-      "lockstep::convert", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        y[i] = static_cast<To>(static_cast<Compute<To>>(static_cast<Compute<From>>(x[i])));
-      });
+  for_elements(
+      space, "lockstep::convert", count,
+      KOKKOS_LAMBDA(std::int64_t, const From& in, To& out) {
+        out = static_cast<To>(static_cast<Compute<To>>(static_cast<Compute<From>>(in)));
+      },
+      Reads(x), Writes(y));
 }
 
 template <class From, class To>
 void add_converted(const ExecSpace& space, std::int64_t count, const From* x, To* y) {
   using C = Compute<To>;
-  Kokkos::parallel_for(
-      "lockstep::add_converted", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        y[i] = static_cast<To>(static_cast<C>(y[i]) + static_cast<C>(static_cast<Compute<From>>(x[i])));
-      });
+  for_elements(
+      space, "lockstep::add_converted", count,
+      KOKKOS_LAMBDA(std::int64_t, const From& in, To& sum) {
+        sum = static_cast<To>(static_cast<C>(sum) + static_cast<C>(static_cast<Compute<From>>(in)));
+      },
+      Reads(x), Updates(y));
 }
 
 }  // namespace
 
 void convert(const ExecSpace& space, const Tensor& x, const Tensor& y) {
   dispatch_float(x.dtype, [&]<class From>(From) {
-    dispatch_float(y.dtype, [&]<class To>(To) { convert<From, To>(space, x.count(), x.as<From>(), y.as<To>()); });
+    dispatch_float(y.dtype, [&]<class To>(To) { convert<From, To>(space, x.count(), x.as<const From>(), y.as<To>()); });
   });
 }
 
 void add_converted(const ExecSpace& space, const Tensor& x, const Tensor& y) {
   dispatch_float(x.dtype, [&]<class From>(From) {
-    dispatch_float(y.dtype, [&]<class To>(To) { add_converted<From, To>(space, x.count(), x.as<From>(), y.as<To>()); });
+    dispatch_float(y.dtype,
+                   [&]<class To>(To) { add_converted<From, To>(space, x.count(), x.as<const From>(), y.as<To>()); });
   });
 }
 

@@ -1,50 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/elementwise.hpp"
 
+#include "core/packs.hpp"
 #include "core/random.hpp"
 #include "ops/activation_math.hpp"
 
 namespace lockstep {
 namespace {
 
-template <Activation activation, bool keeps, class T>
+template <Activation activation, class T>
+void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
+  for_elements(
+      space, "lockstep::activation::forward", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& in, T& out) { out = T(activated<activation, Compute<T>>(in)); }, Reads(x),
+      Writes(y));
+}
+
+/// Keeps the derivative, too.
+template <Activation activation, class T>
 void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y, T* derivative) {
-  Kokkos::parallel_for(
-      "lockstep::activation::forward", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        T* slopes = derivative;  // nvcc forbids first captures in `if constexpr`
-        const Compute<T> value = x[i];
-        y[i] = T(activated<activation, Compute<T>>(value));
-        if constexpr (keeps) slopes[i] = T(activation_derivative<activation, Compute<T>>(value));
-      });
+  for_elements(
+      space, "lockstep::activation::forward", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& in, T& out, T& slope) {
+        const Compute<T> value = in;
+        out = T(activated<activation, Compute<T>>(value));
+        slope = T(activation_derivative<activation, Compute<T>>(value));
+      },
+      Reads(x), Writes(y), Writes(derivative));
 }
 
 template <Activation activation, class T>
 void activation_backward(const ExecSpace& space, std::int64_t count, const T* kept, const T* dy, T* dx) {
-  Kokkos::parallel_for(
-      "lockstep::activation::backward", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { dx[i] = T(activation_gradient<activation, Compute<T>>(kept[i], dy[i])); });
+  for_elements(
+      space, "lockstep::activation::backward", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& known, const T& gradient, T& out) {
+        out = T(activation_gradient<activation, Compute<T>>(known, gradient));
+      },
+      Reads(kept), Reads(dy), Writes(dx));
 }
 
 template <class T>
 void add(const ExecSpace& space, std::int64_t count, const T* a, const T* b, T* y) {
-  Kokkos::parallel_for(
-      "lockstep::add::forward", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = a[i] + b[i]; });
+  for_elements(
+      space, "lockstep::add::forward", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& one, const T& other, T& out) { out = one + other; }, Reads(a), Reads(b),
+      Writes(y));
 }
 
 template <class T>
 void accumulate(const ExecSpace& space, std::int64_t count, const T* x, T* y) {
-  Kokkos::parallel_for(
-      "lockstep::add::accumulate", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = y[i] + x[i]; });
+  for_elements(
+      space, "lockstep::add::accumulate", count, KOKKOS_LAMBDA(std::int64_t, const T& in, T& sum) { sum = sum + in; },
+      Reads(x), Updates(y));
 }
 
 template <class T>
 void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x, T* y, const std::int32_t* left_out) {
-  Kokkos::parallel_for(
-      "lockstep::add::accumulate_scaled", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        if (left_out == nullptr || *left_out == 0) y[i] += scale * x[i];
-      });
+  for_elements(
+      space, "lockstep::add::accumulate_scaled", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& in, T& sum) {
+        if (left_out == nullptr || *left_out == 0) sum += scale * in;
+      },
+      Reads(x), Updates(y));
 }
 
 template <class T>
@@ -53,10 +70,12 @@ void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count
   const double rate = mask.rate;
   const auto scale = static_cast<Compute<T>>(1.0 / (1.0 - mask.rate));
   const std::int64_t first = mask.first_element;
-  Kokkos::parallel_for(
-      "lockstep::dropout::apply", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        y[i] = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : T(x[i] * scale);
-      });
+  for_elements(
+      space, "lockstep::dropout::apply", count,
+      KOKKOS_LAMBDA(std::int64_t i, const T& in, T& out) {
+        out = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : T(in * scale);
+      },
+      Reads(x), Writes(y));
 }
 
 }  // namespace
@@ -67,8 +86,8 @@ void activation_forward(const ExecSpace& space, Activation activation, const Ten
     dispatch_activation(activation, [&]<Activation a>(std::integral_constant<Activation, a>) {
       if constexpr (keeps_derivative(a))
         if (derivative)
-          return activation_forward<a, true, T>(space, x.count(), x.as<T>(), y.as<T>(), derivative.as<T>());
-      activation_forward<a, false, T>(space, x.count(), x.as<T>(), y.as<T>(), nullptr);
+          return activation_forward<a, T>(space, x.count(), x.as<const T>(), y.as<T>(), derivative.as<T>());
+      activation_forward<a, T>(space, x.count(), x.as<const T>(), y.as<T>());
     });
   });
 }

@@ -20,18 +20,33 @@ void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, co
         for_rows(team, rows, [&](const std::int64_t row) {
           T* const in = x + row * c;
           T* const out = y + row * c;
-          if (adds) for_columns(team, c, [&](const std::int64_t j) { in[j] = a[row * c + j] + b[row * c + j]; });
+          const C *const slopes = weight, *const shifts = bias;  // nvcc forbids first captures in `if constexpr`
+          if (adds)
+            for_row(
+                team, c, [](std::int64_t, const T& one, const T& other, T& sum) { sum = one + other; },
+                Reads(a + row * c), Reads(b + row * c), Writes(in));
           constexpr bool centers = norm == RowNorm::layer;
-          const C mean = centers ? row_sum<C>(team, c, [&](const std::int64_t j) { return C(in[j]); }) * share : C(0);
-          const C variance = share * row_sum<C>(team, c, [&](const std::int64_t j) {
-                               const C distance = C(in[j]) - mean;
-                               return distance * distance;
-                             });
+          const auto itself = [](std::int64_t, const T& value) { return C(value); };
+          const C mean = centers ? sum_of_row<C>(team, c, itself, Reads(in)) * share : C(0);
+          const auto square = [&](std::int64_t, const T& value) {
+            const C distance = C(value) - mean;
+            return distance * distance;
+          };
+          const C variance = share * sum_of_row<C>(team, c, square, Reads(in));
           const C inv_std = C(1) / Kokkos::sqrt(variance + epsilon);
-          for_columns(team, c, [&](const std::int64_t j) {
-            const C scaled = (C(in[j]) - mean) * inv_std * weight[j];
-            out[j] = T(centers ? scaled + bias[j] : scaled);
-          });
+          const auto scaled = [&](const T& value, const C& slope) { return (C(value) - mean) * inv_std * slope; };
+          if constexpr (centers)
+            for_row(
+                team, c,
+                [&](std::int64_t, const T& value, const C& slope, const C& shift, T& result) {
+                  result = T(scaled(value, slope) + shift);
+                },
+                Reads(in), Reads(slopes), Reads(shifts), Writes(out));
+          else
+            for_row(
+                team, c,
+                [&](std::int64_t, const T& value, const C& slope, T& result) { result = T(scaled(value, slope)); },
+                Reads(in), Reads(slopes), Writes(out));
           if (moments != nullptr)
             Kokkos::single(Kokkos::PerThread(team), [&] {
               moments[2 * row] = mean;
@@ -51,16 +66,32 @@ void backward_data(const ExecSpace& space, const T* x, const C* weight, const C*
           const T *const in = x + row * c, *const gradient = dy + row * c;
           T* const out = dx + row * c;
           const C mean = moments[2 * row], inv_std = moments[2 * row + 1];
-          const C level = norm == RowNorm::rms ? C(0) : share * row_sum<C>(team, c, [&](const std::int64_t j) {
-                                                          return C(gradient[j]) * weight[j];
-                                                        });
-          const C slope = share * inv_std * inv_std * row_sum<C>(team, c, [&](const std::int64_t j) {
-                            return C(gradient[j]) * weight[j] * (C(in[j]) - mean);
-                          });
-          for_columns(team, c, [&](const std::int64_t j) {
-            const C value = inv_std * (C(gradient[j]) * weight[j] - level - (C(in[j]) - mean) * slope);
-            out[j] = T(add ? C(out[j]) + value : value);
-          });
+          const auto product = [](std::int64_t, const T& dy_j, const C& weight_j) { return C(dy_j) * weight_j; };
+          const C level = norm == RowNorm::rms
+                              ? C(0)
+                              : share * sum_of_row<C>(team, c, product, Reads(gradient), Reads(weight));
+          const auto product_x = [&](std::int64_t, const T& dy_j, const C& weight_j, const T& x_j) {
+            return C(dy_j) * weight_j * (C(x_j) - mean);
+          };
+          const C slope = share * inv_std * inv_std *
+                          sum_of_row<C>(team, c, product_x, Reads(gradient), Reads(weight), Reads(in));
+          const auto dx_of = [&](const T& dy_j, const C& weight_j, const T& x_j) {
+            return inv_std * (C(dy_j) * weight_j - level - (C(x_j) - mean) * slope);
+          };
+          if (add)
+            for_row(
+                team, c,
+                [&](std::int64_t, const T& dy_j, const C& weight_j, const T& x_j, T& sum) {
+                  sum = T(C(sum) + dx_of(dy_j, weight_j, x_j));
+                },
+                Reads(gradient), Reads(weight), Reads(in), Updates(out));
+          else
+            for_row(
+                team, c,
+                [&](std::int64_t, const T& dy_j, const C& weight_j, const T& x_j, T& result) {
+                  result = T(dx_of(dy_j, weight_j, x_j));
+                },
+                Reads(gradient), Reads(weight), Reads(in), Writes(out));
         });
       });
 }

@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/normalize.hpp"
 
+#include "core/packs.hpp"
+
 namespace lockstep {
 namespace {
 
 template <class Raw, class T>
 void normalize_by_one(const ExecSpace& space, std::int64_t count, const Raw* x, const Compute<T>* scale,
                       const Compute<T>* shift, T* y) {
-  Kokkos::parallel_for(
-      "lockstep::normalize::by_one", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = T(scale[0] * static_cast<Compute<T>>(x[i]) + shift[0]); });
+  for_elements(
+      space, "lockstep::normalize::by_one", count,
+      KOKKOS_LAMBDA(std::int64_t, const Raw& in, T& out) {
+        out = T(scale[0] * static_cast<Compute<T>>(in) + shift[0]);
+      },
+      Reads(x), Writes(y));
+}
+
+template <class Raw, class T>
+void normalize_elements(const ExecSpace& space, std::int64_t count, std::int64_t channels, const Raw* x,
+                        const Compute<T>* scale, const Compute<T>* shift, T* y) {
+  for_elements(
+      space, "lockstep::normalize::by_channel", count,
+      KOKKOS_LAMBDA(std::int64_t, const Raw& in, const Compute<T>& slope, const Compute<T>& level, T& out) {
+        out = T(slope * static_cast<Compute<T>>(in) + level);
+      },
+      Reads(x), ReadsColumns(scale, channels), ReadsColumns(shift, channels), Writes(y));
 }
 
 template <class Raw, class T>
@@ -26,11 +42,11 @@ void normalize_by_channel(const ExecSpace& space, std::int64_t pixels, std::int6
 template <class Raw, class T>
 void normalize(const ExecSpace& space, const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& y) {
   const std::int64_t channels = scale.count();
-  if (channels == 1)
-    normalize_by_one(space, x.count(), x.as<Raw>(), scale.as<Compute<T>>(), shift.as<Compute<T>>(), y.as<T>());
-  else
-    normalize_by_channel(space, x.count() / channels, channels, x.as<Raw>(), scale.as<Compute<T>>(),
-                         shift.as<Compute<T>>(), y.as<T>());
+  const Raw* const from = x.as<const Raw>();
+  const auto *const slope = scale.as<const Compute<T>>(), *const level = shift.as<const Compute<T>>();
+  if (channels == 1) normalize_by_one(space, x.count(), from, slope, level, y.as<T>());
+  else if constexpr (thread_per_element) normalize_elements(space, x.count(), channels, from, slope, level, y.as<T>());
+  else normalize_by_channel(space, x.count() / channels, channels, from, slope, level, y.as<T>());
 }
 
 }  // namespace

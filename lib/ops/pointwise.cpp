@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/pointwise.hpp"
 
+#include "core/packs.hpp"
 #include "ops/fast_math.hpp"
 
 namespace lockstep {
@@ -60,17 +61,20 @@ struct GeluTanh {
 
 template <class T, class Function>
 void forward(const ExecSpace& space, const Function& f, std::int64_t count, Compute<T> a, const T* x, T* y) {
-  Kokkos::parallel_for(
-      "lockstep::pointwise::forward", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = T(f.value(Compute<T>(x[i]), a)); });
+  for_elements(
+      space, "lockstep::pointwise::forward", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& in, T& out) { out = T(f.value(Compute<T>(in), a)); }, Reads(x), Writes(y));
 }
 
 template <class T, class Function>
 void backward(const ExecSpace& space, const Function& f, std::int64_t count, Compute<T> a, const T* x, const T* dy,
               T* dx) {
-  Kokkos::parallel_for(
-      "lockstep::pointwise::backward", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { dx[i] = T(Compute<T>(dy[i]) * f.slope(Compute<T>(x[i]), a)); });
+  for_elements(
+      space, "lockstep::pointwise::backward", count,
+      KOKKOS_LAMBDA(std::int64_t, const T& in, const T& gradient, T& out) {
+        out = T(Compute<T>(gradient) * f.slope(Compute<T>(in), a));
+      },
+      Reads(x), Reads(dy), Writes(dx));
 }
 
 template <class F>
@@ -84,20 +88,28 @@ void dispatch_pointwise(Pointwise function, F f) {
 }
 
 template <class T>
-void multiply(const ExecSpace& space, std::int64_t count, const T* a, const T* b, T* y) {
-  Kokkos::parallel_for(
-      "lockstep::multiply::forward", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { y[i] = T(Compute<T>(a[i]) * Compute<T>(b[i])); });
+void multiply(const ExecSpace& space, const char* label, std::int64_t count, const T* a, const T* b, T* y) {
+  for_elements(
+      space, label, count,
+      KOKKOS_LAMBDA(std::int64_t, const T& one, const T& other, T& out) {
+        out = T(Compute<T>(one) * Compute<T>(other));
+      },
+      Reads(a), Reads(b), Writes(y));
 }
 
 template <class T>
 void multiply_backward(const ExecSpace& space, std::int64_t count, const T* a, const T* b, const T* dy, T* da, T* db) {
-  Kokkos::parallel_for(
-      "lockstep::multiply::backward", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        const Compute<T> gradient = dy[i], first = a[i], second = b[i];
-        if (da) da[i] = T(gradient * second);
-        if (db) db[i] = T(gradient * first);
-      });
+  constexpr auto label = "lockstep::multiply::backward";
+  if (!db) return multiply<T>(space, label, count, dy, b, da);
+  if (!da) return multiply<T>(space, label, count, dy, a, db);
+  for_elements(
+      space, label, count,
+      KOKKOS_LAMBDA(std::int64_t, const T& first, const T& second, const T& gradient, T& dfirst, T& dsecond) {
+        const Compute<T> slope = gradient, one = first, other = second;  // dfirst may be the gradient
+        dfirst = T(slope * other);
+        dsecond = T(slope * one);
+      },
+      Reads(a), Reads(b), Reads(dy), Writes(da), Writes(db));
 }
 
 }  // namespace
@@ -120,8 +132,9 @@ void pointwise_backward(const ExecSpace& space, Pointwise function, double a, co
 }
 
 void multiply(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y) {
-  dispatch_float(y.dtype,
-                 [&]<class T>(T) { multiply<T>(space, y.count(), a.as<const T>(), b.as<const T>(), y.as<T>()); });
+  dispatch_float(y.dtype, [&]<class T>(T) {
+    multiply<T>(space, "lockstep::multiply::forward", y.count(), a.as<const T>(), b.as<const T>(), y.as<T>());
+  });
 }
 
 void multiply_backward(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& dy, const Tensor& da,

@@ -47,14 +47,9 @@ struct RowPiece {
 KOKKOS_INLINE_FUNCTION RowPiece row_piece(std::int64_t index, std::int64_t rows, std::int64_t c, std::int64_t parts) {
   const std::int64_t tiles = tiles_of(c);
   const std::int64_t part = index / tiles, first = (index - part * tiles) * column_tile;
-  return {part, rows * part / parts, rows * (part + 1) / parts, first,
-          static_cast<int>(c - first < column_tile ? c - first : column_tile)};
-}
-
-/// The row of element i of [rows, c]. GPUs divide 32 bits in a few instructions, and 64 in many.
-KOKKOS_INLINE_FUNCTION std::int64_t row_of(std::int64_t i, std::int64_t c) {
-  if ((i | c) >> 32 == 0) return static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(c);
-  return i / c;
+  // Of one column the compiler knows the width, and keeps its sums in registers.
+  const int width = column_tile == 1 || c - first >= column_tile ? column_tile : static_cast<int>(c - first);
+  return {part, rows * part / parts, rows * (part + 1) / parts, first, width};
 }
 
 /// Element i alone.

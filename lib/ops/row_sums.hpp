@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/execution.hpp"
+#include "core/float16.hpp"
+#include "core/packs.hpp"
 
 // Sums along each row of [rows, c], for kernels with a team for a few rows and vectors along them.
 namespace lockstep {
@@ -49,6 +50,54 @@ KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F&
 template <class F>
 KOKKOS_INLINE_FUNCTION void for_columns(const RowMember& team, std::int64_t c, const F& f) {
   Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j) { f(j); });
+}
+
+/// Calls f(j, element j of each array) for the elements j < c of a row, where the arrays begin with it.
+template <class F, class... Arrays>
+KOKKOS_INLINE_FUNCTION void for_row(const RowMember& team, std::int64_t c, const F& f, const Arrays&... arrays) {
+  const RowElements<Arrays...> row(c, arrays...);
+  for_columns(team, row.indices, [&](const std::int64_t index) { row.do_index(f, index); });
+}
+
+/// Adds what f says of an element.
+template <class C, class F>
+struct AddOf {
+  const F& f;
+  C& sum;
+  template <class... Elements>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t j, const Elements&... elements) const {
+    sum += f(j, elements...);
+  }
+};
+
+/// Σ f(j, element j of each array).
+template <class C, class F, class... Arrays>
+KOKKOS_INLINE_FUNCTION C sum_of_row(const RowMember& team, std::int64_t c, const F& f, const Arrays&... arrays) {
+  const RowElements<Arrays...> row(c, arrays...);
+  if constexpr (thread_per_element) {
+    C total = C(0);
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, row.indices),
+        [&](const std::int64_t index, C& sum) { row.do_index(AddOf<C, F>{f, sum}, index); }, total);
+    return total;
+  } else {
+    return row_sum<C>(team, c, [&](const std::int64_t j) { return row.arrays.do_element(f, j); });
+  }
+}
+
+/// The largest number of a row.
+template <class T>
+KOKKOS_INLINE_FUNCTION Compute<T> largest_of_row(const RowMember& team, std::int64_t c, const T* x) {
+  using C = Compute<T>;
+  const RowElements<Reads<T>> row(c, Reads<T>(x));
+  C largest = C(x[0]);
+  Kokkos::parallel_reduce(
+      Kokkos::ThreadVectorRange(team, row.indices),
+      [&](const std::int64_t index, C& best) {
+        row.do_index([&](std::int64_t, const T& value) { best = C(value) > best ? C(value) : best; }, index);
+      },
+      Kokkos::Max<C>(largest));
+  return largest;
 }
 
 }  // namespace lockstep

@@ -16,14 +16,13 @@ void forward(const ExecSpace& space, const T* x, T* y, std::int64_t rows, std::i
         for_rows(team, rows, [&](const std::int64_t row) {
           const T* const in = x + row * c;
           T* const out = y + row * c;
-          C largest = in[0];
-          Kokkos::parallel_reduce(
-              Kokkos::ThreadVectorRange(team, c),
-              [&](const std::int64_t j, C& best) { best = C(in[j]) > best ? C(in[j]) : best; },
-              Kokkos::Max<C>(largest));
-          const C sum = row_sum<C>(team, c, [&](const std::int64_t j) { return fast_exp(C(in[j]) - largest); });
+          const C largest = largest_of_row(team, c, in);
+          const auto power = [&](std::int64_t, const T& value) { return fast_exp(C(value) - largest); };
+          const C sum = sum_of_row<C>(team, c, power, Reads(in));
           // Computed again rather than read back: y may be of 16 bits.
-          for_columns(team, c, [&](const std::int64_t j) { out[j] = T(fast_exp(C(in[j]) - largest) / sum); });
+          for_row(
+              team, c, [&](std::int64_t j, const T& value, T& result) { result = T(power(j, value) / sum); }, Reads(in),
+              Writes(out));
         });
       });
 }
@@ -36,8 +35,13 @@ void backward(const ExecSpace& space, const T* y, const T* dy, T* dx, std::int64
         for_rows(team, rows, [&](const std::int64_t row) {
           const T *const result = y + row * c, *const gradient = dy + row * c;
           T* const out = dx + row * c;
-          const C sum = row_sum<C>(team, c, [&](const std::int64_t j) { return C(gradient[j]) * C(result[j]); });
-          for_columns(team, c, [&](const std::int64_t j) { out[j] = T(C(result[j]) * (C(gradient[j]) - sum)); });
+          const C sum = sum_of_row<C>(
+              team, c, [](std::int64_t, const T& slope, const T& value) { return C(slope) * C(value); },
+              Reads(gradient), Reads(result));
+          for_row(
+              team, c,
+              [&](std::int64_t, const T& slope, const T& value, T& to) { to = T(C(value) * (C(slope) - sum)); },
+              Reads(gradient), Reads(result), Writes(out));
         });
       });
 }

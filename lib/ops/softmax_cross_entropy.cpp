@@ -141,16 +141,15 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
         for_rows(team, rows, [&](const std::int64_t i) {
           const T* const z = logits + i * classes;
           const std::int64_t target = targets[i];
-          C largest = C(z[0]);
-          Kokkos::parallel_reduce(
-              Kokkos::ThreadVectorRange(team, classes),
-              [&](const std::int64_t k, C& best) { best = C(z[k]) > best ? C(z[k]) : best; }, Kokkos::Max<C>(largest));
+          const C largest = largest_of_row(team, classes, z);
           const C target_logit = C(z[target]) - largest;  // read before any thread writes dz, which may stand there
-          const C sum = row_sum<C>(team, classes, [&](const std::int64_t k) { return fast_exp(C(z[k]) - largest); });
-          const C differences = row_sum<C>(team, q.off_target > C(0) ? classes : 0,
-                                           [&](const std::int64_t k) { return C(z[k]) - largest; });
-          const std::int64_t as_large_before = row_sum<std::int64_t>(
-              team, target, [&](const std::int64_t k) { return C(z[k]) == largest ? 1 : 0; });
+          const C sum = sum_of_row<C>(
+              team, classes, [&](std::int64_t, const T& logit) { return fast_exp(C(logit) - largest); }, Reads(z));
+          const C differences = sum_of_row<C>(
+              team, q.off_target > C(0) ? classes : 0, [&](std::int64_t, const T& logit) { return C(logit) - largest; },
+              Reads(z));
+          const std::int64_t as_large_before = sum_of_row<std::int64_t>(
+              team, target, [&](std::int64_t, const T& logit) { return C(logit) == largest ? 1 : 0; }, Reads(z));
           const C linear = (q.on_target - q.off_target) * target_logit + q.off_target * differences;
           Kokkos::single(Kokkos::PerThread(team), [&] {
             per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
@@ -159,10 +158,13 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
           if (dlogits == nullptr) return;
           T* const dz = dlogits + i * classes;
           const C scale = q.gradient_scale(), factor = scale / sum;
-          for_columns(team, classes, [&](const std::int64_t k) {
-            const C wanted = k == target ? q.on_target : q.off_target;
-            dz[k] = T(factor * fast_exp(C(z[k]) - largest) - scale * wanted);
-          });
+          for_row(
+              team, classes,
+              [&](std::int64_t k, const T& logit, T& gradient) {
+                const C wanted = k == target ? q.on_target : q.off_target;
+                gradient = T(factor * fast_exp(C(logit) - largest) - scale * wanted);
+              },
+              Reads(z), Writes(dz));
         });
       });
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/finite.hpp"
+#include "core/packs.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/step_scalars.hpp"
@@ -34,9 +35,9 @@ struct StepArrays {
   T* state[states > 0 ? states : 1] = {};
   const double* ratios = nullptr;  ///< of each parameter, where rules have a trust ratio
 
-  KOKKOS_INLINE_FUNCTION T gradient(std::int64_t i, T scale) const {
+  KOKKOS_INLINE_FUNCTION T gradient(std::int64_t i, T scale) const { return clipped(scale * gradients[i]); }
+  KOKKOS_INLINE_FUNCTION T clipped(T g) const {
     // Two choices that do not depend on each other become vectors; what is not a number stays that.
-    T g = scale * gradients[i];
     g = g > clip_value ? clip_value : g;
     return g < -clip_value ? -clip_value : g;
   }
@@ -66,6 +67,54 @@ KOKKOS_INLINE_FUNCTION void step_element(const StepArrays<T, Copy, states>& arra
   nonfinite |= is_nonfinite(p) ? 1 : 0;
 }
 
+/// Elements that a thread of a GPU takes at once.
+template <class T>
+inline constexpr int step_lanes = 16 / sizeof(T);
+
+/// The same for elements i and those behind it, which all arrays hold as packs.
+template <class T, class Copy, int states, class Rule>
+KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
+                                      std::int64_t i, const Rule& rule, T scale, int& nonfinite) {
+  constexpr int lanes = step_lanes<T>;
+  const std::int64_t at = block.first + i;
+  Pack<T, lanes> state[states > 0 ? states : 1], p = load_pack<lanes>(arrays.parameters + at), g = {};
+  Pack<Copy, lanes> copies;
+  for (int k = 0; k < states; ++k) state[k] = load_pack<lanes>(arrays.state[k] + block.state + i);
+  if constexpr (!OnlyReads<Rule>) g = load_pack<lanes>(arrays.gradients + at);
+  LOCKSTEP_UNROLL
+  for (int l = 0; l < lanes; ++l) {
+    T own[states > 0 ? states : 1];
+    for (int k = 0; k < states; ++k) own[k] = state[k].lane[l];
+    T gradient = 0;
+    if constexpr (!OnlyReads<Rule>) gradient = arrays.clipped(scale * g.lane[l]);
+    p.lane[l] = rule(p.lane[l], gradient, own);
+    for (int k = 0; k < states; ++k) state[k].lane[l] = own[k];
+    if constexpr (!std::is_same_v<T, Copy>) copies.lane[l] = Copy(p.lane[l]);
+    nonfinite |= is_nonfinite(p.lane[l]) ? 1 : 0;
+  }
+  if constexpr (!OnlyReads<Rule>)
+    for (int k = 0; k < states; ++k) store_pack<lanes>(state[k], arrays.state[k] + block.state + i);
+  store_pack<lanes>(p, arrays.parameters + at);
+  if constexpr (!std::is_same_v<T, Copy>) store_pack<lanes>(copies, arrays.copies + at);
+}
+
+/// Whether packs may begin where all arrays do.
+template <class T, class Copy, int states>
+bool begin_with_packs(const StepArrays<T, Copy, states>& arrays) {
+  constexpr int lanes = step_lanes<T>;
+  bool all = holds_packs<T, lanes>(arrays.parameters) && holds_packs<T, lanes>(arrays.gradients) &&
+             holds_packs<Copy, lanes>(arrays.copies);
+  for (int k = 0; k < states; ++k) all = all && holds_packs<T, lanes>(arrays.state[k]);
+  return all;
+}
+
+/// Whether elements i, …, i + step_lanes of the block are packs of arrays that begin with packs.
+template <class T>
+KOKKOS_INLINE_FUNCTION bool is_step_pack(const ParameterBlock& block, std::int64_t i) {
+  constexpr int lanes = step_lanes<T>;
+  return i + lanes <= block.count && (block.first | block.state) % lanes == 0;
+}
+
 template <class T, class Copy, int states, class Rule>
 KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
                                     const Rules<Rule>& rules) {
@@ -81,21 +130,26 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
                      const StepArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {
   const Kokkos::View<int, MemorySpace, Kokkos::MemoryUnmanaged> result(nonfinite.as<int>());
   const Kokkos::BOr<int, MemorySpace> found(result);
-  if constexpr (thread_per_element)
+  if constexpr (thread_per_element) {
+    const bool packed = begin_with_packs(arrays);
     Kokkos::parallel_reduce(
-        label, RangePolicy(space, 0, arrays.count * parameter_block),
+        label, RangePolicy(space, 0, arrays.count * (parameter_block / step_lanes<T>)),
         KOKKOS_LAMBDA(const std::int64_t index, int& bad) {
           if (arrays.step->left_out) {
             bad |= arrays.step->nonfinite_before;
             return;
           }
-          const ParameterBlock block = arrays.blocks[index / parameter_block];
-          const std::int64_t i = index % parameter_block;
-          if (i < block.count)
-            step_element(arrays, block, i, rule_of(arrays, block, *rules), static_cast<T>(*arrays.gradient_scale), bad);
+          constexpr int lanes = step_lanes<T>, packs = parameter_block / lanes;  // of a block
+          const ParameterBlock block = arrays.blocks[index / packs];
+          const std::int64_t i = index % packs * lanes, end = i + lanes < block.count ? i + lanes : block.count;
+          if (i >= end) return;
+          const Rule rule = rule_of(arrays, block, *rules);
+          const T scale = static_cast<T>(*arrays.gradient_scale);
+          if (packed && is_step_pack<T>(block, i)) return step_pack(arrays, block, i, rule, scale, bad);
+          for (std::int64_t j = i; j < end; ++j) step_element(arrays, block, j, rule, scale, bad);
         },
         found);
-  else
+  } else {
     Kokkos::parallel_reduce(
         label, RangePolicy(space, 0, arrays.count),
         KOKKOS_LAMBDA(const std::int64_t b, int& bad) {
@@ -113,6 +167,7 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
           bad |= bad_here;
         },
         found);
+  }
 }
 
 /// Calls f(T{}, copy) with the type of the parameters and where their 16-bit copy goes; a null

@@ -1,160 +1,240 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <Kokkos_Core.hpp>
-#include <cmath>
-#include <cstdint>
-
 #include "core/execution.hpp"
-#include "core/float16.hpp"
-#include "ops/attention.hpp"
+#include "ops/portable/attention_tiles.hpp"
 
 namespace lockstep {
 
-/// Attention with a thread for each query (forward, dq) or key (dk, dv), which has its scores one at a
-/// time; columns of results are made a few at a time, in loops of known length, so that they stay in registers.
-struct GpuAttention {
-  static constexpr int chunk = 32;
+/// y and logsumexp, by an online softmax: sums are rescaled when a tile has a larger score.
+template <class T, int team_size, int widths>
+struct AttentionForward : TiledAttention<T, team_size, widths> {
+  using Base = TiledAttention<T, team_size, widths>;
+  using typename Base::C;
+  static constexpr int pieces = Base::pieces, micro = Base::micro, tile = Base::tile;
 
-  std::int64_t length, all_keys, heads, size, width, query_row, key_row;
-  bool causal;
-  double scale;
+  const T *q, *k;
+  T* y;
+  C* logsumexp;
 
-  /// A position of a sequence, as one head sees it.
-  struct Place {
-    std::int64_t position, q, k, y, row;  // row: of logsumexp; q, k, y: elements of the sequence's first position
-  };
-  /// The index-th of so many positions of all heads of all sequences.
-  KOKKOS_INLINE_FUNCTION Place place(std::int64_t index, std::int64_t positions) const {
-    const std::int64_t item = index / positions, sequence = item / heads, column = item % heads * size;
-    return {index % positions, sequence * length * query_row + column, sequence * all_keys * key_row + column,
-            sequence * length * width + column, item * length};
-  }
-  KOKKOS_INLINE_FUNCTION std::int64_t keys(std::int64_t query) const { return causal ? query + 1 : all_keys; }
+  AttentionForward(const AttentionShape& s, const T* queries, const T* keys, T* result, C* sums)
+      : Base(s), q(queries), k(keys), y(result), logsumexp(sums) {}
 
-  template <class T>
-  KOKKOS_INLINE_FUNCTION Compute<T> dot(const T* a, const T* b) const {
-    Compute<T> sum(0);
-    for (std::int64_t j = 0; j < size; ++j) sum += Compute<T>(a[j]) * Compute<T>(b[j]);
-    return sum;
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const Base& a = *this;
+    const auto s = Base::shared(team);
+    const auto at = a.place(team, a.length);
+    const auto queries = Base::lines(q + at.q, a.query_row, at.first, a.length);
+    for (std::int64_t first = 0; first < a.size; first += Base::columns_at_once) {
+      C top[pieces][micro], total[pieces][micro];  // total: of the thread's own columns
+      for (int mine = 0; mine < pieces; ++mine)
+        for (int r = 0; r < micro; ++r) top[mine][r] = -Kokkos::Experimental::infinity_v<C>, total[mine][r] = C(0);
+      typename Base::Result result;
+      Base::clear(result);
+      for (std::int64_t key = 0; key < a.keys_of(at.first); key += tile) {
+        typename Base::Square square;
+        a.multiply_rows(team, s, queries, Base::lines(k + at.k, a.key_row, key, a.keys), square);
+        C highest[pieces][micro];
+        for (int mine = 0; mine < pieces; ++mine)
+          for (int r = 0; r < micro; ++r) highest[mine][r] = top[mine][r];
+        Base::for_square(team, [&](int mine, int r, int c, int row, int column) {
+          C& score = square[mine][r][c];
+          score = a.sees(at.first + row, key + column) ? a.scale * score : -Kokkos::Experimental::infinity_v<C>;
+          highest[mine][r] = score > highest[mine][r] ? score : highest[mine][r];
+        });
+        Base::combine_rows(team, s, [](C one, C other) { return other > one ? other : one; }, highest);
+        for (int mine = 0; mine < pieces; ++mine)
+          for (int r = 0; r < micro; ++r) {
+            const C shrink = Kokkos::exp(top[mine][r] - highest[mine][r]);
+            top[mine][r] = highest[mine][r];
+            total[mine][r] *= shrink;
+            for (int w = 0; w < widths; ++w)
+              for (int c = 0; c < micro; ++c) result[mine][w][r][c] *= shrink;
+            for (int c = 0; c < micro; ++c) {
+              square[mine][r][c] = Kokkos::exp(square[mine][r][c] - top[mine][r]);
+              total[mine][r] += square[mine][r][c];
+            }
+          }
+        a.add_product(team, s, square, Base::lines(k + at.k + a.width, a.key_row, key, a.keys), first, result);
+      }
+      Base::combine_rows(team, s, [](C one, C other) { return one + other; }, total);
+      for (int mine = 0; mine < pieces; ++mine)
+        for (int r = 0; r < micro; ++r) {
+          const std::int64_t query = at.first + Base::row_panel(team, mine) * micro + r;
+          if (first == 0 && Base::column_panel(team, mine) == 0 && query < a.length)
+            logsumexp[at.scalar + query] = top[mine][r] + Kokkos::log(total[mine][r]);
+        }
+      a.for_result(team, result, a.length - at.first, first,
+                   [&](int mine, int r, std::int64_t row, std::int64_t column, C value) {
+                     y[at.y + (at.first + row) * a.width + column] = T(value / total[mine][r]);
+                   });
+    }
   }
 };
 
-inline GpuAttention gpu_attention(const AttentionShape& s) {
-  return {s.length,    s.keys(),  s.heads,
-          s.head_size, s.width(), s.query_row(),
-          s.key_row(), s.causal,  1.0 / std::sqrt(static_cast<double>(s.head_size))};
+/// What both kernels of the backward pass read; inner [n, heads, T] = Σ dy∘y.
+template <class T>
+struct AttentionGradients {
+  const T *q, *k, *y, *dy;
+  const Compute<T>* logsumexp;
+  T *dq, *dk;
+  Compute<T>* inner;
+};
+
+/// dq and inner.
+template <class T, int team_size, int widths>
+struct AttentionDQuery : TiledAttention<T, team_size, widths> {
+  using Base = TiledAttention<T, team_size, widths>;
+  using typename Base::C;
+  static constexpr int pieces = Base::pieces, micro = Base::micro, tile = Base::tile;
+
+  AttentionGradients<T> g;
+
+  AttentionDQuery(const AttentionShape& s, const AttentionGradients<T>& gradients) : Base(s), g(gradients) {}
+
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const Base& a = *this;
+    const auto s = Base::shared(team);
+    const auto at = a.place(team, a.length);
+    const auto queries = Base::lines(g.q + at.q, a.query_row, at.first, a.length),
+               results = Base::lines(g.y + at.y, a.width, at.first, a.length),
+               gradients = Base::lines(g.dy + at.y, a.width, at.first, a.length);
+    C own[pieces][micro], known[pieces][micro];
+    for (int mine = 0; mine < pieces; ++mine)
+      for (int r = 0; r < micro; ++r) {
+        const std::int64_t row = Base::row_panel(team, mine) * micro + r;
+        own[mine][r] = C(0);
+        for (std::int64_t j = Base::column_panel(team, mine); j < a.size; j += Base::panels)
+          own[mine][r] += gradients.at(row, j) * results.at(row, j);
+        known[mine][r] = row < queries.count ? g.logsumexp[at.scalar + at.first + row] : C(0);
+      }
+    Base::combine_rows(team, s, [](C one, C other) { return one + other; }, own);
+    for (int mine = 0; mine < pieces; ++mine)
+      for (int r = 0; r < micro; ++r) {
+        const std::int64_t row = Base::row_panel(team, mine) * micro + r;
+        if (Base::column_panel(team, mine) == 0 && row < queries.count)
+          g.inner[at.scalar + at.first + row] = own[mine][r];
+      }
+    for (std::int64_t first = 0; first < a.size; first += Base::columns_at_once) {
+      typename Base::Result result;
+      Base::clear(result);
+      for (std::int64_t key = 0; key < a.keys_of(at.first); key += tile) {
+        const auto keys = Base::lines(g.k + at.k, a.key_row, key, a.keys),
+                   values = Base::lines(g.k + at.k + a.width, a.key_row, key, a.keys);
+        typename Base::Square scores, square;
+        a.multiply_rows(team, s, queries, keys, scores);
+        a.multiply_rows(team, s, gradients, values, square);
+        Base::for_square(team, [&](int mine, int r, int c, int row, int column) {
+          const C probability = a.sees(at.first + row, key + column)
+                                    ? Kokkos::exp(a.scale * scores[mine][r][c] - known[mine][r])
+                                    : C(0);
+          square[mine][r][c] = probability * (square[mine][r][c] - own[mine][r]);
+        });
+        a.add_product(team, s, square, keys, first, result);
+      }
+      a.for_result(team, result, queries.count, first, [&](int, int, std::int64_t row, std::int64_t column, C value) {
+        g.dq[at.q + (at.first + row) * a.query_row + column] = T(a.scale * value);
+      });
+    }
+  }
+};
+
+/// dk and dv; `inner` is read.
+template <class T, int team_size, int widths>
+struct AttentionDKey : TiledAttention<T, team_size, widths> {
+  using Base = TiledAttention<T, team_size, widths>;
+  using typename Base::C;
+  static constexpr int tile = Base::tile;
+
+  AttentionGradients<T> g;
+
+  AttentionDKey(const AttentionShape& s, const AttentionGradients<T>& gradients) : Base(s), g(gradients) {}
+
+  template <class Team>
+  KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const Base& a = *this;
+    const auto s = Base::shared(team);
+    const auto at = a.place(team, a.keys);
+    const auto keys = Base::lines(g.k + at.k, a.key_row, at.first, a.keys),
+               values = Base::lines(g.k + at.k + a.width, a.key_row, at.first, a.keys);
+    for (std::int64_t first = 0; first < a.size; first += Base::columns_at_once) {
+      typename Base::Result dkey, dvalue;
+      Base::clear(dkey);
+      Base::clear(dvalue);
+      for (std::int64_t query = a.causal ? at.first : 0; query < a.length; query += tile) {
+        const auto queries = Base::lines(g.q + at.q, a.query_row, query, a.length),
+                   gradients = Base::lines(g.dy + at.y, a.width, query, a.length);
+        typename Base::Square probabilities, dscores;
+        a.multiply_rows(team, s, keys, queries, probabilities);
+        Base::for_square(team, [&](int mine, int r, int c, int row, int column) {
+          C& p = probabilities[mine][r][c];
+          const bool seen = column < queries.count && a.sees(query + column, at.first + row);
+          p = seen ? Kokkos::exp(a.scale * p - g.logsumexp[at.scalar + query + column]) : C(0);
+        });
+        a.multiply_rows(team, s, values, gradients, dscores);
+        Base::for_square(team, [&](int mine, int r, int c, int, int column) {
+          const C own = column < queries.count ? g.inner[at.scalar + query + column] : C(0);
+          dscores[mine][r][c] = probabilities[mine][r][c] * (dscores[mine][r][c] - own);
+        });
+        a.add_product(team, s, probabilities, gradients, first, dvalue);
+        a.add_product(team, s, dscores, queries, first, dkey);
+      }
+      T* const to = g.dk + at.k + at.first * a.key_row;
+      a.for_result(team, dkey, keys.count, first, [&](int, int, std::int64_t row, std::int64_t column, C value) {
+        to[row * a.key_row + column] = T(a.scale * value);
+      });
+      a.for_result(team, dvalue, keys.count, first, [&](int, int, std::int64_t row, std::int64_t column, C value) {
+        to[row * a.key_row + a.width + column] = T(value);
+      });
+    }
+  }
+};
+
+/// A team for each tile of so many positions of all heads of all sequences.
+template <class Kernel>
+void run_attention(const ExecSpace& space, const char* label, const AttentionShape& s, std::int64_t positions,
+                   const Kernel& kernel) {
+  const auto teams = static_cast<int>(s.n * s.heads * Kernel::tiles(positions));
+  const auto policy = Kokkos::TeamPolicy<ExecSpace>(space, teams, Kernel::team_size)
+                          .set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes)));
+  Kokkos::parallel_for(label, policy, kernel);
 }
 
+/// `widths` for wide heads: as many sums as registers hold.
 template <class T>
-void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, T* y,
+inline constexpr int most_widths = sizeof(Compute<T>) == 8 ? 1 : 2;
+
+template <class T, int widths>
+struct AttentionOnGpu {
+  static constexpr int team_size = team_threads(256);
+
+  static void forward(const ExecSpace& space, const AttentionShape& s, const T* q, const T* k, T* y,
+                      Compute<T>* logsumexp) {
+    run_attention(space, "lockstep::attention::forward", s, s.length,
+                  AttentionForward<T, team_size, widths>(s, q, k, y, logsumexp));
+  }
+  static void backward(const ExecSpace& space, const AttentionShape& s, const AttentionGradients<T>& g) {
+    run_attention(space, "lockstep::attention::dquery", s, s.length, AttentionDQuery<T, team_size, widths>(s, g));
+    run_attention(space, "lockstep::attention::dkey", s, s.keys(), AttentionDKey<T, team_size, widths>(s, g));
+  }
+};
+
+template <class T>
+void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& s, const T* q, const T* k, T* y,
                               Compute<T>* logsumexp) {
-  using C = Compute<T>;
-  const GpuAttention a = gpu_attention(shape);
-  Kokkos::parallel_for(
-      "lockstep::attention::forward", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
-      KOKKOS_LAMBDA(const std::int64_t index) {
-        const GpuAttention::Place at = a.place(index, a.length);
-        const std::int64_t keys = a.keys(at.position);
-        const T* query = q + at.q + at.position * a.query_row;
-        const T* key = k + at.k;
-        const C scale = static_cast<C>(a.scale);
-        C top = scale * a.dot(query, key), total = C(1);
-        for (std::int64_t t = 1; t < keys; ++t) {
-          const C score = scale * a.dot(query, key + t * a.key_row);
-          const C before = top;
-          top = score > top ? score : top;
-          total = total * Kokkos::exp(before - top) + Kokkos::exp(score - top);
-        }
-        const C known = top + Kokkos::log(total);
-        logsumexp[index] = known;
-        for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
-          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
-                                                                                  : GpuAttention::chunk);
-          C sum[GpuAttention::chunk] = {};
-          for (std::int64_t t = 0; t < keys; ++t) {
-            const C probability = Kokkos::exp(scale * a.dot(query, key + t * a.key_row) - known);
-            const T* value = key + t * a.key_row + a.width + first;
-            for (int j = 0; j < GpuAttention::chunk; ++j)
-              if (j < count) sum[j] += probability * C(value[j]);
-          }
-          for (int j = 0; j < GpuAttention::chunk; ++j)
-            if (j < count) y[at.y + at.position * a.width + first + j] = T(sum[j]);
-        }
-      });
-}
-
-/// dq, and inner [n, heads, T] = Σ dy∘y.
-template <class T>
-void attention_dquery_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, const T* y,
-                             const Compute<T>* logsumexp, const T* dy, T* dq, Compute<T>* inner) {
-  using C = Compute<T>;
-  const GpuAttention a = gpu_attention(shape);
-  Kokkos::parallel_for(
-      "lockstep::attention::dquery", RangePolicy(space, 0, shape.n * shape.heads * shape.length),
-      KOKKOS_LAMBDA(const std::int64_t index) {
-        const GpuAttention::Place at = a.place(index, a.length);
-        const T* query = q + at.q + at.position * a.query_row;
-        const T* key = k + at.k;
-        const T* gradient = dy + at.y + at.position * a.width;
-        const C scale = static_cast<C>(a.scale), own = a.dot(gradient, y + at.y + at.position * a.width);
-        inner[index] = own;
-        for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
-          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
-                                                                                  : GpuAttention::chunk);
-          C sum[GpuAttention::chunk] = {};
-          for (std::int64_t t = 0; t < a.keys(at.position); ++t) {
-            const T* other = key + t * a.key_row;
-            const C probability = Kokkos::exp(scale * a.dot(query, other) - logsumexp[index]);
-            const C dscore = probability * (a.dot(gradient, other + a.width) - own);
-            for (int j = 0; j < GpuAttention::chunk; ++j)
-              if (j < count) sum[j] += dscore * C(other[first + j]);
-          }
-          for (int j = 0; j < GpuAttention::chunk; ++j)
-            if (j < count) dq[at.q + at.position * a.query_row + first + j] = T(scale * sum[j]);
-        }
-      });
-}
-
-template <class T>
-void attention_dkey_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k,
-                           const Compute<T>* logsumexp, const T* dy, const Compute<T>* inner, T* dk) {
-  using C = Compute<T>;
-  const GpuAttention a = gpu_attention(shape);
-  Kokkos::parallel_for(
-      "lockstep::attention::dkey", RangePolicy(space, 0, shape.n * shape.heads * shape.keys()),
-      KOKKOS_LAMBDA(const std::int64_t index) {
-        const GpuAttention::Place at = a.place(index, a.all_keys);
-        const T* key = k + at.k + at.position * a.key_row;
-        const C scale = static_cast<C>(a.scale);
-        for (std::int64_t first = 0; first < a.size; first += GpuAttention::chunk) {
-          const int count = static_cast<int>(a.size - first < GpuAttention::chunk ? a.size - first
-                                                                                  : GpuAttention::chunk);
-          C dkey[GpuAttention::chunk] = {}, dvalue[GpuAttention::chunk] = {};
-          for (std::int64_t t = a.causal ? at.position : 0; t < a.length; ++t) {
-            const T* query = q + at.q + t * a.query_row;
-            const T* gradient = dy + at.y + t * a.width;
-            const C probability = Kokkos::exp(scale * a.dot(query, key) - logsumexp[at.row + t]);
-            const C dscore = scale * probability * (a.dot(gradient, key + a.width) - inner[at.row + t]);
-            for (int j = 0; j < GpuAttention::chunk; ++j) {
-              if (j >= count) continue;
-              dkey[j] += dscore * C(query[first + j]);
-              dvalue[j] += probability * C(gradient[first + j]);
-            }
-          }
-          T* to = dk + at.k + at.position * a.key_row + first;
-          for (int j = 0; j < GpuAttention::chunk; ++j)
-            if (j < count) to[j] = T(dkey[j]), to[a.width + j] = T(dvalue[j]);
-        }
-      });
+  if (s.head_size <= 64) AttentionOnGpu<T, 1>::forward(space, s, q, k, y, logsumexp);
+  else AttentionOnGpu<T, most_widths<T>>::forward(space, s, q, k, y, logsumexp);
 }
 
 /// workspace [n, heads, T].
 template <class T>
-void attention_backward_on_gpu(const ExecSpace& space, const AttentionShape& shape, const T* q, const T* k, const T* y,
+void attention_backward_on_gpu(const ExecSpace& space, const AttentionShape& s, const T* q, const T* k, const T* y,
                                const Compute<T>* logsumexp, const T* dy, T* dq, T* dk, Compute<T>* workspace) {
-  attention_dquery_on_gpu<T>(space, shape, q, k, y, logsumexp, dy, dq, workspace);
-  attention_dkey_on_gpu<T>(space, shape, q, k, logsumexp, dy, workspace, dk);
+  const AttentionGradients<T> g{q, k, y, dy, logsumexp, dq, dk, workspace};
+  if (s.head_size <= 64) AttentionOnGpu<T, 1>::backward(space, s, g);
+  else AttentionOnGpu<T, most_widths<T>>::backward(space, s, g);
 }
 
 }  // namespace lockstep

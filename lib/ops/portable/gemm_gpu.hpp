@@ -12,6 +12,7 @@ struct GpuTile {
   static constexpr int micro = 4;
   static constexpr int tile = 64;
   static constexpr int depth = 32;
+  static constexpr int panel = (depth + 1) * micro;  // so that neighbouring panels begin in other banks
   static constexpr int threads = (tile / micro) * (tile / micro);
 };
 
@@ -24,7 +25,7 @@ KOKKOS_INLINE_FUNCTION void pack_shared(const Team& team, const T* from, std::in
     const int panel = index / k, p = index % k;
     const std::int64_t first = static_cast<std::int64_t>(panel) * micro;
     pack_line<micro>(from + first * along + p * stride_k, along, count - first,
-                     packed + (panel * GpuTile::depth + p) * micro);
+                     packed + panel * GpuTile::panel + p * micro);
   }
 }
 
@@ -34,7 +35,8 @@ template <class T, int team_size>
 struct GpuProduct {
   static constexpr int tile = GpuTile::tile, micro = GpuTile::micro, depth = GpuTile::depth;
   static constexpr int pieces = GpuTile::threads / team_size;  // of a thread
-  static constexpr std::size_t tile_bytes = tile * depth * sizeof(T);
+  static constexpr int panel = GpuTile::panel;
+  static constexpr std::size_t tile_bytes = tile / micro * panel * sizeof(T);
   static constexpr std::size_t scratch_bytes = 2 * tile_bytes + 64;
 
   std::int64_t m, n, k;
@@ -49,7 +51,7 @@ struct GpuProduct {
   template <class Team>
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
     T* shared_a = static_cast<T*>(team.team_scratch(0).get_shmem_aligned(2 * tile_bytes, 64));
-    T* shared_b = shared_a + tile * depth;
+    T* shared_b = shared_a + tile / micro * panel;
     const std::int64_t i = team.league_rank() / tiles_along(n) * tile, j = team.league_rank() % tiles_along(n) * tile;
     T sum[pieces][micro][micro] = {};
     for (std::int64_t p = 0; p < k; p += depth) {
@@ -59,8 +61,8 @@ struct GpuProduct {
       pack_shared(team, b.data + p * b.row + j * b.column, b.column, b.row, n - j, terms, shared_b);
       team.team_barrier();
       for (int mine = 0; mine < pieces; ++mine) {
-        const T* piece_a = shared_a + row_of(team, mine) * depth * micro;
-        const T* piece_b = shared_b + column_of(team, mine) * depth * micro;
+        const T* piece_a = shared_a + row_of(team, mine) * panel;
+        const T* piece_b = shared_b + column_of(team, mine) * panel;
         for (int q = 0; q < terms; ++q)
           for (int r = 0; r < micro; ++r)
             for (int s = 0; s < micro; ++s) sum[mine][r][s] += piece_a[q * micro + r] * piece_b[q * micro + s];

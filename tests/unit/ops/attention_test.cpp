@@ -24,8 +24,8 @@ struct Inputs {
         dy(test::make_filled(s.dtype, {s.n, s.length, s.width()}, 2)) {}
 };
 
-/// By the portable provider, or (`one_at_a_time`) by the kernels for GPUs whatever this build is for.
-Attended attend(const AttentionShape& s, bool one_at_a_time = false, double scale = 1.0) {
+/// By the portable provider, or (`for_gpus`) by the kernels for GPUs whatever this build is for.
+Attended attend(const AttentionShape& s, bool for_gpus = false, double scale = 1.0) {
   const ExecSpace space;
   const Inputs in(s, scale);
   const OwnedTensor y("y", s.dtype, in.dy.get().shape), dq("dq", s.dtype, in.q.get().shape),
@@ -35,7 +35,7 @@ Attended attend(const AttentionShape& s, bool one_at_a_time = false, double scal
   const auto bytes = static_cast<std::int64_t>(planned->workspace_bytes());
   const OwnedTensor workspace("workspace", DType::u8, {bytes + s.n * s.heads * s.length * 8});
   for (const auto* tensor : {&y, &dq, &dkv, &logsumexp, &workspace}) test::poison(tensor->get());
-  if (one_at_a_time) {
+  if (for_gpus) {
     dispatch_float(s.dtype, [&]<class T>(T) {
       using C = Compute<T>;
       const auto keys = [&](const OwnedTensor& q, const OwnedTensor& kv) {
@@ -128,9 +128,12 @@ const AttentionShape shapes[] = {{2, 7, 3, 5, true},
                                  {1, 205, 2, 7, false},
                                  {1, 250, 1, 64, true},
                                  {3, 12, 5, 1, true},
+                                 {1, 131, 1, 100, true},
+                                 {1, 66, 2, 130, false},
                                  with_memory({2, 7, 3, 5, false}, 19),
                                  with_memory({1, 33, 2, 8, false}, 1),
-                                 with_memory({2, 1, 1, 33, false}, 205)};
+                                 with_memory({2, 1, 1, 33, false}, 205),
+                                 with_memory({1, 130, 1, 70, false}, 67)};
 
 TEST(Attention, IsWhatTheDefinitionSays) {
   for (AttentionShape s : shapes)
@@ -151,8 +154,8 @@ TEST(Attention, SixteenBitsAreStorageAlone) {
       s.dtype = dtype;
       const double rounding = dtype == DType::bf16 ? 1.0 / 128 : 1.0 / 1024;
       const Attended right = reference(s);  // of the rounded inputs: nothing else is rounded but y, dq and dkv
-      for (const bool one_at_a_time : {false, true}) {
-        const Attended narrow = attend(s, one_at_a_time);
+      for (const bool for_gpus : {false, true}) {
+        const Attended narrow = attend(s, for_gpus);
         EXPECT_LT(test::largest_difference(narrow.y, right.y), rounding);
         EXPECT_LT(test::largest_difference(narrow.dq, right.dq), 2 * rounding);
         EXPECT_LT(test::largest_difference(narrow.dkv, right.dkv), 2 * rounding);
@@ -162,8 +165,8 @@ TEST(Attention, SixteenBitsAreStorageAlone) {
 
 TEST(Attention, LargeScoresDoNotOverflow) {
   const AttentionShape s{1, 120, 1, 8, true, DType::f32};
-  for (const bool one_at_a_time : {false, true})
-    EXPECT_LT(test::largest_difference(attend(s, one_at_a_time, 100.0).y, reference(s, 100.0).y), 1e-2);
+  for (const bool for_gpus : {false, true})
+    EXPECT_LT(test::largest_difference(attend(s, for_gpus, 100.0).y, reference(s, 100.0).y), 1e-2);
 }
 
 TEST(Attention, MemoryIsLinearInTheLength) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "ops/portable/attention_gpu.hpp"
 #include "ops/portable/gemm_gpu.hpp"
 
 namespace lockstep {
@@ -72,6 +73,49 @@ TEST(TeamKernels, TheProductIsTheSameForEveryTeam) {
   expect_product<8>(70, 65, 40, false);
   expect_product<64>(13, 130, 65, true);
   expect_product<256>(65, 3, 33, true);
+}
+
+/// What attention computes from numbers that are the same in each call.
+struct Attended {
+  std::vector<float> y, logsumexp, dq, inner;
+};
+
+template <int threads, int widths, bool has_barrier = true>
+Attended attend(const AttentionShape& s) {
+  const auto positions = static_cast<std::size_t>(s.n * s.length), width = static_cast<std::size_t>(s.width());
+  std::vector<float> q(positions * 3 * width), dy(positions * width);
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = static_cast<float>(i % 23) / 11 - 1;
+  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(i % 17) / 8 - 1;
+  const auto rows = static_cast<std::size_t>(s.n * s.heads * s.length);
+  Attended out{std::vector<float>(dy.size()), std::vector<float>(rows), std::vector<float>(q.size()),
+               std::vector<float>(rows)};
+  const AttentionForward<float, threads, widths> forward(s, q.data(), q.data() + width, out.y.data(),
+                                                         out.logsumexp.data());
+  const std::int64_t teams = s.n * s.heads * forward.tiles(s.length);
+  run_teams<has_barrier>(forward, teams, threads);
+  const AttentionGradients<float> g{
+      q.data(),      q.data() + width,      out.y.data(),    dy.data(), out.logsumexp.data(),
+      out.dq.data(), out.dq.data() + width, out.inner.data()};
+  run_teams<has_barrier>(AttentionDQuery<float, threads, widths>(s, g), teams, threads);
+  run_teams<has_barrier>(AttentionDKey<float, threads, widths>(s, g), teams, threads);
+  return out;
+}
+
+void expect_same(const Attended& one, const Attended& other) {
+  EXPECT_EQ(one.y, other.y);
+  EXPECT_EQ(one.logsumexp, other.logsumexp);
+  EXPECT_EQ(one.dq, other.dq);
+  EXPECT_EQ(one.inner, other.inner);
+}
+
+TEST(TeamKernels, AttentionIsTheSameForEveryTeam) {
+  const AttentionShape causal{1, 70, 1, 40, true}, wide{1, 66, 1, 70, false};
+  expect_same(attend<1, 1>(causal), attend<16, 1>(causal));
+  expect_same(attend<1, 1>(wide), attend<8, 2>(wide));
+}
+
+TEST(TeamKernelsDeathTest, AMissingBarrierOfAttentionIsFound) {
+  EXPECT_DEATH((attend<8, 1, false>({1, 70, 1, 40, true})), "data race");
 }
 
 TEST(TeamKernelsDeathTest, AMissingBarrierIsFound) {
