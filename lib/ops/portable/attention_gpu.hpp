@@ -198,7 +198,8 @@ void run_attention(const ExecSpace& space, const char* label, const AttentionSha
                    const Kernel& kernel) {
   const auto teams = static_cast<int>(s.n * s.heads * Kernel::tiles(positions));
   const auto policy = Kokkos::TeamPolicy<ExecSpace>(space, teams, Kernel::team_size)
-                          .set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes)));
+                          .set_scratch_size(Kernel::scratch_level,
+                                            Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes)));
   Kokkos::parallel_for(label, policy, kernel);
 }
 

@@ -28,6 +28,8 @@ struct TiledAttention {
   static constexpr int columns_at_once = widths * tile;
   static constexpr std::size_t square_bytes = tile * tile * sizeof(C), slice_bytes = panels * slice_panel * sizeof(C);
   static constexpr std::size_t scratch_bytes = square_bytes + slice_bytes + 64;
+  /// Shared memory; on hosts plain memory, as Kokkos' OpenMP has 32 KiB for a team at level 0.
+  static constexpr int scratch_level = is_a_device ? 0 : 1;
 
   std::int64_t length, keys, heads, size, width, query_row, key_row;
   bool causal;
@@ -77,7 +79,8 @@ struct TiledAttention {
   };
   template <class Team>
   KOKKOS_INLINE_FUNCTION static Shared shared(const Team& team) {
-    C* const square = static_cast<C*>(team.team_scratch(0).get_shmem_aligned(square_bytes + slice_bytes, 64));
+    C* const square = static_cast<C*>(
+        team.team_scratch(scratch_level).get_shmem_aligned(square_bytes + slice_bytes, 64));
     return {square, square + tile * tile};
   }
   using Square = C[pieces][micro][micro];          ///< what a thread has of 64 × 64 numbers
