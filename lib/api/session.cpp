@@ -265,17 +265,17 @@ std::int64_t Session::steps() const { return state_->trainer->steps(); }
 void Session::save(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
+  const ExecSpace space;
+  const WholeStates states = state.trainer->strategy().gather_states(space, state.trainer->optimizer());
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return;
-    const ExecSpace space;
     validate(
         state.trainer->guard().own_parameters_are_finite(space), ExitStatus::internal,
         "{}: not written (some parameters are not finite); restore an earlier one, and take a smaller learning rate",
         file);
     const std::string text = state_text([&](StateFields& fields) { state.describe_state(fields); });
-    write_checkpoint(
-        file, {.arrays = training_arrays(space, state.trainer->model().parameters(), state.trainer->optimizer(), {}),
-               .texts = {{"deck", state.deck}, {"provenance", state.provenance}, {"state", text}}});
+    write_checkpoint(file, {.arrays = training_arrays(space, state.trainer->model().parameters(), states, {}),
+                            .texts = {{"deck", state.deck}, {"provenance", state.provenance}, {"state", text}}});
   });
 }
 
@@ -299,7 +299,8 @@ void Session::restore(const std::string& file) {
       throw;
     }
     restore_parameters(space, checkpoint.arrays, file, parameters);
-    restore_optimizer(space, checkpoint.arrays, file, state.trainer->optimizer());
+    restore_optimizer(space, checkpoint.arrays, file,
+                      state.trainer->strategy().whole_states(state.trainer->optimizer()));
   });
   state.share();
   state.numbers.reset();

@@ -11,7 +11,7 @@
 #include "base/process.hpp"
 #include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
-#include "parallel/bucketed_reducer.hpp"
+#include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
 namespace {

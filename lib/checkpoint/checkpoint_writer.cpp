@@ -18,12 +18,13 @@ namespace lockstep {
 
 namespace {
 
-/// Copies arrays that lie elsewhere into `memory`.
+/// Copies arrays that are somebody's live numbers into `memory`.
 void take_along(Checkpoint& checkpoint, std::span<std::byte> memory) {
   std::byte* free = memory.data();
   for (NamedArray& array : checkpoint.arrays) {
     const std::byte* data = array.data.get();
-    if (data >= memory.data() && data < memory.data() + memory.size()) continue;
+    const bool is_there = data >= memory.data() && data < memory.data() + memory.size();
+    if (is_there || array.data.use_count() > 0) continue;  // or has memory of its own
     std::memcpy(free, data, array.bytes());
     array.data = {std::shared_ptr<void>(), free};
     free += array.bytes();

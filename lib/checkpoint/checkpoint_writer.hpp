@@ -31,9 +31,9 @@ class CheckpointWriter {
 
   /// Memory for a copy of so many bytes. Waits until the checkpoint before is written.
   std::span<std::byte> memory(std::size_t bytes);
-  /// Returns at once. Arrays that are not in memory() are somebody's live numbers: they must stay as they are until
-  /// `wait_for_snapshot`, and memory() must have room for all of them. A checkpoint that cannot be written is a
-  /// warning: the run goes on, with the one before it. `best`: as for `tidy`. `before_commit`: see
+  /// Returns at once. Arrays that neither are in memory() nor own theirs are somebody's live numbers: they must stay as
+  /// they are until `wait_for_snapshot`, and memory() must have room for all of them. A checkpoint that cannot be
+  /// written is a warning: the run goes on, with the one before it. `best`: as for `tidy`. `before_commit`: see
   /// checkpoint/checkpoint.hpp; runs in the writing thread.
   void write_async(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit,
                    std::vector<std::int64_t> best = {});

@@ -10,11 +10,14 @@ namespace lockstep {
 namespace {
 
 /// `flat` holds `layout`. Its numbers are copied to `memory`; or, where there is none and the host can read them, not
-/// at all.
+/// at all; nor where they lie in `on_host`.
 void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout,
-                   const Tensor& flat, std::byte* memory, std::vector<NamedArray>& arrays) {
+                   const Tensor& flat, const std::shared_ptr<std::byte[]>& on_host, std::byte* memory,
+                   std::vector<NamedArray>& arrays) {
   std::shared_ptr<const std::byte[]> all;
-  if (memory) {
+  if (on_host) {
+    all = {on_host, static_cast<const std::byte*>(flat.data)};
+  } else if (memory) {
     copy_to_host(space, flat, memory);
     all = {std::shared_ptr<void>(), memory};
   } else if (!memory_is_separate) {
@@ -45,14 +48,20 @@ void convert(const NamedArray& array, DType dtype, std::byte* to) {
   else convert<float, double>(array.data.get(), to, count);
 }
 
-/// `flat` holds `layout`, of which `arrays` may have a part.
+/// `to` holds numbers of `dtype` as `layout` says, of which `arrays` may have a part.
+void set_on_host(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::vector<Parameter>& layout,
+                 DType dtype, std::byte* to) {
+  for (const auto& parameter : layout)
+    if (const NamedArray* array = find_array(arrays, prefix + "/" + parameter.name))
+      convert(*array, dtype, to + static_cast<std::size_t>(parameter.range.first) * size_of(dtype));
+}
+
+/// Likewise, in the step's memory.
 void set(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
          const std::vector<Parameter>& layout, const Tensor& flat) {
   std::vector<std::byte> host(flat.bytes());
   copy_to_host(space, flat, host.data());
-  for (const auto& parameter : layout)
-    if (const NamedArray* array = find_array(arrays, prefix + "/" + parameter.name))
-      convert(*array, flat.dtype, host.data() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype));
+  set_on_host(arrays, prefix, layout, flat.dtype, host.data());
   copy_from_host(space, host.data(), flat);
 }
 
@@ -64,15 +73,17 @@ const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::s
 }
 
 std::vector<NamedArray> training_arrays(const ExecSpace& space, const ParameterBuffer& parameters,
-                                        const Optimizer& optimizer, std::span<std::byte> memory) {
+                                        const WholeStates& states, std::span<std::byte> memory) {
   std::vector<NamedArray> arrays;
   std::size_t used = 0;
-  const auto append = [&](const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat) {
-    append_arrays(space, prefix, layout, flat, memory.empty() ? nullptr : memory.data() + used, arrays);
-    used += flat.bytes();
+  const auto append = [&](const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat,
+                          const std::shared_ptr<std::byte[]>& on_host) {
+    append_arrays(space, prefix, layout, flat, on_host, memory.empty() ? nullptr : memory.data() + used, arrays);
+    if (!on_host) used += flat.bytes();
   };
-  append("/model", parameters.parameters(), parameters.values());
-  for (const auto& state : optimizer.states()) append("/optimizer/" + state.name, state.layout, state.values);
+  append("/model", parameters.parameters(), parameters.values(), nullptr);
+  for (const auto& state : states.states)
+    append("/optimizer/" + state.name, state.layout, state.values, states.on_host);
   return arrays;
 }
 
@@ -115,11 +126,13 @@ void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& array
 }
 
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
-                       const Optimizer& optimizer) {
-  for (const auto& state : optimizer.states()) {
+                       const WholeStates& states) {
+  for (const auto& state : states.states) {
     const std::string prefix = "/optimizer/" + state.name;
     check_arrays(arrays, prefix, file, state.layout);
-    set(space, arrays, prefix, state.layout, state.values);
+    if (states.on_host)
+      set_on_host(arrays, prefix, state.layout, state.values.dtype, static_cast<std::byte*>(state.values.data));
+    else set(space, arrays, prefix, state.layout, state.values);
   }
 }
 

@@ -17,10 +17,10 @@ namespace lockstep {
 /// Null where there is none of that name.
 const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::string& name);
 
-/// `memory`: where the numbers are copied to (training_array_bytes); empty: on hosts the arrays are the live numbers,
+/// `memory`: where live numbers are copied to (training_array_bytes); empty: on hosts the arrays are the live numbers,
 /// and are to be written before the next step.
 std::vector<NamedArray> training_arrays(const ExecSpace& space, const ParameterBuffer& parameters,
-                                        const Optimizer& optimizer, std::span<std::byte> memory);
+                                        const WholeStates& states, std::span<std::byte> memory);
 std::size_t training_array_bytes(const ParameterBuffer& parameters, const Optimizer& optimizer);
 
 /// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no
@@ -37,6 +37,6 @@ void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& a
 void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
 /// As restore_parameters, for /optimizer.
 void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
-                       const Optimizer& optimizer);
+                       const WholeStates& states);
 
 }  // namespace lockstep

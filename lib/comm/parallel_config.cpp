@@ -2,6 +2,7 @@
 #include "comm/parallel_config.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -49,6 +50,13 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps, but not on one node, whose cores would do both");
+  static constexpr std::string_view shards[] = {"none", "optimizer"};
+  fields.choice("shard", shard, shards,
+                "what ranks divide among them in the place of having it all: nothing, or the optimizer's state, of "
+                "which each updates its part of the parameters (ZeRO's first stage)");
+  fields.boolean("share_parameters", share_parameters,
+                 "whether ranks that share memory have one copy of the parameters a node, where they are divided and "
+                 "memory is the host's");
   fields.boolean("sync_batch_norm", sync_batch_norm,
                  "whether batch_norm takes mean and variance of the examples of all ranks (in each micro-batch), "
                  "so that the number of ranks changes nothing; else each rank's of its own");
@@ -82,6 +90,17 @@ void ParallelConfig::describe(Fields& fields) {
     fields.check(
         !deterministic.present || !is_set, key,
         "deterministic cuts batches and sums gradients in its own way, after the backward pass; leave one out");
+  const auto divides = [](const Algorithm* algorithm) {
+    return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
+  };
+  for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
+    fields.check(
+        shard == Shard::none || divides(algorithm), key,
+        fmt::format("{} leaves all sums on all ranks, and shard: optimizer wants them divided; take one of {}",
+                    algorithm ? algorithm->name : "",
+                    fmt::join(algorithm_names([&](const Algorithm& other) { return divides(&other); }), ", ")));
+  fields.check(shard == Shard::none || all_reduce_table.empty(), "all_reduce_table",
+               "shard divides sums in one way, whatever their size; leave one out");
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",

@@ -15,6 +15,7 @@ struct Algorithm;
 struct ParallelConfig : Config {
   enum class Overlap { automatic, none, poll, thread };
   enum class Wire { fp32, bf16, fp16 };
+  enum class Shard { none, optimizer };
 
   double bucket_mb = 25;
   const Algorithm* all_reduce = nullptr;     ///< null: auto
@@ -23,6 +24,8 @@ struct ParallelConfig : Config {
   std::optional<std::int64_t> leaders;       ///< none: as many as help
   Wire wire = Wire::fp32;
   Overlap overlap = Overlap::automatic;
+  Shard shard = Shard::none;
+  bool share_parameters = true;
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks
   std::int64_t virtual_replicas = 1;

@@ -26,7 +26,7 @@ Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count)
 Model::Model(Graph graph, const Options& options)
     : graph_(std::move(graph)),
       options_(options),
-      parameters_(graph_, options.dtype, options.gradient_memory),
+      parameters_(graph_, options.dtype, options.memory),
       plan_(plan_model(graph_, options)),
       arena_("lockstep::activations", plan_.bytes) {
   for (const GraphNode& node : graph_.nodes()) node.layer->allocate();

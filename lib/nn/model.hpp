@@ -25,7 +25,7 @@ class Model {
     /// Not 0: the output may be made, and used up, in tiles of about so many bytes (StepPlan::tile_rows). Then
     /// `forward` is given who uses them.
     std::size_t tile_bytes = 0;
-    Buffer gradient_memory;  ///< see ParameterBuffer
+    ParameterMemory memory;  ///< of the parameters
   };
 
   /// The output of a batch, or some rows of it.

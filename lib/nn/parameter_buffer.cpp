@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory)
+ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory)
     : dtype_(dtype),
       master_(master_dtype(dtype)),
       layout_(graph, dtype),
@@ -18,9 +18,13 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Buffer& 
       node_weights_(graph.nodes().size()),
       node_ranges_(graph.nodes().size()) {
   const auto bytes = static_cast<std::size_t>(size()) * size_of(master_);
-  values_ = Buffer("lockstep::parameters", bytes);
-  gradients_ = gradient_memory.size() > 0 ? gradient_memory : Buffer("lockstep::gradients", layout_.gradient_bytes());
-  if (rounds()) rounded_ = Buffer("lockstep::rounded_parameters", static_cast<std::size_t>(size()) * size_of(dtype_));
+  const auto take = [](const Buffer& given, const char* name, std::size_t needed) {
+    return given.size() > 0 ? given : Buffer(name, needed);
+  };
+  values_ = take(memory.values, "lockstep::parameters", bytes);
+  gradients_ = take(memory.gradients, "lockstep::gradients", layout_.gradient_bytes());
+  if (rounds())
+    rounded_ = take(memory.rounded, "lockstep::rounded_parameters", static_cast<std::size_t>(size()) * size_of(dtype_));
   std::unordered_map<std::string_view, const Parameter*> named;
   for (const Parameter& parameter : parameters()) named.emplace(parameter.name, &parameter);
   for (std::size_t node = 0; node < graph.nodes().size(); ++node)
@@ -51,8 +55,10 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
   round(space);
 }
 
-void ParameterBuffer::round(const ExecSpace& space) {
-  if (rounds()) convert(space, values(), rounded_.tensor(0, dtype_, {size()}));
+void ParameterBuffer::round(const ExecSpace& space, ParameterRange range) {
+  if (!rounds() || range.count == 0) return;
+  const auto offset = static_cast<std::size_t>(range.first) * size_of(dtype_);
+  convert(space, values(range), rounded_.tensor(offset, dtype_, {range.count}));
 }
 
 void ParameterBuffer::update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out) {

@@ -10,6 +10,13 @@
 
 namespace lockstep {
 
+/// Memory that parameters lie in; what is empty, they take themselves.
+struct ParameterMemory {
+  Buffer gradients;  ///< of ParameterLayout::gradient_bytes
+  Buffer values;     ///< zeroed, as many elements as the layout has
+  Buffer rounded;    ///< likewise, of 16 bits
+};
+
 /// All parameters in one allocation and all gradients in another, of the last layer first: in the
 /// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
 /// an optimizer step is one kernel. What layers keep as statistics comes after all that is trained,
@@ -18,9 +25,8 @@ namespace lockstep {
 /// there is a rounded copy, which the large products read.
 class ParameterBuffer {
  public:
-  /// `dtype`: of the activations. `gradient_memory`: of ParameterLayout::gradient_bytes; empty: the gradients get their
-  /// own.
-  ParameterBuffer(const Graph& graph, DType dtype, const Buffer& gradient_memory = {});
+  /// `dtype`: of the activations.
+  ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory = {});
 
   DType dtype() const { return master_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -59,7 +65,8 @@ class ParameterBuffer {
 
   void initialize(const ExecSpace& space, std::uint64_t seed);
   /// To be called when values were written by anybody but the optimizer.
-  void round(const ExecSpace& space);
+  void round(const ExecSpace& space) { round(space, {0, size()}); }
+  void round(const ExecSpace& space, ParameterRange range);
   /// Adds to the statistics what a backward pass has left for them, times `scale` (one over the global examples).
   void update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out = nullptr);
 

@@ -6,17 +6,16 @@
 namespace lockstep {
 namespace {
 
-/// Summed independently; their sums one after another.
-constexpr std::int64_t block = sum_of_squares_block;
+/// Elements that are summed independently; their sums are added one after another.
+constexpr std::int64_t block = array_block;
 /// Sums kept side by side in a block, so that additions need not wait for each other.
 constexpr int lanes = 16;
-
-std::int64_t blocks_in(std::int64_t count) { return (count + block - 1) / block; }
 
 template <class T>
 void block_sums(const ExecSpace& space, std::int64_t count, const T* x, double* sums) {
   Kokkos::parallel_for(
-      "lockstep::sum_of_squares::block", RangePolicy(space, 0, blocks_in(count)), KOKKOS_LAMBDA(const std::int64_t b) {
+      "lockstep::sum_of_squares::block", RangePolicy(space, 0, array_blocks(count)),
+      KOKKOS_LAMBDA(const std::int64_t b) {
         const std::int64_t end = (b + 1) * block < count ? (b + 1) * block : count;
         double lane[lanes] = {};
         std::int64_t i = b * block;
@@ -61,7 +60,7 @@ void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, dou
 
 }  // namespace
 
-std::int64_t sum_of_squares_scratch(std::int64_t count) { return blocks_in(count) > 0 ? blocks_in(count) : 1; }
+std::int64_t sum_of_squares_scratch(std::int64_t count) { return array_blocks(count) > 0 ? array_blocks(count) : 1; }
 
 void block_sums_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& sums) {
   dispatch_master(x.dtype, [&]<class T>(T) { block_sums<T>(space, x.count(), x.as<T>(), sums.as<double>()); });
@@ -73,7 +72,7 @@ void add_block_sums(const ExecSpace& space, const Tensor& sums, const Tensor& re
 
 void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result) {
   block_sums_of_squares(space, x, scratch);
-  add_block_sums(space, {scratch.data, DType::f64, {blocks_in(x.count())}}, result);
+  add_block_sums(space, {scratch.data, DType::f64, {array_blocks(x.count())}}, result);
 }
 
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "core/array_block.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {
@@ -12,10 +13,9 @@ void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scrat
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch);
 std::int64_t sum_of_squares_scratch(std::int64_t count);
 
-// The two parts of it, for numbers that lie on several ranks: who holds whole blocks has the partial sums of all that
-// the whole sum is made of.
-inline constexpr std::int64_t sum_of_squares_block = 16384;  ///< elements
-/// `sums`: f64 [at least one a block that begins in x].
+// The two parts of it, for numbers that lie on several ranks: who holds whole blocks (array_block) has the partial
+// sums of all that the whole sum is made of.
+/// `sums`: f64 [at least one a block of x].
 void block_sums_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& sums);
 /// `sums`: f64 [blocks], `result`: f64 [1].
 void add_block_sums(const ExecSpace& space, const Tensor& sums, const Tensor& result);

@@ -191,7 +191,7 @@ Adafactor::Adafactor(const AdafactorConfig& config, const ParameterBuffer& param
     : Optimizer(config, parameters),
       config_(config),
       moments_(parameters.layout().owned_parameters(), states()[row].layout, states()[column].layout),
-      trust_(blocks().count, blocks().parameters),
+      trust_(blocks()),
       one_("lockstep::adafactor::one", DType::f64, {1}) {
   const double one = 1;
   copy_from_host(ExecSpace(), &one, one_.get());
@@ -218,10 +218,9 @@ void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const 
     // What stands in the gradient's place now is scaled and clipped already.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();
-    block_squares(space, "lockstep::adafactor::norms", rules_of<T>(space, *this, step, MakeGradientRule{}), arrays,
-                  trust_.squares());
-    trust_ratios(space, "lockstep::adafactor::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
-                 trust_.squares(), ratio, trust_.ratios());
+    block_squares(space, "lockstep::adafactor::norms", *this, rules_of<T>(space, *this, step, MakeGradientRule{}),
+                  arrays, trust_.squares());
+    trust_ratios(space, "lockstep::adafactor::ratios", blocks(), trust_, ratio);
     arrays.ratios = trust_.ratios();
     step_parameters(space, "lockstep::adafactor::step", rules_of<T>(space, *this, step, MakeAdafactorRule{}), arrays,
                     blocks().nonfinite);

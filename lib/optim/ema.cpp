@@ -12,9 +12,9 @@ void for_elements(const ExecSpace& space, const char* label, const ParameterBloc
                   T* parameters, T* average, const Make& make) {
   if constexpr (thread_per_element)
     Kokkos::parallel_for(
-        label, RangePolicy(space, 0, count * parameter_block), KOKKOS_LAMBDA(const std::int64_t index) {
-          const ParameterBlock block = blocks[index / parameter_block];
-          const std::int64_t i = index % parameter_block;
+        label, RangePolicy(space, 0, count * array_block), KOKKOS_LAMBDA(const std::int64_t index) {
+          const ParameterBlock block = blocks[index / array_block];
+          const std::int64_t i = index % array_block;
           const auto change = make();
           if (i < block.count) change(parameters[block.first + i], average[block.state + i]);
         });

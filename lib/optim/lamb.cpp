@@ -101,7 +101,7 @@ std::unique_ptr<Optimizer> LambConfig::make(const ParameterBuffer& parameters) c
 }
 
 Lamb::Lamb(const LambConfig& config, const ParameterBuffer& parameters)
-    : Optimizer(config, parameters), config_(config), trust_(blocks().count, blocks().parameters) {}
+    : Optimizer(config, parameters), config_(config), trust_(blocks()) {}
 
 StepCoefficients Lamb::coefficients(const StepRate& rate) const {
   if (!config_.bias_correction) return {rate.learning_rate, 1, 1};
@@ -115,11 +115,10 @@ void Lamb::step(const ExecSpace& space, ParameterBuffer& parameters, const StepS
   const MakeLambUpdate update{config_.epsilon};
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     StepArrays<T, Copy, 2> arrays = step_arrays<2, T>(*this, parameters, step, copies);
-    block_squares(space, "lockstep::lamb::averages",
+    block_squares(space, "lockstep::lamb::averages", *this,
                   rules_of<T>(space, *this, step, MakeLambAverages{update, config_.betas[0], config_.betas[1]}), arrays,
                   trust_.squares());
-    trust_ratios(space, "lockstep::lamb::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
-                 trust_.squares(), ratio, trust_.ratios());
+    trust_ratios(space, "lockstep::lamb::ratios", blocks(), trust_, ratio);
     arrays.ratios = trust_.ratios();
     step_parameters(space, "lockstep::lamb::step", rules_of<T>(space, *this, step, MakeLambRule{update}), arrays,
                     blocks().nonfinite);

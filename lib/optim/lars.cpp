@@ -61,7 +61,7 @@ std::unique_ptr<Optimizer> LarsConfig::make(const ParameterBuffer& parameters) c
 }
 
 Lars::Lars(const LarsConfig& config, const ParameterBuffer& parameters)
-    : Optimizer(config, parameters), config_(config), trust_(blocks().count, blocks().parameters) {}
+    : Optimizer(config, parameters), config_(config), trust_(blocks()) {}
 
 StepCoefficients Lars::coefficients(const StepRate& rate) const {
   const bool corrects = config_.momentum_correction && rate.learning_rate_before > 0;
@@ -76,10 +76,9 @@ void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const StepS
   }
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     StepArrays<T, Copy, 1> arrays = step_arrays<1, T>(*this, parameters, step, copies);
-    block_squares(space, "lockstep::lars::norms", rules_of<T>(space, *this, step, MakeGradientRule{}),
+    block_squares(space, "lockstep::lars::norms", *this, rules_of<T>(space, *this, step, MakeGradientRule{}),
                   step_arrays<0, T>(*this, parameters, step, copies), trust_.squares());
-    trust_ratios(space, "lockstep::lars::ratios", blocks().blocks, blocks().first_blocks, blocks().parameters,
-                 trust_.squares(), ratio, trust_.ratios());
+    trust_ratios(space, "lockstep::lars::ratios", blocks(), trust_, ratio);
     arrays.ratios = trust_.ratios();
     step_parameters(space, "lockstep::lars::step", rules_of<T>(space, *this, step, MakeLarsRule{config_.momentum}),
                     arrays, blocks().nonfinite);

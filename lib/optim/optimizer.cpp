@@ -112,22 +112,23 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
   const ParameterGroups made = options.groups_of(layout);
   groups_ = made.groups;
   const std::size_t block_bytes = made.blocks.size() * sizeof(ParameterBlock),
-                    first_bytes = made.first_blocks.size() * sizeof(std::int64_t),
+                    parameter_bytes = made.parameters.size() * sizeof(TrainedParameter),
                     group_bytes = groups_.size() * sizeof(GroupSettings),
-                    bytes = block_bytes + first_bytes + group_bytes;
+                    bytes = block_bytes + parameter_bytes + group_bytes;
   tables_ = Buffer("lockstep::optimizer::tables", bytes);
   std::vector<std::byte> tables(bytes);
   std::memcpy(tables.data(), made.blocks.data(), block_bytes);
-  std::memcpy(tables.data() + block_bytes, made.first_blocks.data(), first_bytes);
-  std::memcpy(tables.data() + block_bytes + first_bytes, groups_.data(), group_bytes);
+  std::memcpy(tables.data() + block_bytes, made.parameters.data(), parameter_bytes);
+  std::memcpy(tables.data() + block_bytes + parameter_bytes, groups_.data(), group_bytes);
   copy_from_host(space, tables.data(), tables_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
   blocks_ = {.blocks = reinterpret_cast<const ParameterBlock*>(tables_.data()),
              .count = static_cast<std::int64_t>(made.blocks.size()),
-             .first_blocks = reinterpret_cast<const std::int64_t*>(tables_.data() + block_bytes),
-             .parameters = static_cast<std::int64_t>(made.first_blocks.size()) - 1,
+             .all = made.all_blocks(),
+             .parameters = reinterpret_cast<const TrainedParameter*>(tables_.data() + block_bytes),
+             .parameter_count = static_cast<std::int64_t>(made.parameters.size()),
              .clip_value = options.clip_value > 0 ? options.clip_value : std::numeric_limits<double>::infinity(),
              .nonfinite = nonfinite_.get(),
-             .groups = reinterpret_cast<const GroupSettings*>(tables_.data() + block_bytes + first_bytes),
+             .groups = reinterpret_cast<const GroupSettings*>(tables_.data() + block_bytes + parameter_bytes),
              .rules = rules_.data()};
 
   std::size_t end = 0;
@@ -145,6 +146,22 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
   }
 }
 
+WholeStates Optimizer::room_for_whole_states(const ParameterLayout& layout) const {
+  WholeStates whole{.states = states_, .on_host = nullptr};
+  std::size_t end = 0;
+  for (State& state : whole.states) {
+    if (state.values.count() == layout.owned_count()) state.values.shape = {layout.trained_size()};
+    end += align_up(state.values.bytes());
+  }
+  whole.on_host.reset(new std::byte[end]());
+  std::size_t begin = 0;
+  for (State& state : whole.states) {
+    state.values.data = whole.on_host.get() + begin;
+    begin += align_up(state.values.bytes());
+  }
+  return whole;
+}
+
 void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step) {
   update_average(space, blocks_.blocks, blocks_.count, ema_decay_, step, parameters.trained_values(),
                  states_.back().values);
@@ -152,7 +169,7 @@ void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameter
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
   lockstep::swap_average(space, blocks_.blocks, blocks_.count, parameters.trained_values(), states_.back().values);
-  parameters.round(space);
+  for (const ParameterRange& owned : parameters.layout().owned()) parameters.round(space, owned);
 }
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,8 @@ class Optimizer {
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
   /// `step`: in the step's memory.
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
+  /// Zeros, where this rank's are a part.
+  struct WholeStates room_for_whole_states(const ParameterLayout& layout) const;
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
 
@@ -68,7 +71,7 @@ class Optimizer {
   /// look at. It begins as the parameters behind the first step.
   bool averages() const { return ema_decay_ > 0; }
   void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step);
-  /// The parameters become the average, and the other way round.
+  /// The parameters that this rank owns become the average, and the other way round.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
 
   /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
@@ -78,13 +81,20 @@ class Optimizer {
   /// Takes back what left_nonfinite has found: parameters are others now.
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
 
+  /// Sums f64 numbers, in the step's memory, over all ranks; each is of a block, whose owner alone has another than 0.
+  using SumOverOwners = std::function<void(const ExecSpace& space, const Tensor& numbers)>;
+  /// Where ranks own parts of the parameters: how they put together what is said of whole ones.
+  void own_parts(SumOverOwners sum) { sum_over_owners_ = std::move(sum); }
+  const SumOverOwners& sum_over_owners() const { return sum_over_owners_; }
+
   const std::vector<GroupSettings>& groups() const { return groups_; }
   /// What the kernels of step_kernel.hpp read.
   struct Blocks {
     const ParameterBlock* blocks = nullptr;  ///< in the step's memory
     std::int64_t count = 0;
-    const std::int64_t* first_blocks = nullptr;  ///< likewise, [parameters + 1]
-    std::int64_t parameters = 0;
+    std::int64_t all = 0;                          ///< blocks, of all ranks
+    const TrainedParameter* parameters = nullptr;  ///< in the step's memory, those of all ranks
+    std::int64_t parameter_count = 0;
     double clip_value = 0;                  ///< infinite: off
     Tensor nonfinite;                       ///< i32 [1], for kernels to set
     const GroupSettings* groups = nullptr;  ///< as groups(), in the step's memory
@@ -100,6 +110,13 @@ class Optimizer {
   OwnedTensor nonfinite_;
   Blocks blocks_;
   std::vector<State> states_;
+  SumOverOwners sum_over_owners_;
+};
+
+/// States of the parameters of all ranks.
+struct WholeStates {
+  std::vector<Optimizer::State> states;
+  std::shared_ptr<std::byte[]> on_host;  ///< memory of theirs; null: they are the optimizer's own
 };
 
 /// The state that is the average of the parameters, behind the rule's states.

@@ -51,22 +51,31 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
                  options[i].match);
   validate_key(groups.size() <= most_groups, "optimizer.groups", "make {} kinds of parameters; {} are the most",
                groups.size(), most_groups);
+  std::int64_t number = 0;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const ParameterRange& range = trained[i]->range;
+    const std::int64_t before = range.first / array_block, count = array_blocks(range.first + range.count) - before;
+    parameters.push_back({number, number + count, range.count, group[i]});
+    number += count;
+  }
   std::int64_t state = 0;  // of the owned range
   for (const ParameterRange& owned : layout.owned()) {
     for (std::size_t i = 0; i < trained.size(); ++i) {
       const ParameterRange& range = trained[i]->range;
       const std::int64_t begin = std::max(range.first, owned.first);
       const std::int64_t end = std::min(range.first + range.count, owned.first + owned.count);
-      if (begin >= end) continue;
-      const auto number = static_cast<std::int32_t>(first_blocks.size());
-      first_blocks.push_back(static_cast<std::int64_t>(blocks.size()));
-      for (std::int64_t first = begin; first < end; first += parameter_block)
-        blocks.push_back(
-            {first, std::min(parameter_block, end - first), state + first - owned.first, group[i], number});
+      for (std::int64_t first = begin, next; first < end; first = next) {
+        next = std::min(end, (first / array_block + 1) * array_block);
+        blocks.push_back({.first = first,
+                          .count = next - first,
+                          .state = state + first - owned.first,
+                          .number = parameters[i].first_block + first / array_block - range.first / array_block,
+                          .group = group[i],
+                          .parameter = static_cast<std::int32_t>(i)});
+      }
     }
     state += owned.count;
   }
-  first_blocks.push_back(static_cast<std::int64_t>(blocks.size()));
 }
 
 }  // namespace lockstep

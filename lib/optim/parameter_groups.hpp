@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
+#include "core/array_block.hpp"
 #include "core/execution.hpp"
 #include "nn/parameter_layout.hpp"
 
@@ -32,21 +33,30 @@ struct GroupSettings {
 /// Kernels hold a rule for each.
 inline constexpr std::size_t most_groups = 16;
 
-/// Neighbouring elements of one parameter, which kernels take together.
+/// Neighbouring elements of one parameter, which kernels take together: what it has of one of the flat buffer's blocks.
 struct ParameterBlock {
-  std::int64_t first = 0;  ///< in the flat buffer
-  std::int64_t count = 0;  ///< up to parameter_block
-  std::int64_t state = 0;  ///< place of the first one in the optimizer's state
+  std::int64_t first = 0;   ///< in the flat buffer
+  std::int64_t count = 0;   ///< up to array_block
+  std::int64_t state = 0;   ///< place of the first one in the optimizer's state
+  std::int64_t number = 0;  ///< among the blocks of all ranks
   std::int32_t group = 0;
-  std::int32_t parameter = 0;  ///< of those that the optimizer moves; their blocks stand one after the other
+  std::int32_t parameter = 0;  ///< among those of all ranks
 };
-inline constexpr std::int64_t parameter_block = 4096;
 
-/// What an optimizer moves, cut into blocks, and the groups of these.
+/// A parameter that is trained: the blocks of one stand one after the other.
+struct TrainedParameter {
+  std::int64_t first_block = 0, end_block = 0;  ///< numbers
+  std::int64_t count = 0;                       ///< elements
+  std::int32_t group = 0;
+};
+
+/// What optimizers move, cut into blocks, and the groups of these.
 struct ParameterGroups {
   std::vector<GroupSettings> groups;
-  std::vector<ParameterBlock> blocks;
-  std::vector<std::int64_t> first_blocks;  ///< of each parameter, and the number of blocks behind the last one
+  std::vector<ParameterBlock> blocks;  ///< that this rank owns
+  std::vector<TrainedParameter> parameters;
+
+  std::int64_t all_blocks() const { return parameters.empty() ? 0 : parameters.back().end_block; }
 
   /// Each parameter takes `usual`, or what the first of `options` that matches its name changes of that. `exclude`:
   /// those of one dimension, which are biases and the parameters of norms, have neither decay nor trust ratio, unless

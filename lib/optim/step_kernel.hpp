@@ -133,13 +133,13 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
   if constexpr (thread_per_element) {
     const bool packed = begin_with_packs(arrays);
     Kokkos::parallel_reduce(
-        label, RangePolicy(space, 0, arrays.count * (parameter_block / step_lanes<T>)),
+        label, RangePolicy(space, 0, arrays.count * (array_block / step_lanes<T>)),
         KOKKOS_LAMBDA(const std::int64_t index, int& bad) {
           if (arrays.step->left_out) {
             bad |= arrays.step->nonfinite_before;
             return;
           }
-          constexpr int lanes = step_lanes<T>, packs = parameter_block / lanes;  // of a block
+          constexpr int lanes = step_lanes<T>, packs = array_block / lanes;  // of a block
           const ParameterBlock block = arrays.blocks[index / packs];
           const std::int64_t i = index % packs * lanes, end = i + lanes < block.count ? i + lanes : block.count;
           if (i >= end) return;

@@ -5,7 +5,7 @@
 #include "optim/step_kernel.hpp"
 
 // A learning rate of its own for each parameter: the norm of the parameter over that of its step, for LARS, LAMB and
-// Adafactor. Norms are of whole parameters, so that a rank must own these.
+// Adafactor. Norms are of whole parameters, of which a rank may own parts.
 namespace lockstep {
 
 /// Of optimizers whose ratio is that to the gradient's norm.
@@ -20,14 +20,14 @@ struct MakeGradientRule {
   }
 };
 
-/// Norms of the blocks, and ratios.
+/// Norms of the blocks of all ranks, and ratios of the parameters.
 class TrustRatios {
  public:
-  explicit TrustRatios(std::int64_t blocks, std::int64_t parameters)
-      : squares_("lockstep::trust_ratio::squares", DType::f64, {std::max<std::int64_t>(1, blocks), 2}),
-        ratios_("lockstep::trust_ratio::ratios", DType::f64, {std::max<std::int64_t>(1, parameters)}) {}
+  explicit TrustRatios(const Optimizer::Blocks& blocks)
+      : squares_("lockstep::trust_ratio::squares", DType::f64, {std::max<std::int64_t>(1, blocks.all), 2}),
+        ratios_("lockstep::trust_ratio::ratios", DType::f64, {std::max<std::int64_t>(1, blocks.parameter_count)}) {}
 
-  double* squares() const { return squares_.get().as<double>(); }
+  const Tensor& squares() const { return squares_.get(); }
   double* ratios() const { return ratios_.get().as<double>(); }
 
  private:
@@ -89,11 +89,13 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
   return squares;
 }
 
-/// squares [blocks, 2]: those of each block.
+/// squares [blocks, 2]: those of each block, after which they are there for all ranks' blocks.
 template <class T, class Copy, int states, class Rule>
-void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
-                   const StepArrays<T, Copy, states>& arrays, double* squares) {
+void block_squares(const ExecSpace& space, const char* label, const Optimizer& optimizer, const Rules<Rule>* rules,
+                   const StepArrays<T, Copy, states>& arrays, const Tensor& squares) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
+  if (optimizer.sum_over_owners()) fill_zero(space, squares);
+  auto* const of_blocks = squares.as<double>();
   Kokkos::parallel_for(
       label, Team(space, static_cast<int>(arrays.count), team_threads(256), 1),
       KOKKOS_LAMBDA(const typename Team::member_type& team) {
@@ -102,35 +104,36 @@ void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>*
         const ParameterBlock block = own.blocks[team.league_rank()];
         const BlockSquares found = squares_of(team, own, block, rules->of_group[block.group]);
         Kokkos::single(Kokkos::PerTeam(team), [&] {
-          squares[2 * team.league_rank()] = found.parameters;
-          squares[2 * team.league_rank() + 1] = found.steps;
+          of_blocks[2 * block.number] = found.parameters;
+          of_blocks[2 * block.number + 1] = found.steps;
         });
       });
+  if (optimizer.sum_over_owners()) optimizer.sum_over_owners()(space, squares);
 }
 
 /// ratios[parameter] = ratio(group, its number of elements, norm of the parameter, norm of its step).
 template <class Ratio>
-void trust_ratios(const ExecSpace& space, const char* label, const ParameterBlock* blocks,
-                  const std::int64_t* first_blocks, std::int64_t parameters, const double* squares, const Ratio& ratio,
-                  double* ratios) {
+void trust_ratios(const ExecSpace& space, const char* label, const Optimizer::Blocks& blocks, const TrustRatios& trust,
+                  const Ratio& ratio) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
+  const TrainedParameter* const parameters = blocks.parameters;
+  const auto* const squares = trust.squares().as<const double>();
+  double* const ratios = trust.ratios();
   Kokkos::parallel_for(
-      label, Team(space, static_cast<int>(parameters), team_threads(256), 1),
+      label, Team(space, static_cast<int>(blocks.parameter_count), team_threads(256), 1),
       KOKKOS_LAMBDA(const typename Team::member_type& team) {
-        const int parameter = team.league_rank();
-        const std::int64_t first = first_blocks[parameter], end = first_blocks[parameter + 1];
+        const TrainedParameter parameter = parameters[team.league_rank()];
         double p_square = 0, step_square = 0;
         Kokkos::parallel_reduce(
-            Kokkos::TeamThreadRange(team, first, end),
+            Kokkos::TeamThreadRange(team, parameter.first_block, parameter.end_block),
             [&](const std::int64_t b, double& p_sum, double& step_sum) {
               p_sum += squares[2 * b];
               step_sum += squares[2 * b + 1];
             },
             p_square, step_square);
-        const ParameterBlock last = blocks[end - 1];
         Kokkos::single(Kokkos::PerTeam(team), [&] {
-          ratios[parameter] = ratio(blocks[first].group, last.first + last.count - blocks[first].first,
-                                    Kokkos::sqrt(p_square), Kokkos::sqrt(step_square));
+          ratios[team.league_rank()] = ratio(parameter.group, parameter.count, Kokkos::sqrt(p_square),
+                                             Kokkos::sqrt(step_square));
         });
       });
 }

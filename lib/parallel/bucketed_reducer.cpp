@@ -15,20 +15,6 @@
 
 namespace lockstep {
 
-std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
-  const bool wanted = !config.all_reduce || config.all_reduce->in_node_memory;
-  if (!wanted || topology.all.size() == 1) return std::nullopt;
-  std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
-  // Where one node has none, nobody uses any: all ranks must sum in the same way.
-  if (topology.all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
-  if (topology.all.is_root())
-    warn(
-        "a node's ranks cannot share {} bytes of memory each; gradients are sent in messages instead, which takes "
-        "longer (is /dev/shm large enough?)",
-        bytes);
-  return std::nullopt;
-}
-
 /// Runs the sums, bucket by bucket, as they are allowed.
 class BucketedReducer::Helper {
  public:
@@ -119,7 +105,7 @@ class BucketedReducer::Trial {
 
 BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                                  const Topology& topology, const std::optional<NodeMemory>& memory,
-                                 const Tensor& gradients, std::int64_t exact)
+                                 const Tensor& gradients, std::int64_t trained)
     : ranks_(topology.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
@@ -134,16 +120,15 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
         ExitStatus::bad_deck,
         "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
   const ReduceBuffer buffer{gradients.dtype, host_};
-  all_reduce_ = make_all_reduce(config, measured, topology, memory, buffer);
-  std::int64_t rounded = gradients.count();  // elements that may travel in 16 bits
-  if (config.wire != ParallelConfig::Wire::fp32 && exact < gradients.count()) {
+  sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, topology, memory, buffer)
+                                                     : make_reduce_scatter(config, topology, memory, buffer);
+  add_buckets(0, trained, config.bucket_mb, sum_.get());
+  if (trained < gradients.count()) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
-    exact_all_reduce_ = make_all_reduce(whole, measured, topology, memory, buffer);
-    rounded = exact;
+    exact_sum_ = make_all_reduce(whole, measured, topology, memory, buffer);
+    add_buckets(trained, gradients.count(), config.bucket_mb, exact_sum_.get());
   }
-  add_buckets(0, rounded, config.bucket_mb, all_reduce_.get());
-  add_buckets(rounded, gradients.count(), config.bucket_mb, exact_all_reduce_.get());
   const bool automatic = config.overlap == Overlap::automatic;
   // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
   if (automatic && (memory_is_separate || !topology.one_node())) trial_ = std::make_unique<Trial>();
@@ -164,7 +149,7 @@ void BucketedReducer::use(Overlap overlap) {
 }
 
 void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
-  if (!all_reduce_) return;
+  if (!sum_) return;
   ready_ += count;
   const std::size_t before = available_;
   std::size_t last = available_;
@@ -187,14 +172,14 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
 
 /// The host has started all kernels of the backward pass, and sums are all that is left for it to do while they run.
 void BucketedReducer::shard_done(const ExecSpace& space) {
-  if (!memory_is_separate || !all_reduce_) return;
+  if (!memory_is_separate || !sum_) return;
   make_available(space, buckets_.size());
   if (helper_) helper_->allow(available_);
   if (overlap_ == Overlap::poll) outlast_kernels(space, [this] { advance(available_); });
 }
 
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
-  if (!all_reduce_) return;
+  if (!sum_) return;
   shard_done(space);  // of which a rank without examples has heard nothing
   wait_for_kernels(space);
   const Timer timer;

@@ -14,10 +14,6 @@
 
 namespace lockstep {
 
-/// Memory of a node for `bytes` of gradients of each rank, where the deck's all-reduce wants one and it can be had.
-/// Says so once if it cannot. Collective.
-std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
-
 /// Sums in buckets: as the backward pass makes stretches of the gradients final, from their beginning on, each full
 /// bucket is summed, one after the other. Buckets of a device are copied to the host and back beside its kernels, which
 /// the host goes on starting meanwhile.
@@ -25,11 +21,12 @@ class BucketedReducer final : public GradientReducer {
  public:
   using Overlap = ParallelConfig::Overlap;
 
-  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Elements from
-  /// `exact` on travel in their own type, whatever config.wire says. Collective; throws SharedError where overlap:
-  /// thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
+  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. The first
+  /// `trained` elements are divided among ranks where the deck says so (config.shard): each has those sums that it owns
+  /// (shard_place). Those behind them travel in their own type, whatever config.wire says. Collective; throws
+  /// SharedError where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
   BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
-                  const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t exact);
+                  const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t trained);
   ~BucketedReducer() override;
 
   void ready(const ExecSpace& space, std::int64_t count) override;
@@ -69,8 +66,7 @@ class BucketedReducer final : public GradientReducer {
   std::byte* host_ = nullptr;                       ///< where the gradients are summed
   PinnedMemory pinned_;
   std::optional<Streams> streams_;
-  std::unique_ptr<Collective> all_reduce_;
-  std::unique_ptr<Collective> exact_all_reduce_;  ///< beside one that sends 16 bits
+  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is behind it
   std::vector<Bucket> buckets_;
   std::int64_t ready_ = 0;     ///< elements that are final
   std::size_t available_ = 0;  ///< buckets that are final, and on their way to the host

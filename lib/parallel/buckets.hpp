@@ -10,7 +10,9 @@
 namespace lockstep {
 
 /// Cuts elements [begin, end) of the gradients, each of `element_bytes`, into buckets of `megabytes` that follow each
-/// other. The first one and the last one are smaller.
+/// other. The first one and the last one are smaller. They begin and end
+/// with blocks (array_block), counted from `begin` on, but for the last one's end, and where they are smaller than
+/// that.
 std::vector<Stretch> cut_into_buckets(std::int64_t begin, std::int64_t end, double megabytes,
                                       std::size_t element_bytes);
 

@@ -10,7 +10,8 @@ namespace lockstep {
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                            const Topology& topology, std::optional<NodeMemory> memory,
                            std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters)
-    : parameters_(parameters),
+    : ranks_(topology.all),
+      parameters_(parameters),
       memory_(std::move(memory)),
       square_(parameters.trained_size()),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
@@ -39,6 +40,17 @@ Tensor DataParallel::gradient_square(const ExecSpace& space) {
 Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
   count_nonfinite(space, parameters_.trained_gradients(), nonfinite_.get());
   return nonfinite_.get();
+}
+
+void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+  ranks_.broadcast(space, parameters_.values());
+  parameters_.round(space);
+  for (const Optimizer::State& state : optimizer.states()) ranks_.broadcast(space, state.values);
+}
+
+WholeStates& DataParallel::whole_states(Optimizer& optimizer) {
+  states_ = {.states = optimizer.states(), .on_host = nullptr};
+  return states_;
 }
 
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,

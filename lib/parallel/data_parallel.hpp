@@ -27,11 +27,18 @@ class DataParallel final : public ParallelStrategy {
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
+  void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
+  void share(const ExecSpace& space, Optimizer& optimizer) override;
+  WholeStates& whole_states(Optimizer& optimizer) override;
+  WholeStates gather_states(const ExecSpace&, Optimizer& optimizer) override { return whole_states(optimizer); }
+  bool ranks_share_parameters() const override { return false; }
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 
  private:
+  Communicator ranks_;
   ParameterBuffer& parameters_;
   std::optional<NodeMemory> memory_;
+  WholeStates states_;
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
   OwnedTensor nonfinite_;  // f64 [1]

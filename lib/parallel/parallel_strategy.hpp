@@ -36,6 +36,20 @@ class ParallelStrategy {
   virtual void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                       double statistics_factor) = 0;
 
+  /// Runs `change`, which changes those parameters that this rank owns, when nobody reads them; afterwards all ranks
+  /// hold all. Collective.
+  virtual void change_parameters(const ExecSpace& space, const std::function<void()>& change) = 0;
+
+  /// All ranks get the parameters of rank 0, and, each of what it owns, the optimizer's states that rank 0 has put into
+  /// whole_states. Collective.
+  virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
+  /// Of rank 0.
+  virtual WholeStates& whole_states(Optimizer& optimizer) = 0;
+  /// The optimizer's states of all ranks, on rank 0. Collective.
+  virtual WholeStates gather_states(const ExecSpace& space, Optimizer& optimizer) = 0;
+  /// Whether others may change the parameters that this rank sees before it does the next update.
+  virtual bool ranks_share_parameters() const = 0;
+
   /// Seconds that steps have waited for other ranks since the last call.
   virtual double take_exposed_seconds() = 0;
 };

@@ -16,12 +16,14 @@ ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& para
     : comm_(comm) {
   for (const Parameter& parameter : parameters.parameters())
     parts_.push_back({parameter.name, parameters.values(parameter)});
-  for (const auto& state : optimizer.states())
-    for (const Parameter& parameter : state.layout) {
-      auto* first = static_cast<std::byte*>(state.values.data) +
-                    static_cast<std::size_t>(parameter.range.first) * size_of(state.values.dtype);
-      parts_.push_back({parameter.name + " (" + state.name + ")", {first, state.values.dtype, parameter.shape}});
-    }
+  const bool is_whole = parameters.layout().owned_count() == parameters.trained_size();
+  if (is_whole)
+    for (const auto& state : optimizer.states())
+      for (const Parameter& parameter : state.layout) {
+        auto* first = static_cast<std::byte*>(state.values.data) +
+                      static_cast<std::size_t>(parameter.range.first) * size_of(state.values.dtype);
+        parts_.push_back({parameter.name + " (" + state.name + ")", {first, state.values.dtype, parameter.shape}});
+      }
   hashes_.resize(parts_.size());
   if constexpr (memory_is_separate)
     for (const Part& part : parts_) staging_.resize(std::max(staging_.size(), part.values.bytes()));

@@ -49,23 +49,26 @@ void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   compare_replicas();  // what differs must not take the place of what was good
   since_last_.restart();
+  const WholeStates states = trainer_.strategy().gather_states(space_, trainer_.optimizer());
   if (!writer_ || !trainer_.guard().own_parameters_are_finite(space_)) return;
   const std::span<std::byte> memory = writer_->memory(
       training_array_bytes(trainer_.model().parameters(), trainer_.optimizer()));
   best_in_newest_ = contents_.best();
-  writer_->write_async(trainer_.steps(), snapshot(memory_is_separate ? memory : std::span<std::byte>()),
+  const bool copies = memory_is_separate || trainer_.strategy().ranks_share_parameters();
+  writer_->write_async(trainer_.steps(), snapshot(states, copies ? memory : std::span<std::byte>()),
                        contents_.before_commit, best_in_newest_);
 }
 
 void RunCheckpoints::finish() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   compare_replicas();
+  const WholeStates states = trainer_.strategy().gather_states(space_, trainer_.optimizer());
   comm_.run_collectively([&] {
     if (!writer_) return;
     writer_->wait();
     if (is_saved()) return;
     best_in_newest_ = contents_.best();
-    writer_->write_now(trainer_.steps(), snapshot({}), contents_.before_commit, best_in_newest_);
+    writer_->write_now(trainer_.steps(), snapshot(states, {}), contents_.before_commit, best_in_newest_);
   });
 }
 
@@ -100,9 +103,8 @@ double RunCheckpoints::seconds_for_next() const {
                            bytes_a_second;
 }
 
-Checkpoint RunCheckpoints::snapshot(std::span<std::byte> memory) const {
-  return {.arrays = training_arrays(space_, trainer_.model().parameters(), trainer_.optimizer(), memory),
-          .texts = contents_.texts()};
+Checkpoint RunCheckpoints::snapshot(const WholeStates& states, std::span<std::byte> memory) const {
+  return {.arrays = training_arrays(space_, trainer_.model().parameters(), states, memory), .texts = contents_.texts()};
 }
 
 }  // namespace lockstep

@@ -63,7 +63,7 @@ class RunCheckpoints {
   const std::optional<CheckpointWriter>& writer() const { return writer_; }
 
  private:
-  Checkpoint snapshot(std::span<std::byte> memory) const;
+  Checkpoint snapshot(const WholeStates& states, std::span<std::byte> memory) const;
   void compare_replicas();
 
   const Communicator& comm_;

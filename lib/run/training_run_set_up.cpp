@@ -162,7 +162,7 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
       before != checkpoint.texts.end() && !same_data(before->second, provenance_))
     warn("{}: was made with other data than those that are there now; the run goes on with these", file);
   restore_parameters(space, checkpoint.arrays, file, parameters);
-  restore_optimizer(space, checkpoint.arrays, file, trainer_->optimizer());
+  restore_optimizer(space, checkpoint.arrays, file, trainer_->strategy().whole_states(trainer_->optimizer()));
   ExampleOrder order;
   restore_state(checkpoint, file, [&](StateFields& fields) {
     describe_state(fields);
@@ -186,7 +186,7 @@ void TrainingRun::branch(const std::string& file) {
   with_positions(config_.source,
                  [&] { check_training_arrays(checkpoint, file, config_.optimizer, parameters.parameters()); });
   restore_parameters(space, checkpoint.arrays, file, parameters);
-  restore_optimizer(space, checkpoint.arrays, file, trainer_->optimizer());
+  restore_optimizer(space, checkpoint.arrays, file, trainer_->strategy().whole_states(trainer_->optimizer()));
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);
   trainer_->branch_behind(steps);
   log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);

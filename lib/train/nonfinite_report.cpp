@@ -75,7 +75,7 @@ NonfiniteReport::NonfiniteReport(const Communicator& comm, const Dataset& data, 
     : comm_(comm), data_(data), model_(model), count_("lockstep::nonfinite_count", DType::f64, {1}) {
   const ParameterBuffer& parameters = model_.parameters();
   const auto* const begin = static_cast<const std::byte*>(parameters.gradients().data);
-  std::vector<ParameterRange> ranges;
+  std::vector<ParameterRange>& ranges = gradient_ranges_;
   for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node)
     for (const Tensor& tensor : parameters.gradients_of(node)) {
       if (!tensor) continue;  // of a frozen layer
@@ -95,12 +95,38 @@ void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t
 
 void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss,
                                       const StepJudgement* judgement) const {
+  const ParameterBuffer& parameters = model_.parameters();
+  if (parameters.layout().owned_count() < parameters.trained_size()) {
+    if (is_nonfinite(loss.mean())) count_owned_gradients(space);
+    return;
+  }
   const auto* const tensors = reinterpret_cast<const ParameterRange*>(gradient_tensors_.data());
-  const Tensor gradients = model_.parameters().gradients();
+  const Tensor gradients = parameters.gradients();
   dispatch_master(gradients.dtype, [&]<class T>(T) {
     count_where_lost(space, loss, judgement, tensors, gradient_counts_.get().count(), gradients.as<const T>(),
                      gradient_counts_.get().as<double>());
   });
+}
+
+/// Of sums that ranks have divided among them, and of the statistics', which all have.
+void NonfiniteReport::count_owned_gradients(const ExecSpace& space) const {
+  const ParameterBuffer& parameters = model_.parameters();
+  std::vector<ParameterRange> owned = parameters.layout().owned();
+  if (comm_.is_root()) owned.push_back(parameters.statistics_range());
+  std::vector<double> counts(gradient_ranges_.size());
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    for (const ParameterRange& range : owned) {
+      const ParameterRange& tensor = gradient_ranges_[i];
+      const std::int64_t first = std::max(range.first, tensor.first),
+                         end = std::min(range.first + range.count, tensor.first + tensor.count);
+      if (first >= end) continue;
+      count_nonfinite(space, parameters.gradients({first, end - first}), count_.get());
+      double count = 0;
+      copy_to_host(space, count_.get(), &count);
+      counts[i] += count;
+    }
+  comm_.all_reduce_sum(counts);
+  copy_from_host(space, counts.data(), gradient_counts_.get());
 }
 
 bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {

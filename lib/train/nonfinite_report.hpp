@@ -26,7 +26,7 @@ class NonfiniteReport {
   void begin_step(std::int64_t step, std::span<const std::int64_t> examples);
 
   /// Counts gradients that are not finite, where the mean loss is not, unless steps have halted. They are those summed
-  /// over ranks: the same on all.
+  /// over ranks: the same on all. Collective where each rank has a part of them.
   void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement) const;
   /// f64, in the step's memory: what that has found, by tensor.
   const Tensor& gradient_counts() const { return gradient_counts_.get(); }
@@ -52,10 +52,13 @@ class NonfiniteReport {
   };
   std::string layers(const char* numbers, const std::function<Share(std::size_t node)>& share_of) const;
 
+  void count_owned_gradients(const ExecSpace& space) const;
+
   const Communicator& comm_;
   const Dataset& data_;
   const Model& model_;
-  OwnedTensor count_;            // f64 [1]
+  OwnedTensor count_;  // f64 [1]
+  std::vector<ParameterRange> gradient_ranges_;
   Buffer gradient_tensors_;      // where each begins in the flat buffer, and how many elements it has; node by node
   OwnedTensor gradient_counts_;  // f64 [tensors]
   std::array<std::vector<std::int64_t>, 3> examples_;  ///< of step n in n % 3

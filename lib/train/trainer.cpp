@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "base/heartbeat.hpp"
 #include "comm/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
+#include "parallel/sharded_optimizer.hpp"
 
 namespace lockstep {
 namespace {
@@ -47,20 +49,21 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
-  const std::size_t bytes = ParameterLayout(graph, config.dtype()).gradient_bytes();
-  std::optional<NodeMemory> memory;
-  std::unique_ptr<DeviceAllReduce> on_devices = problem_.make_strategy ? nullptr : sums_on_devices(config, comm_);
-  if (!partition_.separate && !on_devices) memory = gradient_memory(config.parallel, topology, bytes);
+  const ParameterLayout layout(graph, config.dtype());
+  ParallelMemory memory;
+  std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
+  if (!partition_.separate && !on_devices) memory = parallel_memory(config.parallel, topology, layout, config.dtype());
   comm_.run_collectively([&] {
-    const Buffer shared = !memory_is_separate && memory ? Buffer::borrow(memory->part(topology.node.rank()), bytes)
-                                                        : Buffer();
+    const ParameterMemory shared = memory.of_buffers(layout, config.dtype(), topology.node.rank());
     model_ = std::make_unique<Model>(make_model(config, std::move(graph), max_micro_batch_, Purpose::training, shared));
     heartbeat().beat();
   });
-  strategy_ = problem_.make_strategy
-                  ? problem_.make_strategy(topology, std::move(memory), model_->parameters())
-                  : std::make_unique<DataParallel>(config.parallel, problem_.measured, topology, std::move(memory),
-                                                   std::move(on_devices), model_->parameters());
+  if (config.parallel.shard == ParallelConfig::Shard::optimizer && comm_.size() > 1)
+    strategy_ = std::make_unique<ShardedOptimizer>(config.parallel, topology, std::move(memory), model_->parameters());
+  else
+    strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
+                                               std::move(memory.gradients), std::move(on_devices),
+                                               model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters());
@@ -218,10 +221,15 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
 Trainer::AveragedParameters Trainer::averaged_parameters() {
   if (!optimizer_->averages() || count_.optimizer_steps() == 0) return AveragedParameters(nullptr, [](Trainer*) {});
   before_update_();
-  optimizer_->swap_average(space_, model_->parameters());
+  swap_average();
   return AveragedParameters(this, [](Trainer* trainer) {
-    trainer->optimizer_->swap_average(trainer->space_, trainer->model_->parameters());
+    // Ranks that have failed wait for nobody.
+    if (std::uncaught_exceptions() == 0) trainer->swap_average();
   });
+}
+
+void Trainer::swap_average() {
+  strategy_->change_parameters(space_, [this] { optimizer_->swap_average(space_, model_->parameters()); });
 }
 
 StepNumbers Trainer::step_numbers() {
@@ -263,9 +271,7 @@ void Trainer::describe_state(StateFields& fields) {
 }
 
 void Trainer::share_parameters() {
-  comm_.broadcast(space_, model_->parameters().values());
-  model_->parameters().round(space_);
-  for (const auto& state : optimizer_->states()) comm_.broadcast(space_, state.values);
+  strategy_->share(space_, *optimizer_);
   optimizer_->forget_nonfinite(space_);
 }
 

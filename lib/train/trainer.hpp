@@ -29,11 +29,6 @@ struct TrainingProblem {
   std::uint64_t seed = 0;              ///< of dropout and the like
   RunLength length;                    ///< for the learning rate's course
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce
-
-  /// How ranks share the work; `memory`: see gradient_memory. Empty: DataParallel. Collective.
-  std::function<std::unique_ptr<ParallelStrategy>(const Topology& topology, std::optional<NodeMemory> memory,
-                                                  ParameterBuffer& parameters)>
-      make_strategy;
 };
 
 /// Steps of a run.
@@ -97,6 +92,7 @@ class Trainer final : public Stateful {
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   StepGuard& guard() { return *guard_; }
+  ParallelStrategy& strategy() { return *strategy_; }
   PhaseClock& clock() { return clock_; }
   /// How ranks and micro-batches divide a batch.
   const BatchPartition& partition() const { return partition_; }
@@ -104,7 +100,8 @@ class Trainer final : public Stateful {
   std::int64_t max_micro_batch() const { return max_micro_batch_; }
 
   void describe_state(StateFields& fields) override;
-  /// All ranks get the parameters and the optimizer's state of rank 0. Collective.
+  /// All ranks get the parameters of rank 0, and of the optimizer's states that it has (ParallelStrategy::whole_states)
+  /// what they own. Collective.
   void share_parameters();
 
  private:
@@ -120,6 +117,7 @@ class Trainer final : public Stateful {
   /// While it lives, the parameters are their moving average, where there is one.
   using AveragedParameters = std::unique_ptr<Trainer, void (*)(Trainer*)>;
   AveragedParameters averaged_parameters();
+  void swap_average();
 
   const Communicator& comm_;
   TrainingProblem problem_;

@@ -72,7 +72,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
 }
 
 Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose,
-                             const Buffer& gradient_memory) {
+                             const ParameterMemory& memory) {
   // What a processor's cache holds beside the weights; devices want larger products.
   constexpr std::size_t tile_bytes = runs_on_device ? 256u << 20 : 16u << 20;
   return {.dtype = config.dtype(),
@@ -81,14 +81,13 @@ Model::Options model_options(const TrainingConfig& config, std::int64_t max_batc
           .purpose = purpose,
           .checkpointing = config.model.checkpointing,
           .tile_bytes = purpose == Purpose::training && config.loss.make()->is_of_rows() ? tile_bytes : 0,
-          .gradient_memory = gradient_memory};
+          .memory = memory};
 }
 
 Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
-                 const Buffer& gradient_memory) {
-  return with_positions(config.source, [&] {
-    return Model(std::move(graph), model_options(config, max_batch, purpose, gradient_memory));
-  });
+                 const ParameterMemory& memory) {
+  return with_positions(config.source,
+                        [&] { return Model(std::move(graph), model_options(config, max_batch, purpose, memory)); });
 }
 
 }  // namespace lockstep

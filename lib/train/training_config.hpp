@@ -70,9 +70,9 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
 /// How the deck's network is planned for batches of up to `max_batch`. In training, large outputs whose loss allows it
 /// are made in tiles.
 Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose,
-                             const Buffer& gradient_memory = {});
+                             const ParameterMemory& memory = {});
 /// The network so planned, not initialised.
 Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
-                 const Buffer& gradient_memory = {});
+                 const ParameterMemory& memory = {});
 
 }  // namespace lockstep

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <ranges>
+
 #include "core/random.hpp"
+#include "parallel/buckets.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -63,8 +67,9 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
 /// overlap they are summed at once, so that it shows in the numbers; the last one in `finish`.
 TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const Topology topology(Communicator::world());
-  constexpr std::int64_t count = 1'600'000, mb = 250'000;
-  constexpr std::int64_t ends[] = {mb, 3 * mb, 5 * mb, count - mb, count};
+  constexpr std::int64_t count = 1'600'000;
+  const std::vector<Stretch> buckets = cut_into_buckets(0, count, 2, sizeof(float));
+  ASSERT_EQ(buckets.size(), 5u);
   ParallelConfig config;
   config.bucket_mb = 2;
   config.overlap = Overlap::none;
@@ -78,7 +83,7 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
     return std::ranges::count(values, topology.all.size());
   };
   std::int64_t ready = 0;
-  for (const std::int64_t end : ends) {
+  for (const std::int64_t end : buckets | std::views::transform(&Stretch::end)) {
     const std::int64_t before = topology.all.size() == 1 ? count : ready;  // one rank: 1 is the sum
     reducer.ready(space, end - 1 - ready);
     if (!memory_is_separate) EXPECT_EQ(summed(), before);

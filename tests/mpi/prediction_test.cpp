@@ -55,7 +55,8 @@ class GoldenNetwork {
     model.parameters().initialize(space, 1);  // running values
     test::golden_start(model.parameters(), model.graph());
     const auto optimizer = config.optimizer.make(model.parameters());
-    write_checkpoint(checkpoint(), {.arrays = training_arrays(space, model.parameters(), *optimizer, {}),
+    write_checkpoint(checkpoint(), {.arrays = training_arrays(space, model.parameters(),
+                                                              {.states = optimizer->states(), .on_host = nullptr}, {}),
                                     .texts = {{"deck", write_config(config)}, {"state", "{}"}}});
     Hdf5File data_file = Hdf5File::create(data());
     if (tokens) {  // windows of one row, and a token behind the last

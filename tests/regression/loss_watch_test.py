@@ -61,6 +61,8 @@ class LossWatch(LockstepTest):
         losses = [[row["loss"] for row in rows if row["split"] == "train"] for rows in (plain, back)]
         self.assertEqual(losses[0][:back_to], losses[1][:back_to])
         self.assertNotEqual(losses[0][back_to], losses[1][back_to], "the examples behind it are others")
+        self.train("divided_2", f"run.steps={jump}", "parallel.shard=optimizer", on_anomaly="rollback", at_most=50, ranks=2)
+        self.assertEqual(without_times(metrics(self.folder / "back_2")), without_times(metrics(self.folder / "divided_2")))
         for a, b in zip(losses[1], [row["loss"] for row in metrics(self.folder / "back_2") if row["split"] == "train"], strict=True):
             self.assertAlmostEqual(float(a) / float(b), 1, delta=1e-8)
 

@@ -34,6 +34,14 @@ class Parallel(LockstepTest):
         for x, y in zip(self.losses(a), self.losses(b), strict=True):
             self.assertAlmostEqual(x / y, 1, delta=tolerance)
 
+    def expect_same_state(self, a, b, step):
+        files = [h5py.File(self.folder / name / "checkpoints" / f"step-{step:08}.h5") for name in (a, b)]
+        names = []
+        files[0].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and name.split("/")[0] in ("model", "optimizer") else None)
+        self.assertGreater(len(names), 8)
+        for name in names:
+            self.assertEqual(files[0][name][()].tobytes(), files[1][name][()].tobytes(), name)
+
     def on_each_rank(self, script, ranks, limit=180):
         """Runs a shell script on every rank; $rank says which one it is."""
         command = [*program.MPIEXEC, str(ranks), "bash", "-c", f"rank=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}", program.PROGRAM]
@@ -87,12 +95,26 @@ class Parallel(LockstepTest):
         self.train("whole", ranks=2)
         for steps, ranks, network in ((7, 4, ("--emulate-network", "latency_us=1")), (15, 1, ()), (24, 2, ())):
             self.train("parts", f"run.steps={steps}", *network, ranks=ranks)
-        files = [h5py.File(self.folder / name / "checkpoints" / "step-00000024.h5") for name in ("whole", "parts")]
-        names = []
-        files[0].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and name.split("/")[0] in ("model", "optimizer") else None)
-        self.assertGreater(len(names), 8)
-        for name in names:
-            self.assertEqual(files[0][name][()].tobytes(), files[1][name][()].tobytes(), name)
+        self.expect_same_state("parts", "whole", 24)
+
+    @unittest.skipUnless(h5py, "Python's h5py is not here")
+    def test_divided_states_go_on_on_other_ranks(self):
+        # One kind of file, whoever owns what: a sum over two ranks is the same in any order.
+        self.deck(model={"layers": ["flatten", {"linear": {"features": 40}}, {"batch_norm": {}}, "relu", {"linear": {"features": 10}}]},
+                  optimizer={"type": "adamw", "learning_rate": 0.003, "clip_norm": 1, "ema_decay": 0.9}, batch={"global": 22},
+                  run={"steps": 24, "log_every": 1, "seed": 7}, checkpoint={"every_steps": 5}, parallel={"audit_every": 4})
+        self.train("whole", ranks=2)
+        self.train("divided", "parallel.shard=optimizer", ranks=2)
+        self.expect_same_state("divided", "whole", 24)
+        self.train("parts", "parallel.shard=optimizer", "run.steps=8", ranks=2)
+        self.train("parts", "run.steps=13", ranks=2)
+        self.train("parts", "parallel={shard: optimizer, share_parameters: false}", ranks=2)
+        self.expect_same_state("parts", "whole", 24)
+        for ranks, network in ((3, ()), (4, ("--emulate-network", "ranks_per_node=2")), (1, ())):
+            self.train(f"from_{ranks}", "precision.compute=fp64", "run.steps=9", "parallel.shard=optimizer", *network, ranks=ranks)
+            self.train(f"from_{ranks}", "precision.compute=fp64", "parallel.shard=optimizer", ranks=5 - ranks)
+        self.expect_near("from_3", "from_1", 1e-9)
+        self.expect_near("from_4", "from_1", 1e-9)
 
     def test_groups_of_ranks_are_replicas(self):
         self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 12, "log_every": 1, "seed": 7})

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/collective/collective.hpp"
+#include "comm/collective/shard_place.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 
@@ -48,6 +49,14 @@ std::vector<std::string_view> algorithm_names(const std::function<bool(const Alg
 /// The all-reduce of a line over all ranks of the topology. Throws SharedError (bad_deck) where that cannot be.
 /// Collective.
 std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, const AllReduceParts& parts);
+// The two halves of it, for ranks that own the sums of shard_place. `algorithm`: null: what is fastest, as far as that
+// is known without measuring. Where ranks share AllReduceParts::memory they sum in it, and what is gathered lies in a
+// buffer that a node's ranks have in common; of `memory` the flags alone are used then. They throw Error (bad_deck)
+// where the algorithm has no such operation. Collective.
+ShardPlace shard_place(const Algorithm* algorithm, const AllReduceParts& parts);
+std::unique_ptr<Collective> reduce_scatter(const Algorithm* algorithm, const AllReduceParts& parts);
+std::unique_ptr<Collective> all_gather(const Algorithm* algorithm, const AllReduceParts& parts);
+
 /// What is fastest, as far as that is known without measuring. Collective.
 std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts);
 

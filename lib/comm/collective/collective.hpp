@@ -39,10 +39,10 @@ struct Algorithm;
 /// Every rank gets the sums over all ranks: the same bits.
 std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, std::unique_ptr<Transport> transport,
                                        const ReduceBuffer& buffer, DType wire = DType::f32);
-/// Rank r of P gets the sums of slice_of(count, r, P) of the stretch; what it has elsewhere in it means nothing.
+/// Rank r of P gets the sums of slice_of_rank(count, r, P) of the stretch; what it has elsewhere in it means nothing.
 std::unique_ptr<Collective> reduce_scatter(const Algorithm& algorithm, std::unique_ptr<Transport> transport,
                                            const ReduceBuffer& buffer, DType wire = DType::f32);
-/// Every rank gets slice_of(count, r, P) of the stretch from each rank r of P: the same bits.
+/// Every rank gets slice_of_rank(count, r, P) of the stretch from each rank r of P: the same bits.
 std::unique_ptr<Collective> all_gather(const Algorithm& algorithm, std::unique_ptr<Transport> transport,
                                        const ReduceBuffer& buffer, DType wire = DType::f32);
 

@@ -6,30 +6,61 @@
 namespace lockstep {
 namespace {
 
-/// The fastest by messages.
-std::unique_ptr<Collective> by_messages(const Communicator& ranks, const AllReduceParts& parts) {
+using Operation = std::unique_ptr<Collective> (*)(const Algorithm&, std::unique_ptr<Transport>, const ReduceBuffer&,
+                                                  DType wire);
+
+/// By messages, by what the deck names, or else the fastest.
+std::unique_ptr<Collective> by_messages(Operation operation, const Communicator& ranks, const Algorithm* algorithm,
+                                        const AllReduceParts& parts) {
+  if (algorithm) return operation(*algorithm, make_transport(ranks), parts.buffer, parts.wire);
   std::vector<BySize::Way> ways;
   for (const AllReduceRow& row : fastest_by_messages(ranks.size()))
     ways.push_back({row.up_to / static_cast<std::int64_t>(size_of(parts.buffer.dtype)),
-                    all_reduce(*row.algorithm, make_transport(ranks), parts.buffer, parts.wire)});
+                    operation(*row.algorithm, make_transport(ranks), parts.buffer, parts.wire)});
   return std::make_unique<BySize>(std::move(ways));
+}
+
+int leaders_in(const AllReduceParts& parts) {
+  return parts.topology.one_node() ? 0 : leaders_of(parts.leaders, parts.topology.smallest);
+}
+
+/// Between the leaders of one number; null for who is none.
+std::unique_ptr<Collective> between_leaders(Operation operation, const AllReduceParts& parts) {
+  const Topology& topology = parts.topology;
+  const int leaders = leaders_in(parts);
+  if (leaders == 0) return nullptr;
+  // All others have nothing to say to each other.
+  const Communicator number = topology.all.split(std::min(topology.node.rank(), leaders));
+  return topology.node.rank() < leaders ? by_messages(operation, number, parts.between_nodes, parts) : nullptr;
 }
 
 }  // namespace
 
 std::unique_ptr<Collective> hierarchical_all_reduce(const AllReduceParts& parts) {
+  if (!parts.memory) return by_messages(all_reduce, parts.topology.all, nullptr, parts);
+  return node_all_reduce(*parts.memory, parts.buffer.dtype, leaders_in(parts), between_leaders(all_reduce, parts));
+}
+
+ShardPlace shard_place(const Algorithm* algorithm, const AllReduceParts& parts) {
   const Topology& topology = parts.topology;
-  if (!parts.memory) return by_messages(topology.all, parts);
-  const DType dtype = parts.buffer.dtype;
-  if (topology.one_node()) return node_all_reduce(*parts.memory, dtype, 0, nullptr);
-  const int leaders = leaders_of(parts.leaders, topology.smallest);
-  // The leaders of one number, and all others, who have nothing to say to each other.
-  const Communicator number = topology.all.split(std::min(topology.node.rank(), leaders));
-  if (topology.node.rank() >= leaders) return node_all_reduce(*parts.memory, dtype, leaders, nullptr);
-  return node_all_reduce(*parts.memory, dtype, leaders,
-                         parts.between_nodes
-                             ? all_reduce(*parts.between_nodes, make_transport(number), parts.buffer, parts.wire)
-                             : by_messages(number, parts));
+  if (!parts.memory || (algorithm && !algorithm->in_node_memory))
+    return ShardPlace::of_rank(topology.all.rank(), topology.all.size());
+  return ShardPlace::of_node(topology, std::max(1, leaders_in(parts)));
+}
+
+std::unique_ptr<Collective> reduce_scatter(const Algorithm* algorithm, const AllReduceParts& parts) {
+  const bool by_name = algorithm && !algorithm->in_node_memory;
+  if (!parts.memory || by_name)
+    return by_messages(reduce_scatter, parts.topology.all, by_name ? algorithm : nullptr, parts);
+  return node_reduce_scatter(*parts.memory, parts.buffer.dtype, shard_place(algorithm, parts),
+                             between_leaders(reduce_scatter, parts));
+}
+
+std::unique_ptr<Collective> all_gather(const Algorithm* algorithm, const AllReduceParts& parts) {
+  const bool by_name = algorithm && !algorithm->in_node_memory;
+  if (!parts.memory || by_name)
+    return by_messages(all_gather, parts.topology.all, by_name ? algorithm : nullptr, parts);
+  return node_all_gather(*parts.memory, leaders_in(parts), between_leaders(all_gather, parts));
 }
 
 std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts) { return hierarchical_all_reduce(parts); }

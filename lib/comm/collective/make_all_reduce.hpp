@@ -6,6 +6,7 @@
 #include <span>
 
 #include "comm/collective/all_reduce_table.hpp"
+#include "comm/collective/shard_place.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/parallel_config.hpp"
 #include "comm/topology.hpp"
@@ -18,5 +19,15 @@ namespace lockstep {
 std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                                             const Topology& topology, const std::optional<NodeMemory>& memory,
                                             const ReduceBuffer& buffer);
+/// Likewise, for ranks that divide the sums among them as shard_place says.
+std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const Topology& topology,
+                                                const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer);
+/// The way back, of whole numbers. `flags`: where a node's ranks have the buffer in common, memory of any size of
+/// theirs; none: each has its own.
+std::unique_ptr<Collective> make_all_gather(const ParallelConfig& config, const Topology& topology,
+                                            const std::optional<NodeMemory>& flags, const ReduceBuffer& buffer);
+/// What this rank owns of such sums.
+ShardPlace make_shard_place(const ParallelConfig& config, const Topology& topology,
+                            const std::optional<NodeMemory>& memory);
 
 }  // namespace lockstep

@@ -11,21 +11,47 @@ namespace {
 /// other. (Longer blocks, one rank's after the other's, take half as long again: memory then waits for each.)
 constexpr int block = 64;
 
+/// How far a node's ranks have come in their operations, which follow each other, on the same memory.
+class NodeFlags {
+ public:
+  explicit NodeFlags(const NodeMemory& memory) : memory_(memory), rank_(memory.ranks().rank()) {}
+
+  /// The next operation, which begins with stage 0.
+  void begin() { number_ = flag(rank_, 0).load(std::memory_order_relaxed) + 1; }
+  void reach(std::size_t stage) { flag(rank_, stage).store(number_, std::memory_order_release); }
+  /// Whether the first `ranks` have reached it.
+  bool reached(std::size_t stage, int ranks) const {
+    for (int rank = 0; rank < ranks; ++rank)
+      if (flag(rank, stage).load(std::memory_order_acquire) < number_) return false;
+    return true;
+  }
+
+ private:
+  std::atomic<std::uint64_t>& flag(int rank, std::size_t stage) const { return memory_.flags(rank).stage[stage]; }
+
+  NodeMemory memory_;
+  int rank_;
+  std::uint64_t number_ = 0;  // of the running operation
+};
+
 template <class T>
 class NodeAllReduce final : public Collective {
  public:
-  NodeAllReduce(const NodeMemory& memory, int leaders, std::unique_ptr<Collective> between)
-      : memory_(memory),
+  /// `place`: none: everybody gets all sums.
+  NodeAllReduce(const NodeMemory& memory, int leaders, std::unique_ptr<Collective> between,
+                std::optional<ShardPlace> place)
+      : flags_(memory),
         rank_(memory.ranks().rank()),
         size_(memory.ranks().size()),
         leaders_(leaders),
-        between_(std::move(between)) {
+        between_(std::move(between)),
+        place_(std::move(place)) {
     for (int rank = 0; rank < size_; ++rank) parts_.push_back(reinterpret_cast<T*>(memory.part(rank)));
   }
 
   void start(std::int64_t first, std::int64_t count) override {
     all_ = {first, first + count};
-    number_ = own(Stage::given).load(std::memory_order_relaxed) + 1;
+    flags_.begin();
     reach(Stage::given);
   }
 
@@ -33,7 +59,7 @@ class NodeAllReduce final : public Collective {
     switch (stage_) {
       case Stage::given:
         if (!reached(Stage::given, size_)) return false;
-        add_up(share(rank_, size_));
+        add_up(share());
         reach(Stage::added);
         [[fallthrough]];
       case Stage::added:
@@ -56,28 +82,24 @@ class NodeAllReduce final : public Collective {
   /// over all nodes; it has copied all of that. Only then may leaders' parts change again.
   enum class Stage { given, added, summed, copied };
 
-  std::atomic<std::uint64_t>& own(Stage stage) { return flag(rank_, stage); }
-  std::atomic<std::uint64_t>& flag(int rank, Stage stage) {
-    return memory_.flags(rank).stage[static_cast<std::size_t>(stage)];
-  }
   void reach(Stage stage) {
-    own(stage).store(number_, std::memory_order_release);
+    flags_.reach(static_cast<std::size_t>(stage));
     stage_ = stage;
   }
-  bool reached(Stage stage, int ranks) {
-    for (int rank = 0; rank < ranks; ++rank)
-      if (flag(rank, stage).load(std::memory_order_acquire) < number_) return false;
-    return true;
+  bool reached(Stage stage, int ranks) { return flags_.reached(static_cast<std::size_t>(stage), ranks); }
+
+  Stretch in_all(const Stretch& slice) const { return {all_.first + slice.first, all_.first + slice.end}; }
+  Stretch stretch_of(int leader) const { return in_all(slice_of_rank(all_.count(), leader, leaders_)); }
+  /// What this rank adds up.
+  Stretch share() const {
+    return in_all(place_ && leaders_ == 0 ? place_->of_leader(0, all_.count()) : slice_of(all_.count(), rank_, size_));
   }
 
-  Stretch share(int number, int of) const {
-    const Stretch slice = slice_of(all_.count(), number, of);
-    return {all_.first + slice.first, all_.first + slice.end};
-  }
-
-  /// Puts the sums where they are wanted: in all parts, or in the part of the leader whose stretch it is.
+  /// Puts the sums where they are wanted: in all parts, in that of their owner, or in that of the leader whose stretch
+  /// it is.
   void add_up(const Stretch& mine) {
     if (leaders_ == 0) {
+      if (place_) return add_up(mine, {&parts_[static_cast<std::size_t>(rank_)], 1});
       switch (size_) {
         case 2: return add_up_for_all<2>(mine);
         case 4: return add_up_for_all<4>(mine);
@@ -86,7 +108,7 @@ class NodeAllReduce final : public Collective {
       }
     }
     for (int leader = 0; leader < leaders_; ++leader)
-      add_up(mine.within(share(leader, leaders_)), {&parts_[static_cast<std::size_t>(leader)], 1});
+      add_up(mine.within(stretch_of(leader)), {&parts_[static_cast<std::size_t>(leader)], 1});
   }
   /// Sums over a number of ranks that the compiler knows need no memory: a quarter less time.
   template <int ranks>
@@ -122,7 +144,7 @@ class NodeAllReduce final : public Collective {
   bool sum_between() {
     if (!between_started_) {
       if (!reached(Stage::added, size_)) return false;
-      const Stretch mine = share(rank_, leaders_);
+      const Stretch mine = stretch_of(rank_);
       between_->start(mine.first, mine.count());
       between_started_ = true;
     }
@@ -133,29 +155,88 @@ class NodeAllReduce final : public Collective {
 
   void fetch_from(int leader) {
     if (leader == rank_) return;
-    const Stretch stretch = share(leader, leaders_);
+    const Stretch stretch = place_ ? in_all(place_->of_leader(leader, all_.count())) : stretch_of(leader);
     std::copy(parts_[static_cast<std::size_t>(leader)] + stretch.first,
               parts_[static_cast<std::size_t>(leader)] + stretch.end,
               parts_[static_cast<std::size_t>(rank_)] + stretch.first);
   }
 
-  NodeMemory memory_;
+  NodeFlags flags_;
   int rank_, size_;
   int leaders_;  // 0: there is one node only
   std::unique_ptr<Collective> between_;
   bool between_started_ = false;
+  std::optional<ShardPlace> place_;
   std::vector<T*> parts_;
   Stretch all_{};
-  std::uint64_t number_ = 0;  // of the running sum
   Stage stage_ = Stage::copied;
 };
+
+class NodeAllGather final : public Collective {
+ public:
+  NodeAllGather(const NodeMemory& ranks, int leaders, std::unique_ptr<Collective> between)
+      : flags_(ranks),
+        rank_(ranks.ranks().rank()),
+        size_(ranks.ranks().size()),
+        leaders_(leaders),
+        between_(std::move(between)) {}
+
+  void start(std::int64_t first, std::int64_t count) override {
+    all_ = {first, first + count};
+    flags_.begin();
+    flags_.reach(changed);
+    stage_ = changed;
+  }
+
+  bool advance() override {
+    if (stage_ == changed) {
+      if (!flags_.reached(changed, size_)) return false;
+      if (between_) {
+        const Stretch mine = slice_of_rank(all_.count(), rank_, leaders_);
+        between_->start(all_.first + mine.first, mine.count());
+      }
+      stage_ = gathered;
+    }
+    if (stage_ == gathered) {
+      if (between_ && !between_->advance()) return false;
+      flags_.reach(gathered);
+      stage_ = done;
+    }
+    return flags_.reached(gathered, leaders_);
+  }
+
+ private:
+  /// What a rank has done: its own part; as a leader, that of the other nodes.
+  static constexpr std::size_t changed = 0, gathered = 1, done = 2;
+
+  NodeFlags flags_;
+  int rank_, size_;
+  int leaders_;  // 0: there is one node only
+  std::unique_ptr<Collective> between_;
+  Stretch all_{};
+  std::size_t stage_ = done;
+};
+
+std::unique_ptr<Collective> make(const NodeMemory& memory, DType dtype, int leaders,
+                                 std::unique_ptr<Collective> between, const std::optional<ShardPlace>& place) {
+  if (dtype == DType::f64) return std::make_unique<NodeAllReduce<double>>(memory, leaders, std::move(between), place);
+  return std::make_unique<NodeAllReduce<float>>(memory, leaders, std::move(between), place);
+}
 
 }  // namespace
 
 std::unique_ptr<Collective> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
                                             std::unique_ptr<Collective> between) {
-  if (dtype == DType::f64) return std::make_unique<NodeAllReduce<double>>(memory, leaders, std::move(between));
-  return std::make_unique<NodeAllReduce<float>>(memory, leaders, std::move(between));
+  return make(memory, dtype, leaders, std::move(between), std::nullopt);
+}
+
+std::unique_ptr<Collective> node_reduce_scatter(const NodeMemory& memory, DType dtype, const ShardPlace& place,
+                                                std::unique_ptr<Collective> between) {
+  return make(memory, dtype, place.nodes > 1 ? place.leaders() : 0, std::move(between), place);
+}
+
+std::unique_ptr<Collective> node_all_gather(const NodeMemory& ranks, int leaders, std::unique_ptr<Collective> between) {
+  return std::make_unique<NodeAllGather>(ranks, leaders, std::move(between));
 }
 
 }  // namespace lockstep

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "comm/collective/collective.hpp"
+#include "comm/collective/shard_place.hpp"
 #include "comm/node_memory.hpp"
 
 namespace lockstep {
@@ -17,5 +19,12 @@ namespace lockstep {
 /// over this rank's own part.
 std::unique_ptr<Collective> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
                                             std::unique_ptr<Collective> between);
+/// The same sums, of which each rank gets what it owns; what it has elsewhere means nothing. `between` leaves slices.
+std::unique_ptr<Collective> node_reduce_scatter(const NodeMemory& memory, DType dtype, const ShardPlace& place,
+                                                std::unique_ptr<Collective> between);
+/// The way back, for a buffer that a node's ranks have in common and that each has changed where it owns it: the ranks
+/// wait for each other, and with several nodes `between`, of the `leaders` first ranks alone, gathers the parts of
+/// theirs. `ranks`: memory of any size of theirs, for flags.
+std::unique_ptr<Collective> node_all_gather(const NodeMemory& ranks, int leaders, std::unique_ptr<Collective> between);
 
 }  // namespace lockstep

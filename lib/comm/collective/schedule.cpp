@@ -14,7 +14,7 @@ Part part(int peer, const Stretch& stretch, bool final) { return {peer, stretch.
 /// The slices of all ranks.
 Slices slices_of(std::int64_t count, int size) {
   Slices slices;
-  for (int rank = 0; rank < size; ++rank) slices.push_back(slice_of(count, rank, size));
+  for (int rank = 0; rank < size; ++rank) slices.push_back(slice_of_rank(count, rank, size));
   return slices;
 }
 
@@ -164,10 +164,8 @@ Schedule ring_all_gather(int rank, int size, std::int64_t count) {
 }
 
 Schedule ring_all_reduce(int rank, int size, std::int64_t count) {
-  Slices slices = slices_of(count, size);
-  std::ranges::rotate(slices, slices.begin() + 1);  // each rank sends its own number's slice first
-  Schedule steps = ring_reduce_scatter(rank, slices);
-  append(steps, ring_all_gather(rank, slices));
+  Schedule steps = ring_reduce_scatter(rank, size, count);
+  append(steps, ring_all_gather(rank, size, count));
   return steps;
 }
 

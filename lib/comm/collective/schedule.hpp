@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/array_block.hpp"
+
 namespace lockstep {
 
 /// Elements from first to before end.
@@ -21,6 +23,13 @@ struct Stretch {
 /// The slice of this number, of `slices` equal ones (but for one element) of `count` elements.
 inline Stretch slice_of(std::int64_t count, std::int64_t number, std::int64_t slices) {
   return {count * number / slices, count * (number + 1) / slices};
+}
+
+/// The slice of `count` elements that is rank's of `size`: equal ones in whole blocks (array_block), the last of which
+/// may be cut short.
+inline Stretch slice_of_rank(std::int64_t count, int rank, int size) {
+  const Stretch blocks = slice_of(array_blocks(count), rank, size);
+  return {std::min(count, blocks.first * array_block), std::min(count, blocks.end * array_block)};
 }
 
 /// What one rank does at one time in a collective operation: it sends elements to one rank while it receives others
@@ -44,8 +53,8 @@ using Schedule = std::vector<Step>;
 // "Optimization of collective communication operations in MPICH", 2005.
 //
 // After an all-reduce every rank has the sums of all elements; after a reduce-scatter rank r has those of
-// slice_of(count, r, size), and what it has elsewhere means nothing. An all-gather begins with what a reduce-scatter
-// leaves, and all ranks get all slices.
+// slice_of_rank(count, r, size), and what it has elsewhere means nothing. An all-gather begins with what a
+// reduce-scatter leaves, and all ranks get all slices.
 
 /// Slices go round and are added up: P − 1 messages of count / P, the fewest bytes of all.
 Schedule ring_reduce_scatter(int rank, int size, std::int64_t count);

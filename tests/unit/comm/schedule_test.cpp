@@ -156,7 +156,7 @@ TEST_P(ReduceScatterSchedules, SumASliceOnEachRank) {
     Network network(GetParam().make, size, count);
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
     for (int rank = 0; rank < size; ++rank) {
-      const Stretch slice = slice_of(count, rank, size);
+      const Stretch slice = slice_of_rank(count, rank, size);
       for (std::int64_t i = slice.first; i < slice.end; ++i)
         ASSERT_EQ(network.numbers(rank)[static_cast<std::size_t>(i)], sum_at(size, i))
             << size << " ranks, " << count << " elements, rank " << rank << ", element " << i;
@@ -174,7 +174,7 @@ TEST_P(AllGatherSchedules, BringEverySliceToEveryRank) {
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
     std::vector<double> expected;
     for (int rank = 0; rank < size; ++rank) {
-      const Stretch slice = slice_of(count, rank, size);
+      const Stretch slice = slice_of_rank(count, rank, size);
       for (std::int64_t i = slice.first; i < slice.end; ++i)
         expected.push_back(static_cast<double>((rank + 1) * 1000 + i));
     }
@@ -228,7 +228,7 @@ TEST(Schedules, AddShardsInTheOrderOfTheirTree) {
 
 /// A composed all-reduce is as long as its two halves.
 TEST(Schedules, CostWhatTheLiteratureSays) {
-  constexpr std::int64_t count = 48 * 1024;
+  constexpr std::int64_t count = 24 * array_block;
   const Network ring(ring_all_reduce, 6, count), halving(halving_doubling_all_reduce, 8, count);
   EXPECT_EQ(ring.most_steps(), 10u);
   EXPECT_EQ(ring.most_sent(), 2 * 5 * count / 6);
@@ -248,14 +248,14 @@ TEST(Schedules, CostWhatTheLiteratureSays) {
 
 /// Elements of an all-reduce are added up in an order that results depend on: it stays what it is.
 TEST(Schedules, KeepTheOrderOfSums) {
-  // Of 3 elements on 3 ranks, element i begins at rank i and goes round.
+  // Of 3 blocks on 3 ranks, block i begins at rank i + 1, goes round, and is complete on rank i.
   for (int rank = 0; rank < 3; ++rank) {
-    const Schedule steps = ring_all_reduce(rank, 3, 3);
+    const Schedule steps = ring_all_reduce(rank, 3, 3 * array_block);
     ASSERT_EQ(steps.size(), 4u);
-    EXPECT_EQ(steps[0].send.first, rank);
+    EXPECT_EQ(steps[0].send.first, (rank + 2) % 3 * array_block);
     EXPECT_EQ(steps[0].send.peer, (rank + 1) % 3);
     EXPECT_FALSE(steps[0].send.final);
-    EXPECT_EQ(steps[2].send.first, (rank + 1) % 3);
+    EXPECT_EQ(steps[2].send.first, rank * array_block);
     EXPECT_TRUE(steps[2].send.final);
   }
   // Of 3 elements on 8 ranks, halves of halves leave the first one to rank 1: 0 + 0 + 1 elements, and not 3 · 1/8.

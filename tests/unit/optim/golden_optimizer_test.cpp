@@ -311,7 +311,7 @@ TEST(ParameterGroups, CutsIntoBlocks) {
   const ParameterGroups all(layout, {}, {}, true);
   ASSERT_EQ(all.blocks.size(), 4u);  // 10,000 in three blocks, 100 in one
   EXPECT_EQ(all.groups.size(), 2u);
-  EXPECT_EQ(all.first_blocks.back(), 4);
+  EXPECT_EQ(all.all_blocks(), 4);
   layout.own({{100, 50}, {5000, 4200}});
   const ParameterGroups some(layout, {}, {}, false);
   std::int64_t state = 0;

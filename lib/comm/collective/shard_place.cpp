@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/collective/shard_place.hpp"
+
+namespace lockstep {
+namespace {
+
+Stretch slice_within(const Stretch& stretch, int number, int slices) {
+  const Stretch slice = slice_of_rank(stretch.count(), number, slices);
+  return {stretch.first + slice.first, stretch.first + slice.end};
+}
+
+}  // namespace
+
+ShardPlace ShardPlace::of_node(const Topology& topology, int leaders) {
+  ShardPlace place{.node = std::vector<int>(static_cast<std::size_t>(leaders)),
+                   .nodes = topology.nodes,
+                   .rank = topology.node.rank(),
+                   .ranks = topology.node.size()};
+  const int mine = topology.node_of[static_cast<std::size_t>(topology.all.rank())];
+  std::vector<int> found(static_cast<std::size_t>(topology.nodes)), of_number(static_cast<std::size_t>(leaders));
+  for (const int node : topology.node_of) {
+    const auto number = static_cast<std::size_t>(found[static_cast<std::size_t>(node)]++);
+    if (number >= of_number.size()) continue;
+    if (node == mine) place.node[number] = of_number[number];
+    ++of_number[number];
+  }
+  return place;
+}
+
+Stretch ShardPlace::of_leader(int leader, std::int64_t count) const {
+  const Stretch part = slice_of_rank(count, leader, leaders());
+  return slice_within(slice_within(part, node[static_cast<std::size_t>(leader)], nodes), rank, ranks);
+}
+
+std::vector<Stretch> ShardPlace::owned(std::int64_t first, std::int64_t count) const {
+  std::vector<Stretch> stretches;
+  for (int leader = 0; leader < leaders(); ++leader) {
+    const Stretch own = of_leader(leader, count);
+    if (own.count() > 0) stretches.push_back({first + own.first, first + own.end});
+  }
+  return stretches;
+}
+
+}  // namespace lockstep

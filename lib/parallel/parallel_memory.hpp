@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "comm/node_memory.hpp"
+#include "comm/parallel_config.hpp"
+#include "comm/topology.hpp"
+#include "nn/parameter_buffer.hpp"
+
+namespace lockstep {
+
+/// Memory of a node for `bytes` of gradients of each rank, where the deck's all-reduce wants one and it can be had.
+/// Says so once if it cannot. Collective.
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
+
+/// What a node's ranks show each other.
+struct ParallelMemory {
+  std::optional<NodeMemory> gradients;  ///< each rank's
+  /// One copy of the parameters, and of that in 16 bits, behind it; null: each rank has its own.
+  std::shared_ptr<std::byte[]> parameters;
+  std::optional<NodeMemory> flags;  ///< beside `parameters`
+
+  /// What a rank's buffers lie in: of hosts, since devices have memory of their own.
+  ParameterMemory of_buffers(const ParameterLayout& layout, DType dtype, int rank_in_node) const;
+};
+
+/// What the deck wants, where it can be had; says so once if it cannot. `dtype`: of the activations. Collective.
+ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const ParameterLayout& layout,
+                               DType dtype);
+
+}  // namespace lockstep

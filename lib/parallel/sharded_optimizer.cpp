@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/sharded_optimizer.hpp"
+
+#include <utility>
+
+#include "base/timer.hpp"
+#include "comm/collective/make_all_reduce.hpp"
+#include "comm/collective/node_all_reduce.hpp"
+#include "comm/spin_backoff.hpp"
+#include "ops/reduction.hpp"
+#include "parallel/bucketed_reducer.hpp"
+#include "parallel/buckets.hpp"
+#include "parallel/deterministic_reducer.hpp"
+
+namespace lockstep {
+namespace {
+
+std::vector<ParameterRange> owned_of(const ShardPlace& place, const std::vector<Stretch>& buckets) {
+  std::vector<ParameterRange> owned;
+  for (const Stretch& bucket : buckets)
+    for (const Stretch& stretch : place.owned(bucket.first, bucket.count())) {
+      if (!owned.empty() && owned.back().first + owned.back().count == stretch.first)
+        owned.back().count += stretch.count();
+      else owned.push_back({stretch.first, stretch.count()});
+    }
+  return owned;
+}
+
+/// Blocks are owned as a whole.
+ParallelConfig with_whole_blocks(ParallelConfig config, std::size_t element_bytes) {
+  const double block_mb = 1e-6 * static_cast<double>(array_block * static_cast<std::int64_t>(element_bytes));
+  config.bucket_mb = std::max(config.bucket_mb, block_mb);
+  return config;
+}
+
+}  // namespace
+
+ShardedOptimizer::ShardedOptimizer(const ParallelConfig& given, const Topology& topology, ParallelMemory memory,
+                                   ParameterBuffer& parameters)
+    : topology_(topology),
+      memory_(std::move(memory)),
+      parameters_(parameters),
+      first_of_node_(topology.all.split(topology.node.is_root() ? 0 : 1)),
+      block_squares_("lockstep::block_squares", DType::f64,
+                     {std::max<std::int64_t>(1, array_blocks(parameters.trained_size()))}),
+      square_("lockstep::gradient_square", DType::f64, {1}),
+      nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
+  const std::size_t element = size_of(parameters.dtype());
+  const ParallelConfig config = with_whole_blocks(given, element);
+  buckets_ = cut_into_buckets(0, parameters.trained_size(), config.bucket_mb, element);
+  parameters.layout().own(owned_of(make_shard_place(config, topology_, memory_.gradients), buckets_));
+  shards_.emplace(topology_.all, parameters.layout());
+  counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
+                        {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
+  if (config.deterministic.present)
+    reducer_ = std::make_unique<DeterministicReducer>(topology_.all, config.deterministic.shards,
+                                                      parameters.gradients());
+  else
+    reducer_ = std::make_unique<BucketedReducer>(config, std::span<const AllReduceRow>(), topology_, memory_.gradients,
+                                                 parameters.gradients(), parameters.trained_size());
+  void* values = parameters.values().data;
+  if constexpr (memory_is_separate) {
+    values_on_host_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host",
+                                                             parameters.trained_values().bytes());
+    values = values_on_host_.data();
+  }
+  gather_ = make_all_gather(config, topology_, memory_.flags, {parameters.dtype(), values});
+  if (memory_.flags) node_barrier_ = node_all_gather(*memory_.flags, 0, nullptr);
+}
+
+ShardedOptimizer::~ShardedOptimizer() = default;
+
+void ShardedOptimizer::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  reducer_->finish(space, meanwhile);
+}
+
+void ShardedOptimizer::sum_over_ranks(const ExecSpace& space, const Tensor& numbers) {
+  std::vector<double> on_host(static_cast<std::size_t>(numbers.count()));
+  copy_to_host(space, numbers, on_host.data());
+  const Timer timer;
+  topology_.all.all_reduce_sum(on_host);
+  exposed_seconds_ += timer.seconds();
+  copy_from_host(space, on_host.data(), numbers);
+}
+
+Tensor ShardedOptimizer::gradient_square(const ExecSpace& space) {
+  const Tensor& squares = block_squares_.get();
+  fill_zero(space, squares);
+  for (const ParameterRange& range : parameters_.layout().owned())
+    block_sums_of_squares(space, parameters_.gradients(range),
+                          {squares.as<double>() + range.first / array_block, DType::f64, {array_blocks(range.count)}});
+  sum_over_ranks(space, squares);
+  add_block_sums(space, squares, square_.get());
+  return square_.get();
+}
+
+Tensor ShardedOptimizer::nonfinite_gradients(const ExecSpace& space) {
+  fill_zero(space, counts_.get());
+  auto* count = counts_.get().as<double>();
+  for (const ParameterRange& range : parameters_.layout().owned())
+    count_nonfinite(space, parameters_.gradients(range), {count++, DType::f64, {1}});
+  add_block_sums(space, counts_.get(), nonfinite_.get());
+  sum_over_ranks(space, nonfinite_.get());
+  return nonfinite_.get();
+}
+
+/// All ranks' sums of this step are done, so nobody reads the parameters any more.
+void ShardedOptimizer::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
+                              double statistics_factor) {
+  optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_ranks(where, numbers); });
+  optimizer.step(space, parameters_, step);
+  if (!memory_.parameters || topology_.node.is_root())
+    parameters_.update_statistics(space, statistics_factor, &step->left_out);
+  gather(space);
+}
+
+void ShardedOptimizer::change_parameters(const ExecSpace& space, const std::function<void()>& change) {
+  wait_for_node();
+  change();
+  gather(space);
+}
+
+/// Buckets travel in the order in which a forward pass needs them: the network's first layers stand last.
+void ShardedOptimizer::gather(const ExecSpace& space) {
+  const Tensor trained = parameters_.trained_values();
+  const auto on_host = [&](const ParameterRange& range) {
+    return values_on_host_.data() + static_cast<std::size_t>(range.first) * size_of(trained.dtype);
+  };
+  if constexpr (memory_is_separate)
+    for (const ParameterRange& range : parameters_.layout().owned())
+      copy_to_host(space, parameters_.values(range), on_host(range));
+  else space.fence("lockstep::sharded_optimizer");
+  const Timer timer;
+  if (memory_.parameters && topology_.one_node()) {
+    wait_for_node();  // what they own stands where all read it
+  } else {
+    for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+      gather_->start(bucket->first, bucket->count());
+      wait_until([&] { return gather_->advance(); });
+    }
+  }
+  exposed_seconds_ += timer.seconds();
+  if constexpr (memory_is_separate) copy_from_host(space, values_on_host_.data(), trained);
+  if (!memory_.parameters) return parameters_.round(space, {0, parameters_.trained_size()});
+  if (topology_.one_node() || !parameters_.rounded()) return;
+  // What has come from other nodes has no copy in 16 bits yet.
+  const Stretch own = slice_of_rank(parameters_.trained_size(), topology_.node.rank(), topology_.node.size());
+  parameters_.round(space, {own.first, own.count()});
+  space.fence("lockstep::sharded_optimizer");
+  wait_for_node();
+}
+
+void ShardedOptimizer::wait_for_node() {
+  if (!node_barrier_) return;
+  node_barrier_->start(0, 0);
+  wait_until([&] { return node_barrier_->advance(); });
+}
+
+void ShardedOptimizer::share(const ExecSpace& space, Optimizer& optimizer) {
+  if (!memory_.parameters) {
+    topology_.all.broadcast(space, parameters_.values());
+    parameters_.round(space);
+  } else {
+    if (topology_.node.is_root()) {
+      first_of_node_.broadcast(space, parameters_.values());
+      parameters_.round(space);
+      space.fence("lockstep::sharded_optimizer");
+    }
+    wait_for_node();
+  }
+  if (topology_.all.all_reduce_max(given_ ? 1 : 0) == 0) return;
+  shards_->scatter(space, given_ ? *given_ : WholeStates{}, optimizer);
+  given_.reset();
+}
+
+WholeStates& ShardedOptimizer::whole_states(Optimizer& optimizer) {
+  if (!given_) given_ = optimizer.room_for_whole_states(parameters_.layout());
+  return *given_;
+}
+
+WholeStates ShardedOptimizer::gather_states(const ExecSpace& space, Optimizer& optimizer) {
+  return shards_->gather(space, optimizer);
+}
+
+double ShardedOptimizer::take_exposed_seconds() {
+  return std::exchange(exposed_seconds_, 0.0) + reducer_->take_exposed_seconds();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "parallel/gradient_reducer.hpp"
+#include "parallel/optimizer_shards.hpp"
+#include "parallel/parallel_memory.hpp"
+#include "parallel/parallel_strategy.hpp"
+
+namespace lockstep {
+
+/// Every rank computes with all parameters, and owns some: of these it gets the summed gradients, keeps the optimizer's
+/// state, and makes the new values, which all others then get (ZeRO's first stage; Rajbhandari et al. 2020, "ZeRO:
+/// Memory Optimizations Toward Training Trillion Parameter Models"). What is owned is whole blocks of the flat buffer,
+/// and sums are made in the order of DataParallel's: the numbers are the same bits as with it.
+class ShardedOptimizer final : public ParallelStrategy {
+ public:
+  /// `memory`: that the buffers of `parameters` lie in. Collective.
+  ShardedOptimizer(const ParallelConfig& config, const Topology& topology, ParallelMemory memory,
+                   ParameterBuffer& parameters);
+  ~ShardedOptimizer() override;
+
+  void gradient_ready(const ExecSpace& space, ParameterRange range) override { reducer_->ready(space, range.count); }
+  void shard_done(const ExecSpace& space) override { reducer_->shard_done(space); }
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  Tensor gradient_square(const ExecSpace& space) override;
+  Tensor nonfinite_gradients(const ExecSpace& space) override;
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
+  void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
+
+  void share(const ExecSpace& space, Optimizer& optimizer) override;
+  WholeStates& whole_states(Optimizer& optimizer) override;
+  WholeStates gather_states(const ExecSpace& space, Optimizer& optimizer) override;
+  bool ranks_share_parameters() const override { return memory_.parameters != nullptr; }
+  double take_exposed_seconds() override;
+
+ private:
+  void gather(const ExecSpace& space);
+  void wait_for_node();
+  void sum_over_ranks(const ExecSpace& space, const Tensor& numbers);
+
+  Topology topology_;
+  ParallelMemory memory_;
+  ParameterBuffer& parameters_;
+  Communicator first_of_node_;    ///< the first ranks of all nodes, or all others
+  std::vector<Stretch> buckets_;  ///< of what is trained, as it is summed and gathered
+  std::optional<OptimizerShards> shards_;
+  std::optional<WholeStates> given_;                       ///< on rank 0: to be dealt out
+  Kokkos::View<std::byte*, StagingSpace> values_on_host_;  ///< where the host cannot read them in place
+  std::unique_ptr<Collective> gather_, node_barrier_;
+  OwnedTensor block_squares_, square_, counts_, nonfinite_;
+  double exposed_seconds_ = 0;
+  std::unique_ptr<GradientReducer> reducer_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Optimizers whose state is divided among ranks train to the same bits as whole ones.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "comm/emulated_network.hpp"
+#include "run/experiment.hpp"
+#include "serial_training.hpp"
+#include "support/fixtures.hpp"
+#include "support/scratch.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+namespace {
+
+struct ShardedCase {
+  const char* name;
+  const char* precision;
+  const char* optimizer;
+  const char* parallel = "";
+  int ranks_per_node = 0;  ///< of an emulated network; 0: of none
+};
+void PrintTo(const ShardedCase& c, std::ostream* out) { *out << c.name; }
+
+class ShardedRuns : public testing::TestWithParam<ShardedCase> {
+ protected:
+  const Communicator comm = GetParam().ranks_per_node > 0
+                                ? emulate_network(Communicator::world(), {1, 0, GetParam().ranks_per_node})
+                                : Communicator::world();
+  const test::TemporaryFolder folder;
+
+  RunConfig config(const char* shard) const {
+    return test::read_run_config(
+        fmt::format(
+            "{{run: {{steps: 12}}, batch: {{global: 14, micro: 3}},"
+            " data: {{synthetic: {{kind: random, shape: [9, 8, 3], classes: 7, train: 64}}}},"
+            " model: {{layers: [{{conv2d: {{filters: 8, kernel: 3, padding: same}}}}, {{batch_norm: {{}}}}, relu, flatten,"
+            " {{linear: {{features: 150}}}}, tanh, {{linear: {{features: 7}}}}]}},"
+            " parallel: {{shard: {}, bucket_mb: 0.1{}}}, precision: {{compute: {}}}, optimizer: {}}}",
+            shard, GetParam().parallel, GetParam().precision, GetParam().optimizer),
+        (folder.path() / "run").string());
+  }
+};
+
+/// What a run has come to.
+struct Outcome {
+  std::vector<std::uint8_t> parameters;
+  std::vector<std::vector<std::uint8_t>> states;  ///< on rank 0
+  double loss = 0, gradient_norm = 0;
+  std::int64_t skipped = 0;
+};
+
+TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
+  Outcome outcomes[2];
+  for (const bool sharded : {false, true}) {
+    const RunConfig run = config(sharded ? "optimizer" : "none");
+    Experiment experiment = open_experiment(run);
+    TrainingProblem problem{.loss = std::move(experiment.loss),
+                            .data = *experiment.data.train,
+                            .normalize = run.data.normalize,
+                            .seed = 3,
+                            .length = run_length(run, experiment.data.train->size())};
+    Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
+    const ExecSpace space;
+    comm.run_collectively([&] {
+      if (comm.is_root()) trainer.model().parameters().initialize(space, 5);
+    });
+    trainer.share_parameters();
+    DataLoader loader(*experiment.data.train,
+                      Sampler({.dataset_size = 64,
+                               .global_batch = run.batch.global,
+                               .seed = 5,
+                               .rank = comm.rank(),
+                               .partition = trainer.partition()}),
+                      14, AugmentConfig{}, 5);
+    for (int step = 0; step < 12; ++step) ASSERT_TRUE(trainer.step(*loader.next()).done());
+    trainer.settle();
+    Outcome& outcome = outcomes[sharded];
+    outcome.gradient_norm = trainer.step_numbers().gradient_norm;
+    outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
+    outcome.parameters = test::bytes_of(trainer.model().parameters().values());
+    outcome.skipped = trainer.steps() - trainer.applied_steps();
+    for (const auto& state : trainer.strategy().gather_states(space, trainer.optimizer()).states) {
+      outcome.states.emplace_back(state.values.bytes());
+      if (sharded && comm.size() > 1)
+        std::memcpy(outcome.states.back().data(), state.values.data, state.values.bytes());
+      else copy_to_host(space, state.values, outcome.states.back().data());
+    }
+    const ParameterLayout& layout = trainer.model().parameters().layout();
+    EXPECT_EQ(trainer.optimizer().states()[0].values.count(), layout.owned_count());
+    if (!sharded || comm.size() == 1) continue;
+    EXPECT_LT(layout.owned_count(), layout.trained_size()) << "it divides nothing";
+    std::vector<double> owned{static_cast<double>(layout.owned_count())};
+    comm.all_reduce_sum(owned);
+    EXPECT_EQ(owned[0], static_cast<double>(layout.trained_size()));
+  }
+  EXPECT_EQ(outcomes[0].parameters, outcomes[1].parameters);
+  if (comm.is_root()) {
+    EXPECT_EQ(outcomes[0].states, outcomes[1].states);
+  }
+  EXPECT_EQ(outcomes[0].loss, outcomes[1].loss);
+  EXPECT_EQ(outcomes[0].gradient_norm, outcomes[1].gradient_norm);
+  EXPECT_EQ(outcomes[0].skipped, outcomes[1].skipped);
+  EXPECT_EQ(outcomes[0].skipped > 0, std::string_view(GetParam().name) == "fp16_overflows");
+}
+
+constexpr const char* momentum = "{type: sgd, momentum: 0.9}";
+constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5}";
+constexpr const char* by_messages = ", share_parameters: false, all_reduce: halving_doubling";
+constexpr const char* lamb = "{type: lamb, learning_rate: 0.01}";
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ShardedRuns,
+    testing::Values(ShardedCase{"sgd", "fp32", momentum}, ShardedCase{"adamw", "fp32", adamw},
+                    ShardedCase{"fp64", "fp64", adamw}, ShardedCase{"bf16", "bf16", momentum},
+                    ShardedCase{"lamb", "fp32", lamb}, ShardedCase{"lars", "fp32", "{type: lars, clip_norm: 1}"},
+                    ShardedCase{"average", "bf16", "{type: adamw, learning_rate: 0.01, ema_decay: 0.9}"},
+                    ShardedCase{"fp16_overflows", "fp16, loss_scale: {initial: 1.0e+7}", momentum},
+                    ShardedCase{"by_messages", "fp32", lamb, by_messages},
+                    ShardedCase{"average_by_messages", "bf16", "{type: sgd, ema_decay: 0.9}", by_messages},
+                    ShardedCase{"ring", "fp32", adamw, ", all_reduce: ring"},
+                    ShardedCase{"halving", "fp32", momentum, ", all_reduce: halving_doubling"},
+                    ShardedCase{"thread", "fp32", momentum, ", all_reduce: ring, overlap: thread"},
+                    ShardedCase{"nodes_of_two", "fp32", adamw, "", 2},
+                    ShardedCase{"rounded_on_nodes_of_two", "bf16", adamw, "", 2},
+                    ShardedCase{"ring_between_nodes", "fp64", lamb, ", between_nodes: ring", 2},
+                    ShardedCase{"one_leader", "fp32", momentum, ", leaders: 1", 2},
+                    ShardedCase{"nodes_of_three", "fp32", adamw, "", 3}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace lockstep
