@@ -29,7 +29,8 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
   }
   if (facts.ranks == 1 || !facts.all_have_devices || facts.emulates_network) return {};
   if (config.all_reduce) return {config.all_reduce->by_library ? Way::mpi : Way::on_hosts, ""};
-  if (!config.all_reduce_table.empty() || !facts.has_nccl) return {};
+  const bool divides = config.shard != ParallelConfig::Shard::none;
+  if (divides || !config.all_reduce_table.empty() || !facts.has_nccl) return {};
   if (facts.shared.empty()) return {Way::nccl, ""};
   return {Way::on_hosts, "gradients are summed on the hosts, as nccl takes a device for each rank"};
 }

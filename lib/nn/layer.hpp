@@ -12,6 +12,7 @@
 #include "config/fields.hpp"
 #include "core/tensor.hpp"
 #include "nn/initializer.hpp"
+#include "nn/parameter_arrival.hpp"
 #include "nn/statistics_exchange.hpp"
 #include "ops/activation.hpp"
 #include "ops/provider.hpp"

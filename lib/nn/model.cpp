@@ -142,6 +142,7 @@ void Model::run_tiles(const StepContext& context, const Tensor& input, const Use
   const GraphNode& node = graph_.nodes()[i];
   const std::int64_t all = output_rows(graph_, batch_), inputs = node.input_shapes[0][-1], outputs = node.shape[-1];
   if (all == 0) return;
+  await_parameters_of(context, i);
   const Tensor x = output_of(node.inputs[0], {0, batch_}, input, false).reshaped({all, inputs});
   Tensor dx;
   if (plan_.writes_gradient(graph_, {Task::Kind::backward, static_cast<int>(i)}, 0))
@@ -176,11 +177,26 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   auto& nodes = graph_.nodes();
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
+  if (batch_ == 0) await_parameters_from(context, 0);  // for which other ranks wait
   for (const Segment& segment : plan_.forward) {
     await_statistics(context, segment);
-    for_chunks(segment, [&](const Task& task, const Chunk& chunk) { run(context, task, chunk, input); });
+    for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
+      await_parameters_of(context, static_cast<std::size_t>(task.node));
+      run(context, task, chunk, input);
+    });
     send_statistics(context, segment, Task::Kind::accumulate_statistics);
   }
+}
+
+void Model::await_parameters_of(const StepContext& context, std::size_t node) {
+  if (arrival_) await_parameters_from(context, parameters_.first_of(node));
+}
+
+/// Ranks that wait for each other's parameters have no statistics on their way, which others may wait for.
+void Model::await_parameters_from(const StepContext& context, std::int64_t first) {
+  if (!arrival_ || arrival_->have_arrived(context.space, first)) return;
+  finish_exchange(context);
+  arrival_->await(context.space, first);
 }
 
 void Model::await_statistics(const StepContext& context, const Segment& segment) {

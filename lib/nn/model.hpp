@@ -43,6 +43,10 @@ class Model {
   /// equally often, with 0 examples where they have none left. `exchange` outlives the model; null: each for itself.
   void exchange_statistics(StatisticsExchange* exchange) { exchange_ = exchange; }
 
+  /// From here on, layers wait in forward passes until their parameters are there. `arrival` outlives the model; null:
+  /// they always are.
+  void await_parameters(ParameterArrival* arrival) { arrival_ = arrival; }
+
   /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward. Of models
   /// without tiles.
   Tensor forward(const StepContext& context, const Tensor& input);
@@ -77,6 +81,9 @@ class Model {
   /// Calls visit(task, chunk) for the tasks of one chunk, then for those of the next.
   template <class Visit>
   void for_chunks(const Segment& segment, Visit visit) const;
+  /// Waits for the parameters of a node, and for all that stand behind them.
+  void await_parameters_of(const StepContext& context, std::size_t node);
+  void await_parameters_from(const StepContext& context, std::int64_t first);
   /// Waits for the statistics on their way, if the segment needs them.
   void await_statistics(const StepContext& context, const Segment& segment);
   /// All examples of this rank have been through the segment: what its layers have observed goes on its way.
@@ -100,6 +107,7 @@ class Model {
   std::set<std::int64_t> prepared_;
   std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
+  ParameterArrival* arrival_ = nullptr;
   StatisticsExchange* exchange_ = nullptr;
   std::vector<Layer*> exchanging_;            ///< layers whose statistics are on their way
   std::vector<BatchStatistics*> statistics_;  ///< theirs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/parameter_buffer.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -16,7 +17,8 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Paramete
       node_values_(graph.nodes().size()),
       node_gradients_(graph.nodes().size()),
       node_weights_(graph.nodes().size()),
-      node_ranges_(graph.nodes().size()) {
+      node_ranges_(graph.nodes().size()),
+      node_first_(graph.nodes().size(), layout_.size()) {
   const auto bytes = static_cast<std::size_t>(size()) * size_of(master_);
   const auto take = [](const Buffer& given, const char* name, std::size_t needed) {
     return given.size() > 0 ? given : Buffer(name, needed);
@@ -34,6 +36,7 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Paramete
 
 void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
   node_values_[node].push_back(values(parameter));
+  node_first_[node] = std::min(node_first_[node], parameter.range.first);
   const bool frozen = parameter.kind == ParameterSpec::Kind::frozen;
   node_gradients_[node].push_back(frozen ? Tensor{} : gradients(parameter));
   if (parameter.kind == ParameterSpec::Kind::statistic) return;

@@ -60,6 +60,8 @@ class ParameterBuffer {
   const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
   /// The stretch of one layer's own trained parameters; empty for layers without.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
+  /// The first element of a layer's parameters, those that it is tied to included; size() for layers without.
+  std::int64_t first_of(std::size_t node) const { return node_first_[node]; }
   /// All statistics.
   ParameterRange statistics_range() const { return {trained_size(), layout_.summed_size() - trained_size()}; }
 
@@ -85,6 +87,7 @@ class ParameterBuffer {
   std::vector<std::vector<Tensor>> node_gradients_;
   std::vector<std::vector<Tensor>> node_weights_;
   std::vector<ParameterRange> node_ranges_;
+  std::vector<std::int64_t> node_first_;
 };
 
 }  // namespace lockstep

@@ -88,6 +88,8 @@ double OptimizerConfig::learning_rate() const { return options_of(*this).learnin
 
 double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; }
 
+bool OptimizerConfig::divides() const { return options_of(*this).divides(); }
+
 std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
 
 std::vector<Parameter> OptimizerConfig::state_layout(std::string_view state,

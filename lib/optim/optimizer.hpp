@@ -41,6 +41,8 @@ struct OptimizerOptions : Config {
   ParameterGroups groups_of(const ParameterLayout& layout) const {
     return {layout, groups, {.weight_decay = weight_decay}, exclude_bias_and_norm};
   }
+  /// Whether ranks may each have a part of the states.
+  virtual bool divides() const { return true; }
   virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
 };
 
@@ -131,6 +133,7 @@ struct OptimizerConfig : Config {
   void describe(Fields& fields) override;
   double learning_rate() const;
   double clip_norm() const;  ///< 0: off
+  bool divides() const;      ///< OptimizerOptions::divides
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   /// What one of them keeps of the trained ones among `parameters`, and where.

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "nn/parameter_arrival.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 
@@ -32,10 +33,14 @@ class ParallelStrategy {
 
   /// New values of the owned parameters from their gradients, and of the layers' statistics, to which
   /// `statistics_factor` times what is in their gradients' place is added; nothing changes where `step`, in the step's
-  /// memory, is left out. Afterwards all ranks hold all parameters. Collective.
+  /// memory, is left out. Those of other ranks may arrive later (parameter_arrival). Collective.
   virtual void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                       double statistics_factor) = 0;
 
+  /// What forward passes of the model have to wait for; null: for nothing.
+  virtual ParameterArrival* parameter_arrival() = 0;
+  /// Waits until all ranks' new parameters are there. Collective.
+  virtual void finish_update(const ExecSpace& space) = 0;
   /// Runs `change`, which changes those parameters that this rank owns, when nobody reads them; afterwards all ranks
   /// hold all. Collective.
   virtual void change_parameters(const ExecSpace& space, const std::function<void()>& change) = 0;

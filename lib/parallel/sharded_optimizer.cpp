@@ -66,11 +66,14 @@ ShardedOptimizer::ShardedOptimizer(const ParallelConfig& given, const Topology& 
   }
   gather_ = make_all_gather(config, topology_, memory_.flags, {parameters.dtype(), values});
   if (memory_.flags) node_barrier_ = node_all_gather(*memory_.flags, 0, nullptr);
+  if (memory_.parameters && topology_.one_node()) gathered_ = {{0, parameters.trained_size()}};
+  else gathered_ = buckets_;
 }
 
 ShardedOptimizer::~ShardedOptimizer() = default;
 
 void ShardedOptimizer::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  finish_update(space);
   reducer_->finish(space, meanwhile);
 }
 
@@ -111,41 +114,61 @@ void ShardedOptimizer::update(const ExecSpace& space, Optimizer& optimizer, cons
   optimizer.step(space, parameters_, step);
   if (!memory_.parameters || topology_.node.is_root())
     parameters_.update_statistics(space, statistics_factor, &step->left_out);
-  gather(space);
+  start_gather(space);
 }
 
 void ShardedOptimizer::change_parameters(const ExecSpace& space, const std::function<void()>& change) {
+  finish_update(space);
   wait_for_node();
   change();
-  gather(space);
+  start_gather(space);
+  finish_update(space);
+}
+
+std::byte* ShardedOptimizer::on_host(std::int64_t first) const {
+  return values_on_host_.data() + static_cast<std::size_t>(first) * size_of(parameters_.dtype());
 }
 
 /// Buckets travel in the order in which a forward pass needs them: the network's first layers stand last.
-void ShardedOptimizer::gather(const ExecSpace& space) {
-  const Tensor trained = parameters_.trained_values();
-  const auto on_host = [&](const ParameterRange& range) {
-    return values_on_host_.data() + static_cast<std::size_t>(range.first) * size_of(trained.dtype);
-  };
+void ShardedOptimizer::start_gather(const ExecSpace& space) {
   if constexpr (memory_is_separate)
     for (const ParameterRange& range : parameters_.layout().owned())
-      copy_to_host(space, parameters_.values(range), on_host(range));
+      copy_to_host(space, parameters_.values(range), on_host(range.first));
   else space.fence("lockstep::sharded_optimizer");
-  const Timer timer;
-  if (memory_.parameters && topology_.one_node()) {
-    wait_for_node();  // what they own stands where all read it
-  } else {
-    for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
-      gather_->start(bucket->first, bucket->count());
-      wait_until([&] { return gather_->advance(); });
-    }
+  on_their_way_ = gathered_.size();
+  if (rounds_together()) finish_update(space);
+  else have_arrived(space, 0);
+}
+
+/// Whether what a node's ranks have in common comes from other nodes without its copy in 16 bits.
+bool ShardedOptimizer::rounds_together() const {
+  return memory_.parameters && !topology_.one_node() && parameters_.rounded();
+}
+
+bool ShardedOptimizer::have_arrived(const ExecSpace& space, std::int64_t first) {
+  for (; on_their_way_ > 0; --on_their_way_) {
+    const Stretch& bucket = gathered_[on_their_way_ - 1];
+    if (!std::exchange(running_, true)) gather_->start(bucket.first, bucket.count());
+    if (!gather_->advance()) return bucket.end <= first;
+    running_ = false;
+    arrive(space, bucket);
   }
+  return true;
+}
+
+void ShardedOptimizer::await(const ExecSpace& space, std::int64_t first) {
+  const Timer timer;
+  wait_until([&] { return have_arrived(space, first); });
   exposed_seconds_ += timer.seconds();
-  if constexpr (memory_is_separate) copy_from_host(space, values_on_host_.data(), trained);
-  if (!memory_.parameters) return parameters_.round(space, {0, parameters_.trained_size()});
-  if (topology_.one_node() || !parameters_.rounded()) return;
-  // What has come from other nodes has no copy in 16 bits yet.
-  const Stretch own = slice_of_rank(parameters_.trained_size(), topology_.node.rank(), topology_.node.size());
-  parameters_.round(space, {own.first, own.count()});
+}
+
+void ShardedOptimizer::arrive(const ExecSpace& space, const Stretch& bucket) {
+  if constexpr (memory_is_separate)
+    copy_from_host(space, on_host(bucket.first), parameters_.values({bucket.first, bucket.count()}));
+  if (!memory_.parameters) return parameters_.round(space, {bucket.first, bucket.count()});
+  if (!rounds_together()) return;
+  const Stretch own = slice_of_rank(bucket.count(), topology_.node.rank(), topology_.node.size());
+  parameters_.round(space, {bucket.first + own.first, own.count()});
   space.fence("lockstep::sharded_optimizer");
   wait_for_node();
 }
@@ -157,6 +180,7 @@ void ShardedOptimizer::wait_for_node() {
 }
 
 void ShardedOptimizer::share(const ExecSpace& space, Optimizer& optimizer) {
+  finish_update(space);
   if (!memory_.parameters) {
     topology_.all.broadcast(space, parameters_.values());
     parameters_.round(space);

@@ -131,7 +131,7 @@ std::string report(const RunConfig& config, int ranks) {
   // one process has about this much (Open MPI 5).
   constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
-  const double copy = config.checkpoint.regular() ? memory.state() : 0;  // while it is written
+  const double copy = config.checkpoint.regular() ? memory.checkpoint : 0;  // while it is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
                       bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
   text += planned_for(memory.total());

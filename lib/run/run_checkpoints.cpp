@@ -42,6 +42,7 @@ void RunCheckpoints::audit_if_due() {
 
 void RunCheckpoints::compare_replicas() {
   if (!audit_ || std::exchange(audited_step_, trainer_.steps()) == trainer_.steps()) return;
+  trainer_.strategy().finish_update(space_);
   audit_->compare(space_, trainer_.steps());
 }
 

@@ -108,6 +108,8 @@ void RunConfig::describe(Fields& fields) {
     parallel.describe(f);
     f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
             "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
+    f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.divides(), "shard",
+            optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");

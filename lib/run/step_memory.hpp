@@ -10,14 +10,14 @@ struct StepMemory {
   StepPlan plan;                      ///< of the largest micro-batch
   double parameters = 0;              ///< of the master type; as much is reduced
   double rounded = 0, gradients = 0;  ///< the 16-bit copy; with those of deterministic runs' shards
-  double states = 0;                  ///< of the optimizer
+  double states = 0;                  ///< of the optimizer, what each rank has of them
+  double checkpoint = 0;              ///< that is written
   double activations = 0, workspace = 0;
   double batches = 0;  ///< in host memory and on the device
 
-  double state() const { return parameters + states; }  ///< that checkpoints hold
   /// The part that grows with the examples that are computed at once.
   double per_batch() const { return activations + batches; }
-  double total() const { return state() + rounded + gradients + activations + workspace + batches; }
+  double total() const { return parameters + states + rounded + gradients + activations + workspace + batches; }
 };
 
 /// Plans the step of an opened deck on so many ranks, its layers among it, and allocates nothing.

@@ -138,7 +138,7 @@ double Predictor::run_seconds(const Prediction& prediction, const StepMemory& me
     const double read = config.data.file.empty()
                             ? 0
                             : static_cast<double>(workload_.train_examples()) * workload_.example_bytes();
-    seconds += (checkpoints * memory.state() + read) * 1e-9 / *machine_.disk_gbps;
+    seconds += (checkpoints * memory.checkpoint + read) * 1e-9 / *machine_.disk_gbps;
   }
   return seconds;
 }

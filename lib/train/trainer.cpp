@@ -75,6 +75,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     own_square_.emplace(model_->parameters().trained_size());
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
+  model_->await_parameters(strategy_->parameter_arrival());
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());
   consensus_.emplace(topology);
@@ -197,6 +198,7 @@ StepResult Trainer::take_finding() {
 }
 
 std::optional<StepResult> Trainer::settle() {
+  strategy_->finish_update(space_);
   if (guard_->untaken() == 0) return std::nullopt;
   return take_finding();
 }

@@ -77,6 +77,9 @@ class Parallel(LockstepTest):
         self.train("one", "precision.compute=fp64")
         self.train("four", "precision.compute=fp64", ranks=4)
         self.expect_near("four", "one", 1e-9)
+        for name, *network in (("node",), ("nodes", "--emulate-network", "ranks_per_node=1")):
+            self.train(name, "precision.compute=fp64", "parallel.shard=optimizer", *network, ranks=4)
+            self.expect_near(name, "one", 1e-9)
 
     def test_replicas_are_ranks(self):
         self.deck(model=NETWORK, batch={"global": 13}, parallel={"sync_batch_norm": False}, run={"steps": 12, "log_every": 1, "seed": 7})
@@ -93,8 +96,8 @@ class Parallel(LockstepTest):
         self.deck(model=NETWORK, batch={"global": 21}, parallel={"deterministic": {"shards": 4}, "sync_batch_norm": False},
                   run={"steps": 24, "log_every": 1, "seed": 7})
         self.train("whole", ranks=2)
-        for steps, ranks, network in ((7, 4, ("--emulate-network", "latency_us=1")), (15, 1, ()), (24, 2, ())):
-            self.train("parts", f"run.steps={steps}", *network, ranks=ranks)
+        for steps, ranks, options in ((7, 4, ("--emulate-network", "latency_us=1")), (12, 1, ()), (18, 4, ("parallel.shard=optimizer",)), (24, 2, ())):
+            self.train("parts", f"run.steps={steps}", *options, ranks=ranks)
         self.expect_same_state("parts", "whole", 24)
 
     @unittest.skipUnless(h5py, "Python's h5py is not here")
@@ -160,9 +163,17 @@ class Parallel(LockstepTest):
                                 ("{deterministic: {}, virtual_replicas: 2}", ["parallel.virtual_replicas", "leave one out"]),
                                 ("{replicas: 2}", ["parallel.replicas: has another name now; write virtual_replicas"]),
                                 ("{emulate: {}}", ["parallel.emulate: has another name now; write --emulate-network latency_us="]),
-                                ("{all_reduce: mpi, wire: bf16}", ["parallel.wire", "mpi adds in the type"])):
+                                ("{all_reduce: mpi, wire: bf16}", ["parallel.wire", "mpi adds in the type"]),
+                                ("{shard: optimizer, all_reduce: tree}", ["parallel.all_reduce", "tree leaves all sums on all ranks", "ring, halving_doubling, hierarchical"]),
+                                ("{shard: optimizer, all_reduce: mpi}", ["parallel.all_reduce", "mpi leaves all sums"]),
+                                ("{shard: optimizer, between_nodes: tree}", ["parallel.between_nodes", "tree leaves all sums"]),
+                                ("{shard: optimizer, all_reduce_table: t.yaml}", ["parallel.all_reduce_table", "leave one out"]),
+                                ("{shard: parameters}", ["parallel.shard", "none, optimizer"])):
             self.deck()
             self.refused(78, words, "train", "deck.yaml", f"parallel={parallel}", ranks=2)
+        self.deck(optimizer={"type": "adafactor"}, parallel={"shard": "optimizer"})
+        self.refused(78, ["deck.yaml:", "parallel.shard", "adafactor keeps averages"], "train", "deck.yaml", ranks=2)
+        self.deck()
         self.write("table.yaml", "ranks: 2\nnodes: 1\nfastest: [mpi]")
         self.refused(78, ["table.yaml", "parallel.wire"], "train", "deck.yaml", "parallel={all_reduce_table: table.yaml, wire: bf16}", ranks=2)
         network = ("--emulate-network", "latency_us=1")
@@ -237,6 +248,11 @@ class Parallel(LockstepTest):
         least = 4 * 1863690  # each tensor's gradients are rounded up to 64 bytes, or 256 on devices
         self.assertTrue(least <= int(said[0]) < least + 256 * 6, said)
         self.expect_near("without", "with", 1e-5)
+        # Gradients of two ranks fit, and parameters with them do not.
+        result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=divided parallel.shard=optimizer', 2)
+        self.assertEqual(result.status, 0, result)
+        self.train("divided_with", "parallel.shard=optimizer", ranks=2)
+        self.expect_near("divided", "divided_with", 1e-5)
 
     def test_one_node_without_shared_memory(self):
         """All ranks must know, or some would wait for others who sum in another way."""
