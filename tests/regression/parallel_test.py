@@ -248,11 +248,11 @@ class Parallel(LockstepTest):
         least = 4 * 1863690  # each tensor's gradients are rounded up to 64 bytes, or 256 on devices
         self.assertTrue(least <= int(said[0]) < least + 256 * 6, said)
         self.expect_near("without", "with", 1e-5)
-        # Gradients of two ranks fit, and parameters with them do not.
-        result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=divided parallel.shard=optimizer', 2)
+        # Then each rank has the parameters by itself.
+        result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=divided parallel.shard=optimizer', 3)
         self.assertEqual(result.status, 0, result)
-        self.train("divided_with", "parallel.shard=optimizer", ranks=2)
-        self.expect_near("divided", "divided_with", 1e-5)
+        self.assertIn("cannot share", result.err)
+        self.expect_near("divided", "with", 1e-5)
 
     def test_one_node_without_shared_memory(self):
         """All ranks must know, or some would wait for others who sum in another way."""
