@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What dividing the optimizer's state saves in memory, and what it costs in time; called by perf/run shards.
+
+Memory: of 4 ranks on one node and on two emulated ones, the sum of their proportional set sizes while they train, in which a page that
+several share counts once. The same with a hundredth of the parameters is taken off, so that what is left is the model's state: bytes a
+parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, with and without, in turns; medians over rounds.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SHARDS = ("none", "optimizer")
+NETWORKS = {"one node": None, "20 µs, 1.25 GB/s": "latency_us=20,bandwidth_gbps=1.25"}
+
+
+def command(lockstep, ranks, binding, deck, shard, network, *options):
+    emulated = ["--emulate-network", network] if network else []
+    return ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", binding, str(lockstep), "train", str(deck), f"parallel.shard={shard}", *options, *emulated]
+
+
+def parameters_of(out):
+    return int(re.search(r"run: (\d+) parameters", out)[1])
+
+
+def proportional_bytes(lockstep):
+    """Of all processes of this program."""
+    total = 0
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "exe") == str(lockstep):
+                total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
+        except OSError:
+            pass  # it has ended
+    return total
+
+
+def memory_of(lockstep, features, shard, network):
+    deck = {"run": {"steps": 1000000, "output_dir": "run", "log_every": 1, "overwrite": True, "resume": "never", "wall_time": "5 min"},
+            "data": {"synthetic": {"kind": "random", "shape": [256], "classes": 10, "train": 64}},
+            "model": {"layers": [{"linear": {"features": features}}, "relu", {"linear": {"features": features}}, "relu", {"linear": {"features": 10}}]},
+            "optimizer": {"type": "adamw"}, "batch": {"global": 4}, "checkpoint": {"every_epochs": 0},
+            "providers": {"matmul": "portable"}}  # libraries keep weights in layouts of their own
+    pathlib.Path("memory.yaml").write_text(json.dumps(deck))
+    run = subprocess.Popen(command(lockstep, 4, "none", "memory.yaml", shard, network), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    count, found = None, []
+    try:
+        for line in run.stdout:
+            if line.startswith("run: "):
+                count = parameters_of(line)
+            if line.startswith("step "):
+                found.append(proportional_bytes(lockstep))
+            if len(found) == 6:
+                break
+    finally:
+        run.terminate()
+        run.communicate()
+    return count, statistics.median(found[2:])
+
+
+def step_ms(lockstep, deck, shard, network):
+    done = subprocess.run(command(lockstep, 2, "core", deck, shard, network, "run.output_dir=run"), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {done.stdout}{done.stderr}")
+    return json.loads(pathlib.Path("run/summary.json").read_text())["step_ms"]["median"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=30)
+    arguments = parser.parse_args()
+    lockstep = arguments.build.resolve() / "app/lockstep"
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        print("| 4 ranks, AdamW, fp32 | shard | bytes a parameter | by the formula |\n|---|---|--:|--:|")
+        for name, network, nodes in (("one node", None, 1), ("two nodes", "latency_us=1,ranks_per_node=2", 2)):
+            for shard in SHARDS:
+                (few, least), (many, most) = (memory_of(lockstep, features, shard, network) for features in (320, 3200))
+                formula = 64 if shard == "none" else 4 * nodes + 4 * 4 + 8
+                print(f"| {name} | {shard} | {(most - least) / (many - few):.2f} | {formula} |", flush=True)
+        deck = pathlib.Path("transformer.yaml")
+        deck.write_text(json.dumps({
+            "run": {"steps": arguments.steps, "log_every": 1000000, "resume": "never", "overwrite": True},
+            "data": {"synthetic": {"kind": "random", "vocabulary": 4096, "sequence_length": 64, "train": 64}},
+            "model": {"preset": "transformer", "vocabulary": 4096, "sequence": 64, "d_model": 384, "depth": 6, "heads": 6},
+            "optimizer": {"type": "adamw", "learning_rate": 0.001}, "batch": {"global": 8}, "checkpoint": {"every_epochs": 0}}))
+        times = {}
+        for _ in range(arguments.rounds):
+            for name, network in NETWORKS.items():
+                for shard in SHARDS:
+                    times.setdefault((name, shard), []).append(step_ms(lockstep, deck, shard, network))
+        print("\n| 2 ranks | none, ms | optimizer, ms | optimizer / none |\n|---|--:|--:|--:|")
+        for name in NETWORKS:
+            none, divided = (statistics.median(times[name, shard]) for shard in SHARDS)
+            print(f"| {name} | {none:.1f} | {divided:.1f} | {divided / none:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
