@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "comm/emulated_network.hpp"
+#include "comm/mpi_transport.hpp"
+#include "comm/transport.hpp"
 #include "run/experiment.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"
@@ -129,6 +132,91 @@ INSTANTIATE_TEST_SUITE_P(
                     ShardedCase{"one_leader", "fp32", momentum, ", leaders: 1", 2},
                     ShardedCase{"nodes_of_three", "fp32", adamw, "", 3}),
     [](const auto& info) { return info.param.name; });
+
+/// MPI's messages, whose bytes are counted, between nodes of so many ranks; votes and statistics, which are small, are
+/// not.
+class CountingNetwork final : public Interconnect {
+ public:
+  explicit CountingNetwork(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
+
+  std::unique_ptr<Transport> transport(const Communicator& ranks) const override {
+    return std::make_unique<Counting>(mpi_transport(ranks), bytes_);
+  }
+  Communicator node(const Communicator& ranks) const override { return ranks.split(ranks.rank() / ranks_per_node_); }
+  std::string description() const override { return "counting"; }
+  /// Sent by all ranks since the last call. Collective.
+  double take_bytes(const Communicator& ranks) const {
+    double bytes = std::exchange(*bytes_, 0.0);
+    ranks.all_reduce_sum({&bytes, 1});
+    return bytes;
+  }
+
+ private:
+  class Counting final : public Transport {
+   public:
+    Counting(std::unique_ptr<Transport> mpi, std::shared_ptr<double> bytes)
+        : mpi_(std::move(mpi)), bytes_(std::move(bytes)) {}
+    int rank() const override { return mpi_->rank(); }
+    int size() const override { return mpi_->size(); }
+    void send(int peer, const void* data, std::size_t bytes) override {
+      if (bytes > 1000) *bytes_ += static_cast<double>(bytes);
+      mpi_->send(peer, data, bytes);
+    }
+    void receive(int peer, void* data, std::size_t bytes) override { mpi_->receive(peer, data, bytes); }
+    bool sent() override { return mpi_->sent(); }
+    bool received() override { return mpi_->received(); }
+
+   private:
+    std::unique_ptr<Transport> mpi_;
+    std::shared_ptr<double> bytes_;
+  };
+
+  int ranks_per_node_;
+  std::shared_ptr<double> bytes_ = std::make_shared<double>(0.0);
+};
+
+/// Between N nodes (or ranks that share no memory) gradients are sent 4Ψ (N − 1) bytes, and parameters as many.
+TEST(ShardedTraffic, IsWhatTheFormulaeSay) {
+  const Communicator world = Communicator::world();
+  for (const auto& [ranks_per_node, parallel] :
+       {std::pair(1, ", all_reduce: ring"), {1, ""}, {2, ""}, {world.size(), ""}}) {
+    if (world.size() % ranks_per_node != 0 || world.size() / ranks_per_node > 4) continue;
+    const int nodes = world.size() / ranks_per_node;
+    if (nodes == 3 && parallel[0] == 0) continue;  // by halves some travel twice
+    for (const char* shard : {"none", "optimizer"}) {
+      SCOPED_TRACE(fmt::format("{} ranks a node, {}, {}", ranks_per_node, parallel, shard));
+      const auto network = std::make_shared<CountingNetwork>(ranks_per_node);
+      const Communicator comm = world.over(network);
+      const test::TemporaryFolder folder;
+      const RunConfig run = test::read_run_config(
+          fmt::format("{{run: {{steps: 9}}, batch: {{global: 8}},"
+                      " data: {{synthetic: {{kind: random, shape: [640], classes: 7, train: 64}}}},"
+                      " model: {{layers: [{{linear: {{features: 160}}}}, relu, {{linear: {{features: 7}}}}]}},"
+                      " parallel: {{shard: {}, bucket_mb: 0.1, overlap: none{}}}, optimizer: {{type: adamw}}}}",
+                      shard, parallel),
+          (folder.path() / "run").string());
+      Experiment experiment = open_experiment(run);
+      TrainingProblem problem{.loss = std::move(experiment.loss),
+                              .data = *experiment.data.train,
+                              .normalize = run.data.normalize,
+                              .length = run_length(run, experiment.data.train->size())};
+      Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
+      DataLoader loader(*experiment.data.train,
+                        Sampler({.dataset_size = 64,
+                                 .global_batch = run.batch.global,
+                                 .rank = comm.rank(),
+                                 .partition = trainer.partition()}),
+                        8, AugmentConfig{}, 5);
+      for (int step = 0; step < 3; ++step) {
+        network->take_bytes(world);
+        ASSERT_TRUE(trainer.step(*loader.next()).done());
+        trainer.settle();
+        const double parameters = static_cast<double>(trainer.model().parameters().trained_size());
+        EXPECT_EQ(network->take_bytes(world), 8 * parameters * (nodes - 1));
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace lockstep
