@@ -184,6 +184,8 @@ TEST(ShardedTraffic, IsWhatTheFormulaeSay) {
     const int nodes = world.size() / ranks_per_node;
     if (nodes == 3 && parallel[0] == 0) continue;  // by halves some travel twice
     for (const char* shard : {"none", "optimizer"}) {
+      // Devices' ranks have the parameters by themselves, whatever memory their hosts share.
+      if (memory_is_separate && ranks_per_node > 1 && std::string_view(shard) == "optimizer") continue;
       SCOPED_TRACE(fmt::format("{} ranks a node, {}, {}", ranks_per_node, parallel, shard));
       const auto network = std::make_shared<CountingNetwork>(ranks_per_node);
       const Communicator comm = world.over(network);
