@@ -93,11 +93,6 @@ struct CpuAttention {
       for (std::int64_t k = 0; k < row; k += width)
         for (std::int64_t j = 0; j < size; j += line) __builtin_prefetch(q + l * row + k + size + j);
   }
-  /// panel [size, n]: the rows, transposed.
-  void turn(const C* rows, C* panel) const {
-    for (std::int64_t j = 0; j < size; ++j)
-      for (int l = 0; l < n; ++l) panel[j * n + l] = rows[l * size + j];
-  }
   /// The rows as panels [columns / n][n queries][n].
   void split(const C* rows, C* panels) const {
     for (std::int64_t first = 0; first < columns; first += n)
@@ -110,8 +105,7 @@ struct CpuAttention {
   /// The queries' rows of a result: factor · panel, transposed again.
   template <class T>
   void scatter_panel(const C* panel, const Panel& factor, int queries, C* rows, T* to, std::int64_t stride) const {
-    for (int l = 0; l < n; ++l)
-      for (std::int64_t j = 0; j < size; ++j) rows[l * size + j] = panel[j * n + l];
+    transpose(panel, size, n, rows);
     for (int l = 0; l < queries; ++l)
       for (std::int64_t j = 0; j < size; ++j) to[l * stride + j] = T(factor[l] * rows[l * size + j]);
   }
@@ -130,11 +124,8 @@ struct CpuAttention {
 
   /// scores = e^(scores + offset), for one offset a query.
   static void raise(C* scores, std::int64_t count, const Panel& offset) {
-    constexpr int lanes = VectorOf<C>::lanes;
-    const Vector<C> added[2] = {load(offset), load(offset + lanes)};
-    for (std::int64_t i = 0; i < count; ++i)
-      for (int v = 0; v < 2; ++v) store<C>(load(scores + i * n + v * lanes) + added[v], scores + i * n + v * lanes);
-    for (std::int64_t i = 0; i < count * n; ++i) scores[i] = fast_exp(scores[i]);
+    for (std::int64_t i = 0; i < count; ++i, scores += n)
+      for (int l = 0; l < n; ++l) scores[l] = fast_exp(scores[l] + offset[l]);
   }
 
   /// One block of the softmax: scores become e^(score − top), `top` and `total` are brought up to date, `shrink`
@@ -168,7 +159,7 @@ struct CpuAttention {
       const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
       gather_rows(q + query * row, row, queries, scale, s.rows);
       fetch_next(q + query * row, queries);
-      turn(s.rows, s.query);
+      transpose(s.rows, n, size, s.query);
       Panel top, total = {}, shrink, factor;
       std::fill_n(top, n, -std::numeric_limits<C>::infinity());
       for (std::int64_t key = 0; key < last_key(query); key += block_keys) {
@@ -219,13 +210,13 @@ struct CpuAttention {
     for (std::int64_t query = 0; query < length; query += n) {
       const int queries = static_cast<int>(std::min<std::int64_t>(n, length - query));
       gather_rows(y + query * width, width, queries, C(1), s.rows);
-      turn(s.rows, s.sum);
+      transpose(s.rows, n, size, s.sum);
       gather_rows(dy + query * width, width, queries, C(1), s.rows);
-      turn(s.rows, s.dy);
+      transpose(s.rows, n, size, s.dy);
       split(s.rows, s.dy_rows);
       gather_rows(q + query * row, row, queries, scale, s.rows);
       fetch_next(q + query * row, queries);
-      turn(s.rows, s.query);
+      transpose(s.rows, n, size, s.query);
       split(s.rows, s.query_rows);
       Panel inner = {}, known = {};
       for (std::int64_t j = 0; j < size; ++j)
@@ -244,11 +235,10 @@ struct CpuAttention {
       }
       scatter_panel(s.sum, scales, queries, s.rows, dq + query * row, row);
     }
-    for (std::int64_t t = 0; t < keys; ++t)
-      for (std::int64_t j = 0; j < size; ++j) {
-        dk[t * key_row + j] = T(s.dkeys[t * columns + j]);
-        dk[t * key_row + width + j] = T(s.dvalues[t * columns + j]);
-      }
+    for (std::int64_t t = 0; t < keys; ++t) {
+      for (std::int64_t j = 0; j < size; ++j) dk[t * key_row + j] = T(s.dkeys[t * columns + j]);
+      for (std::int64_t j = 0; j < size; ++j) dk[t * key_row + width + j] = T(s.dvalues[t * columns + j]);
+    }
   }
 };
 

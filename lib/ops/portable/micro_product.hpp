@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 // The innermost loop of the product on CPUs: an m × n piece of C that stays in vector registers. GCC
 // does not keep such a piece of plain arrays in registers, but does so with its vector types (Clang
@@ -38,6 +40,12 @@ struct VectorOf {
     }
   };
 };
+template <int first, class V>
+V interleave(const V& a, const V& b) {
+  V both;
+  for (int i = 0; i < static_cast<int>(std::size(a.lane)); ++i) both.lane[i] = (i % 2 == 0 ? a : b).lane[first + i / 2];
+  return both;
+}
 #else
 template <class V>
 V larger(V a, V b) {
@@ -48,6 +56,14 @@ struct VectorOf {
   static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
   typedef T type __attribute__((vector_size(vector_bytes)));
 };
+/// The lanes of a and b from `first` on, in turns.
+template <int first, class V>
+V interleave(const V& a, const V& b) {
+  constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(a[0]));
+  return [&]<int... i>(std::integer_sequence<int, i...>) {
+    return __builtin_shufflevector(a, b, (first + i / 2 + i % 2 * lanes)...);
+  }(std::make_integer_sequence<int, lanes>());
+}
 #endif
 
 template <class T>
@@ -62,6 +78,46 @@ Vector<T> load(const T* from) {
 template <class T>
 void store(const Vector<T>& vector, T* to) {
   std::memcpy(to, &vector, sizeof(vector));
+}
+
+/// to [lanes, lanes] = the transpose of `from`, a vector a row. In each round both halves of the rows are shuffled as
+/// two halves of a pack of cards.
+template <class T, int round = 1>
+[[gnu::always_inline]] inline void transpose_rows(Vector<T> (&row)[VectorOf<T>::lanes]) {
+  constexpr int lanes = VectorOf<T>::lanes;
+  if constexpr (round < lanes) {
+    Vector<T> shuffled[lanes];
+    for (int i = 0; i < lanes / 2; ++i) {
+      shuffled[2 * i] = interleave<0>(row[i], row[i + lanes / 2]);
+      shuffled[2 * i + 1] = interleave<lanes / 2>(row[i], row[i + lanes / 2]);
+    }
+    transpose_rows<T, 2 * round>(shuffled);
+    for (int i = 0; i < lanes; ++i) row[i] = shuffled[i];
+  }
+}
+template <class T>
+void transpose_square(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
+  constexpr int lanes = VectorOf<T>::lanes;
+  Vector<T> row[lanes];
+  for (int i = 0; i < lanes; ++i) row[i] = load(from + i * from_row);
+  transpose_rows<T>(row);
+  for (int i = 0; i < lanes; ++i) store<T>(row[i], to + i * to_row);
+}
+
+/// to [columns, rows] = the transpose of from [rows, columns].
+template <class T>
+void transpose(const T* from, std::int64_t rows, std::int64_t columns, T* to) {
+  constexpr int lanes = VectorOf<T>::lanes;
+  for (std::int64_t i = 0; i < rows; i += lanes)
+    for (std::int64_t j = 0; j < columns; j += lanes) {
+      if (i + lanes <= rows && j + lanes <= columns) {
+        transpose_square(from + i * columns + j, columns, to + j * rows + i, rows);
+        continue;
+      }
+      for (std::int64_t row = i; row < rows && row < i + lanes; ++row)
+        for (std::int64_t column = j; column < columns && column < j + lanes; ++column)
+          to[column * rows + row] = from[row * columns + column];
+    }
 }
 
 template <class T>
