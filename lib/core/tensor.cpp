@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "core/tensor.hpp"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <exception>
+#include <type_traits>
 
 #include "base/error.hpp"
 
@@ -20,6 +24,15 @@ Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
   return !LOCKSTEP_FAKE_DEVICE || !fake_device::owns(address);
 }
 
+/// Pages of 2 MiB for memory that has not been touched yet: products and optimizers walk over so much of it that they
+/// would wait for the addresses of small ones. A wish, which systems may ignore.
+[[maybe_unused]] void ask_for_huge_pages(std::byte* data, std::size_t bytes) {
+  constexpr std::uintptr_t page = 2 << 20;
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
@@ -28,7 +41,9 @@ Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
       assert(Kokkos::is_initialized());  // devices have no memory before, and none at all on login nodes
       data_ = fake_device::allocate(label, bytes);
     } else {
-      const Kokkos::View<std::byte*, MemorySpace> view(label, bytes);
+      const Kokkos::View<std::byte*, MemorySpace> view(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), bytes);
+      if constexpr (std::is_same_v<MemorySpace, Kokkos::HostSpace>) ask_for_huge_pages(view.data(), bytes);
+      Kokkos::deep_copy(view, std::byte{0});
       data_ = {view.data(), [view](std::byte*) {}};
     }
   } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
