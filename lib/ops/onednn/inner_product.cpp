@@ -44,14 +44,15 @@ Way backward_data_way(const InnerProductShape& shape) {
   return shape.in % 512 == 0 ? Way::blocked : Way::first;
 }
 
-/// dW = dyᵀ·x copies dyᵀ into panels column by column: slow where its rows lie a multiple of 2 KiB apart, unless there
-/// are many columns of x to share each panel.
-Way backward_weight_way(const InnerProductShape& shape) {
-  return prefers_panels(shape) && (shape.out % 512 != 0 || shape.in >= shape.out) ? Way::packed : Way::first;
-}
-
-/// Rows that dW sums over. From about here on, our own product reaches 80 % of an AVX2 core, oneDNN's 40 to 90 %.
+/// Rows from which on dW = dyᵀ·x is slow in panels where those of dy lie a multiple of 2 KiB apart, unless there are
+/// many columns of x to share a copy of dyᵀ; and from about which on our own product reaches 80 % of an AVX2 core,
+/// oneDNN's 40 to 90 %.
 constexpr std::int64_t long_columns = 512;
+
+Way backward_weight_way(const InnerProductShape& shape) {
+  const bool is_slow = shape.n > long_columns && shape.out % 512 == 0 && shape.in < shape.out;
+  return prefers_panels(shape) && !is_slow ? Way::packed : Way::first;
+}
 
 using Description = dnnl::matmul::primitive_desc;
 
