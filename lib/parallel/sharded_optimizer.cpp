@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/sharded_optimizer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/timer.hpp"
@@ -110,7 +111,8 @@ Tensor ShardedOptimizer::nonfinite_gradients(const ExecSpace& space) {
 /// All ranks' sums of this step are done, so nobody reads the parameters any more.
 void ShardedOptimizer::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                               double statistics_factor) {
-  optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_ranks(where, numbers); });
+  if (!optimizer.sum_over_owners())
+    optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_ranks(where, numbers); });
   optimizer.step(space, parameters_, step);
   if (!memory_.parameters || topology_.node.is_root())
     parameters_.update_statistics(space, statistics_factor, &step->left_out);

@@ -226,7 +226,9 @@ Trainer::AveragedParameters Trainer::averaged_parameters() {
   swap_average();
   return AveragedParameters(this, [](Trainer* trainer) {
     // Ranks that have failed wait for nobody.
-    if (std::uncaught_exceptions() == 0) trainer->swap_average();
+    if (std::uncaught_exceptions() > 0)
+      trainer->optimizer_->swap_average(trainer->space_, trainer->model_->parameters());
+    else trainer->swap_average();
   });
 }
 
