@@ -5,16 +5,22 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace lockstep::fake_device {
@@ -27,6 +33,7 @@ struct Region {
   std::size_t size;   // whole pages
   std::size_t guard;  // bytes before and behind it, of the same mapping
   std::string label;
+  bool is_shared = false;  // with processes that are copies of this one
 };
 
 struct Copy {
@@ -84,10 +91,12 @@ bool make_copies(Due due) {
   return true;
 }
 
+bool is_of_the_step(const Copy& copy) { return !device().beside.contains(copy.stream); }
+
 void begin() {
   const std::lock_guard lock(device().lock);
   open_memory();
-  make_copies([](const Copy& copy) { return !device().beside.contains(copy.stream); });
+  make_copies(is_of_the_step);
 }
 
 void end() {
@@ -157,6 +166,22 @@ void listen() {
   sigaction(SIGSEGV, &action, &device().before);
 }
 
+/// Processes that are copies of this one see from here on what it writes, and it what they write. Not from the start:
+/// such memory has no huge pages, so that its protection takes longer to change. Who calls it holds the lock.
+void share_memory() {
+  open_memory();
+  for (auto& [first, region] : device().regions) {
+    if (std::exchange(region.is_shared, true)) continue;
+    void* const shared = mmap(nullptr, region.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) throw std::bad_alloc();
+    auto* const at = reinterpret_cast<void*>(first);
+    std::memcpy(shared, at, region.size);
+    if (mremap(shared, region.size, region.size, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+      throw std::bad_alloc();
+  }
+  close_memory();
+}
+
 void release(std::byte* first) {
   const std::lock_guard lock(device().lock);
   make_copies([](const Copy&) { return true; });  // which may be of these bytes
@@ -177,7 +202,7 @@ std::shared_ptr<std::byte> allocate(const std::string& label, std::size_t bytes)
   auto* const first = static_cast<std::byte*>(all) + guard;
   if (guard == huge_page) madvise(first, size, MADV_HUGEPAGE);
   const std::lock_guard lock(device().lock);
-  device().regions[reinterpret_cast<std::uintptr_t>(first)] = {size, guard, label};
+  device().regions[reinterpret_cast<std::uintptr_t>(first)] = {.size = size, .guard = guard, .label = label};
   return {first, release};
 }
 
@@ -214,6 +239,80 @@ void order(const void* stream, const Moment& behind) {
   const std::lock_guard lock(device().lock);
   const auto beside = device().beside.find(stream);
   if (beside != device().beside.end()) beside->second = std::max(beside->second, behind.kernels);
+}
+
+namespace {
+
+/// A copy of this process, which ends with it; 0 in the copy.
+pid_t copy_process() {
+  const pid_t original = getpid(), copy = fork();
+  if (copy < 0) throw std::runtime_error("fake_device: no further process can be started");
+  if (copy == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != original)) _exit(1);
+  return copy;
+}
+
+/// Whether the work is done, by a copy of this process.
+bool is_done_by_copy(const std::function<void()>& work) {
+  const pid_t worker = copy_process();
+  if (worker == 0) {
+    try {
+      work();
+      _exit(0);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "error: recorded work: {}\n", error.what());
+      _exit(1);
+    }
+  }
+  int status = 0;
+  while (waitpid(worker, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool receive(int line, char& message) {
+  ssize_t got = 0;
+  while ((got = read(line, &message, 1)) < 0 && errno == EINTR) continue;
+  return got == 1;
+}
+bool send(int line, char message) {
+  ssize_t sent = 0;
+  while ((sent = ::send(line, &message, 1, MSG_NOSIGNAL)) < 0 && errno == EINTR) continue;
+  return sent == 1;
+}
+
+}  // namespace
+
+FrozenWork::FrozenWork(const std::function<void()>& work) {
+  std::array<int, 2> ends;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::runtime_error("fake_device: no sockets are left");
+  const std::lock_guard lock(device().lock);  // so that the copy has it, and no thread that is not there
+  share_memory();
+  process_ = copy_process();
+  line_ = ends[process_ == 0 ? 1 : 0];
+  close(ends[process_ == 0 ? 0 : 1]);
+  if (process_ > 0) return;
+  device().pending.clear();  // this process makes them
+  device().lock.unlock();
+  char message = 0;
+  while (receive(line_, message) && send(line_, is_done_by_copy(work) ? 1 : 0)) continue;
+  _exit(0);
+}
+
+FrozenWork::~FrozenWork() {
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+  close(line_);
+}
+
+void FrozenWork::run() const {
+  {
+    const std::lock_guard lock(device().lock);
+    make_copies(is_of_the_step);
+    ++device().kernels;
+  }
+  char done = 1;
+  if (!send(line_, done) || !receive(line_, done) || done == 0)
+    throw std::runtime_error("fake_device: recorded work has failed");
 }
 
 }  // namespace lockstep::fake_device

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,5 +39,23 @@ Moment now(const void* stream);
 bool has_come(const Moment& moment);
 /// The stream's work from here on comes behind that moment.
 void order(const void* stream, const Moment& behind);
+
+/// Kernels with the host's values as they are when this is made, however often and however late they run. For that a
+/// process that is a copy of this one stands by; whenever they are to run, it has a copy of itself do `work`, on the
+/// same memory of the device. What the host of that copy computes is lost, and so are copies to the host.
+class FrozenWork {
+ public:
+  explicit FrozenWork(const std::function<void()>& work);
+  FrozenWork(const FrozenWork&) = delete;
+  FrozenWork& operator=(const FrozenWork&) = delete;
+  ~FrozenWork();
+
+  /// As kernels of the step's stream do, behind its copies. Throws std::runtime_error where the work ends by a signal
+  /// or an exception, of which the copy has spoken.
+  void run() const;
+
+ private:
+  int process_, line_;
+};
 
 }  // namespace lockstep::fake_device

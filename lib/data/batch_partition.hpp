@@ -19,6 +19,7 @@ struct MicroBatch {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
   bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
   std::int64_t examples = 0;          ///< in the sum that ends here
+  bool operator==(const MicroBatch&) const = default;
 };
 
 /// How a step's batch is divided among ranks, and on each into micro-batches.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
+#include "core/step_number.hpp"
 #include "core/tensor.hpp"
 #include "nn/initializer.hpp"
 #include "nn/parameter_arrival.hpp"
@@ -42,7 +43,7 @@ struct StepContext {
   ExecSpace space;
   bool training = true;
   std::uint64_t seed = 0;
-  std::int64_t step = 0;
+  StepNumber step;
   std::int64_t first_example = 0;  ///< position of example 0 in the global batch
   Store gradients = Store::replace;
   bool same_parameters = false;  ///< as in the call before

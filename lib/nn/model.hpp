@@ -67,6 +67,9 @@ class Model {
   /// Makes every layer ready for batches of n ≤ max_batch examples; without it, the first such batch does.
   void prepare(std::int64_t n);
 
+  /// Memory of all layers, one after the other; another one once the model is ready for a batch that needs more.
+  const std::byte* workspace() const { return workspace_.data(); }
+
   ParameterBuffer& parameters() { return parameters_; }
   const ParameterBuffer& parameters() const { return parameters_; }
 

@@ -66,14 +66,14 @@ void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x,
 
 template <class T>
 void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count, const T* x, T* y) {
-  const RandomStream random(mask.seed, RandomPurpose::dropout, mask.stream);
   const double rate = mask.rate;
   const auto scale = static_cast<Compute<T>>(1.0 / (1.0 - mask.rate));
-  const std::int64_t first = mask.first_element;
   for_elements(
       space, "lockstep::dropout::apply", count,
       KOKKOS_LAMBDA(std::int64_t i, const T& in, T& out) {
-        out = random.uniform(static_cast<std::uint64_t>(first + i)) < rate ? T(0) : T(in * scale);
+        const RandomStream random(mask.seed, RandomPurpose::dropout,
+                                  mask.stream ^ static_cast<std::uint64_t>(mask.step()));
+        out = random.uniform(static_cast<std::uint64_t>(mask.first_element + i)) < rate ? T(0) : T(in * scale);
       },
       Reads(x), Writes(y));
 }

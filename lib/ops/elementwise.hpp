@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "core/step_number.hpp"
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
 
@@ -23,11 +24,12 @@ void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Ten
                 const std::int32_t* left_out = nullptr);
 
 /// Inverted dropout (Srivastava et al. 2014): y = x / (1 − rate) where kept, else 0. Element i is
-/// kept by random number (seed, stream, first_element + i), so that the mask depends on the place
+/// kept by random number (seed, stream ^ step, first_element + i), so that the mask depends on the place
 /// in the global batch and not on the rank; the backward pass draws it again instead of storing it.
 struct DropoutMask {
   std::uint64_t seed = 0;
-  std::uint64_t stream = 0;        ///< layer and step
+  std::uint64_t stream = 0;  ///< of the layer; its lower 40 bits are the step's
+  StepNumber step;
   std::int64_t first_element = 0;  ///< of this rank in the global batch
   double rate = 0.5;
 };

@@ -18,7 +18,7 @@ DeckChange::Effect effect_of(const std::string& key) {
   if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends(".initial_std") || ends(".zero_gamma"))
     return DeckChange::Effect::none;
   for (const char* section :
-       {"run", "checkpoint", "parallel", "providers", "loss_watch", "batch.micro", "model.activation_checkpointing"})
+       {"run", "checkpoint", "parallel", "providers", "device", "loss_watch", "batch.micro", "model.activation_checkpointing"})
     if (below(section)) return DeckChange::Effect::operation;
   return DeckChange::Effect::training;
 }

@@ -112,6 +112,7 @@ void RunConfig::describe(Fields& fields) {
             optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
+  fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");
   fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
   fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
     loss_watch.describe(f);

@@ -17,16 +17,21 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
                                            .number = before_ + step + 1});
           }),
       clip_norm_(config.optimizer.clip_norm()),
-      table_("lockstep::step_coefficients", DType::f64,
-             {SharedCoefficients::steps_at_once, static_cast<std::int64_t>(StepCoefficients::size())}) {}
+      table_{.first = -1},
+      memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-UpdateOptions OptimizerSteps::at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied) {
+void OptimizerSteps::provide(const ExecSpace& space, std::int64_t applied) {
+  static_assert(CoefficientTable::size == SharedCoefficients::steps_at_once);
   const SharedCoefficients::Stretch known = coefficients_.cover(applied, 2);
-  if (std::exchange(first_in_table_, known.first) != known.first)
-    copy_from_host(space, known.values.data(), table_.get());
-  return {.coefficients = reinterpret_cast<const StepCoefficients*>(table_.get().data),
-          .first = known.first,
-          .before = before_,
+  if (table_.first == known.first && table_.before == before_) return;
+  table_.first = known.first;
+  table_.before = before_;
+  std::ranges::copy(known.values, table_.of_step);
+  copy_from_host(space, &table_, memory_.tensor(0, DType::u8, {sizeof(CoefficientTable)}));
+}
+
+UpdateOptions OptimizerSteps::update_options(const ExecSpace& space, ParallelStrategy& strategy) const {
+  return {.coefficients = reinterpret_cast<const CoefficientTable*>(memory_.data()),
           .square = clip_norm_ > 0 ? strategy.gradient_square(space).as<const double>() : nullptr,
           .clip_norm = clip_norm_};
 }

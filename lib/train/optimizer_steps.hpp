@@ -16,9 +16,11 @@ class OptimizerSteps {
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  const RunLength& length);
 
-  /// What the next step is done with, behind `applied` others or, if the host has not heard of the last one yet, one
-  /// more. Collective.
-  UpdateOptions at(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t applied);
+  /// Has what the next step multiplies with in the step's memory: behind `applied` others or, if the host has not heard
+  /// of the last one yet, one more. Mostly it is there. Collective.
+  void provide(const ExecSpace& space, std::int64_t applied);
+  /// What the step is done with that it was provided for, whose gradients are summed. Collective.
+  UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy) const;
   double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
   /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
   /// course does not.
@@ -30,8 +32,8 @@ class OptimizerSteps {
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   double clip_norm_;
-  OwnedTensor table_;                 ///< the coefficients that rank 0 has sent, in the step's memory
-  std::int64_t first_in_table_ = -1;  ///< the step that they begin with
+  CoefficientTable table_;  ///< what rank 0 has sent
+  Buffer memory_;           ///< the same in the step's memory
 };
 
 }  // namespace lockstep

@@ -17,14 +17,17 @@ OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& gra
     for (Layer& layer : layers_)
       if (layer.name == graph.nodes()[parameter.node].name && parameter.kind == ParameterSpec::Kind::trained)
         layer.numbers += parameter.range.count;
-  for (OwnedTensor& counts : counts_)
-    counts = OwnedTensor("lockstep::overflow_counts", DType::f64, {sums, static_cast<std::int64_t>(layers_.size())});
+  for (OwnedTensor* counts : {&own_, &counts_[0], &counts_[1]})
+    *counts = OwnedTensor("lockstep::overflow_counts", DType::f64, {sums, static_cast<std::int64_t>(layers_.size())});
 }
 
-void OverflowWatch::begin(const ExecSpace& space, std::int64_t step) {
-  own_ = counts_[step % 2].get();
-  fill_zero(space, own_);
+void OverflowWatch::begin(const ExecSpace& space) {
+  fill_zero(space, own_.get());
   sum_ = 0;
+}
+
+void OverflowWatch::end(const ExecSpace& space, std::int64_t step) const {
+  copy(space, own_.get(), counts_[step % 2].get());
 }
 
 void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
@@ -32,7 +35,7 @@ void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& param
                                               [](const Layer& layer) { return layer.range.first; });
   if (found == layers_.end() || found->range.first != range.first) return;  // statistics
   count_nonfinite(space, parameters.gradients(range),
-                  {own_.as<double>() + sum_ * own_.shape[1] + (found - layers_.begin()), DType::f64, {1}});
+                  {own_.get().as<double>() + sum_ * own_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
 }
 
 std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm, std::int64_t step) const {

@@ -16,12 +16,14 @@ class OverflowWatch {
   /// `sums`: of gradients, that each rank computes in a step.
   OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums);
 
-  void begin(const ExecSpace& space, std::int64_t step);
+  void begin(const ExecSpace& space);
   /// A stretch of this rank's gradients is final; sum by sum.
   void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
   void end_sum() { ++sum_; }
-  /// What overflowed first and on which rank, the same text on all ranks: in this step, which is the last one or the
-  /// one before it. Collective.
+  /// The step, of this number, is over.
+  void end(const ExecSpace& space, std::int64_t step) const;
+  /// What overflowed first and on which rank, the same text on all ranks: in this step, which is the last one that has
+  /// ended, or the one before it. Collective.
   std::string describe(const ExecSpace& space, const Communicator& comm, std::int64_t step) const;
 
  private:
@@ -32,8 +34,8 @@ class OverflowWatch {
   };
   std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
   std::int64_t sums_, sum_ = 0;
-  OwnedTensor counts_[2];  // f64 [sums, layers], of steps of even and of odd number
-  Tensor own_;             // of the step that is running
+  OwnedTensor own_;        // f64 [sums, layers], of the step that is running
+  OwnedTensor counts_[2];  // likewise, of the last steps of even and of odd number
 };
 
 }  // namespace lockstep

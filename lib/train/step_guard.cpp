@@ -27,8 +27,8 @@ void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, std::int64_
   if (untaken() == 0) taken_ = step - 1;
   judged_ = step - 1;
   nonfinite_.begin_step(step, plan.examples);
-  begin_judgement(space, scales_, plan.global_examples, on_device());
-  if (scales_) overflow_.begin(space, step);
+  begin_judgement(space, scales_, plan.global_examples, step - 1, on_device());
+  if (scales_) overflow_.begin(space);
 }
 
 void StepGuard::gradient_ready(const ExecSpace& space, ParameterRange range) {
@@ -40,7 +40,7 @@ void StepGuard::sum_done() {
 }
 
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
-                      const UpdateOptions& options) {
+                      const UpdateOptions& options) const {
   if (!watches_) nonfinite_.count_gradients(space, loss, on_device());
   judge_step(space,
              {.loss = loss,
@@ -52,7 +52,11 @@ void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const 
               .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
               .tensors = nonfinite_.gradient_counts().count()},
              options, on_device());
+}
+
+void StepGuard::judged(const ExecSpace& space) {
   ++judged_;
+  if (scales_) overflow_.end(space, judged_);
   copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
 }
 

@@ -36,6 +36,8 @@ class StepGuard final : public Stateful {
 
   /// Step number `step` begins, of `examples` of all ranks.
   void begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step);
+  /// How many there were before it, for kernels.
+  StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
   /// What its loss is multiplied with.
   GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
   /// Likewise, f64 [1] in the step's memory.
@@ -45,9 +47,11 @@ class StepGuard final : public Stateful {
   void sum_done();
   /// The gradients of the step that was begun are summed, and this is its loss: what becomes of it is decided, and
   /// scalars() are those of its update. `bad_parameters`: that of the step before has left some that are not finite, as
-  /// ranks have voted. Does not wait. Collective.
+  /// ranks have voted. Kernels alone, which a DeviceGraph may have recorded. Collective.
   void judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
-             const UpdateOptions& options);
+             const UpdateOptions& options) const;
+  /// It is: what was found goes on its way to the host.
+  void judged(const ExecSpace& space);
   /// In the step's memory.
   const StepScalars* scalars() const { return &on_device()->scalars; }
 

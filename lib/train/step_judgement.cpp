@@ -39,8 +39,8 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
     case Verdict::applied:
     case Verdict::suspicious:
       scalars.left_out = 0;
-      scalars.first = judgement.applied + options.before == 0 ? 1 : 0;
-      scalars.coefficients = options.coefficients[judgement.applied - options.first];
+      scalars.first = judgement.applied + options.coefficients->before == 0 ? 1 : 0;
+      scalars.coefficients = options.coefficients->of_step[judgement.applied - options.coefficients->first];
       scalars.gradient_scale = clipped_gradient_scale(judgement.gradient_factor, options.clip_norm,
                                                       options.square ? *options.square : 0);
       ++judgement.applied;
@@ -53,9 +53,11 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
 
 }  // namespace
 
-void begin_judgement(const ExecSpace& space, bool scales, std::int64_t examples, StepJudgement* judgement) {
+void begin_judgement(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
+                     StepJudgement* judgement) {
   Kokkos::parallel_for(
       "lockstep::step_judgement::begin", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+        judgement->steps_before = steps;
         if (judgement->halted != 0) return;
         judgement->loss_factor = scales ? static_cast<double>(judgement->scaler.scale) / static_cast<double>(examples)
                                         : 1.0;

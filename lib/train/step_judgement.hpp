@@ -29,6 +29,7 @@ struct StepJudgement {
   std::int32_t loss_was_nonfinite = 0;  ///< of the last step, where nobody else watches it
   std::int32_t halted = 0;
   // Of the last step:
+  std::int64_t steps_before = 0;  ///< what was done in the run before it, steps that were skipped included
   Verdict verdict = Verdict::applied;
   std::int32_t lost_before = 0;        ///< the loss before it was not finite
   LossScaleRule::State scaler_before;  ///< as the step found it
@@ -62,18 +63,26 @@ struct Evidence {
   std::int64_t tensors = 0;
 };
 
-/// What the update multiplies with.
+/// What optimizers multiply with in some steps of a run.
+struct CoefficientTable {
+  static constexpr std::int64_t size = 256;
+
+  std::int64_t first = 0;   ///< steps applied before those of the table
+  std::int64_t before = 0;  ///< applied steps of the run that this one has branched from
+  StepCoefficients of_step[size] = {};
+};
+
+/// What the update multiplies with. Pointers are to the step's memory.
 struct UpdateOptions {
-  const StepCoefficients* coefficients = nullptr;  ///< of the steps from `first` on
-  std::int64_t first = 0;
-  std::int64_t before = 0;         ///< steps of the run that this one has branched from, applied
+  const CoefficientTable* coefficients = nullptr;
   const double* square = nullptr;  ///< of the summed gradients, where their norm is limited
   double clip_norm = 0;
 };
 
-/// A step of `examples` begins: what its loss is multiplied with. Scaled, it is a mean already, so that 16 bits hold
-/// the same numbers whatever the batch.
-void begin_judgement(const ExecSpace& space, bool scales, std::int64_t examples, StepJudgement* judgement);
+/// A step of `examples` begins, behind `steps` others: what its loss is multiplied with. Scaled, it is a mean already,
+/// so that 16 bits hold the same numbers whatever the batch.
+void begin_judgement(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
+                     StepJudgement* judgement);
 /// What becomes of it. The judgement is that of the step before, and then of this one.
 void judge_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
                 StepJudgement* judgement);

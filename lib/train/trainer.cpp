@@ -74,6 +74,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                       problem_.seed);
     own_square_.emplace(model_->parameters().trained_size());
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
+    // With several ranks, the host takes part in each step: it votes, and sees to sums.
+    graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && comm_.size() == 1 &&
+                    !partition_.separate);
   });
   model_->await_parameters(strategy_->parameter_arrival());
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
@@ -83,11 +86,12 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
   guard_->begin(space_, batch.plan, count_.done + 1);
+  graphs_->begin_step(batch.plan, !batch.inputs_on_device && !batch.targets_on_device);
   sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);
     const DeviceBatch examples = upload(batch, micro_batch);
-    forward(context, examples);
+    forward(context, micro_batch, examples);
     backward(context, micro_batch, examples);
   }
   const StepVote votes = finish_gradients(requests());
@@ -107,7 +111,7 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
   return {.space = space_,
           .training = true,
           .seed = problem_.seed,
-          .step = count_.done,
+          .step = guard_->steps_before(),
           .first_example = batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
           .same_parameters = micro_batch.first > 0};
@@ -119,10 +123,12 @@ DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batc
   return uploader_->upload(space_, batch, micro_batch.first, micro_batch.count);
 }
 
-void Trainer::forward(const StepContext& context, const DeviceBatch& examples) {
+void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
-  model_->forward(context, examples.inputs, [&](const Model::Output& output) {
-    sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
+  graphs_->run(space_, part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), [&] {
+    model_->forward(context, examples.inputs, [&](const Model::Output& output) {
+      sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
+    });
   });
   if (comm_.size() == 1) return;
   // Behind the last micro-batch, the vote can begin while its backward pass runs.
@@ -132,13 +138,15 @@ void Trainer::forward(const StepContext& context, const DeviceBatch& examples) {
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::backward);
-  model_->backward(context, examples.inputs, [&](ParameterRange range) {
-    if (!micro_batch.ends) return;
-    guard_->gradient_ready(space_, range);
-    if (measures_noise() && range.first < model_->parameters().trained_size())
-      noise_scale_.add_small_batch(
-          on_host(space_, own_square_->compute(space_, model_->parameters().gradients(range))));
-    strategy_->gradient_ready(space_, range);
+  graphs_->run(space_, part_of(StepGraphs::Part::Kind::backward, micro_batch, examples), [&] {
+    model_->backward(context, examples.inputs, [&](ParameterRange range) {
+      if (!micro_batch.ends) return;
+      guard_->gradient_ready(space_, range);
+      if (measures_noise() && range.first < model_->parameters().trained_size())
+        noise_scale_.add_small_batch(
+            on_host(space_, own_square_->compute(space_, model_->parameters().gradients(range))));
+      strategy_->gradient_ready(space_, range);
+    });
   });
   if (!micro_batch.ends) return;
   guard_->sum_done();
@@ -165,23 +173,39 @@ StepVote Trainer::finish_gradients(const StepRequests& requests) {
 StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
   last_examples_ = batch.plan.global_examples;
-  guard_->judge(space_, *strategy_,
-                {.loss = votes.loss,
-                 .weight = votes.weight,
-                 .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
-                 .positions = sums_->positions(),
-                 .examples = last_examples_},
-                votes.bad_parameters, optimizer_steps_->at(space_, *strategy_, applied_steps() - guard_->untaken()));
+  optimizer_steps_->provide(space_, applied_steps() - guard_->untaken());
+  graphs_->run(space_, {StepGraphs::Part::Kind::judgement}, [&] {
+    guard_->judge(space_, *strategy_,
+                  {.loss = votes.loss,
+                   .weight = votes.weight,
+                   .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
+                   .positions = sums_->positions(),
+                   .examples = last_examples_},
+                  votes.bad_parameters, optimizer_steps_->update_options(space_, *strategy_));
+  });
+  guard_->judged(space_);
   StepResult result = reads_late_ ? StepResult() : take_finding();
   if (result.status == StepStatus::applied) {
     before_update_();
-    strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(last_examples_));
-    if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), guard_->scalars());
+    graphs_->run(space_, {StepGraphs::Part::Kind::update}, [&] { update(); });
   }
   if (guard_->untaken() > 1) result = take_finding();
   result.examples = last_examples_;
   result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
   return result;
+}
+
+void Trainer::update() {
+  strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(last_examples_));
+  if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), guard_->scalars());
+}
+
+StepGraphs::Part Trainer::part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
+                                  const DeviceBatch& examples) const {
+  return {kind,
+          micro_batch.first,
+          {examples.inputs.data, examples.targets.data, examples.mixed.others.data, examples.mixed.shares.data,
+           model_->workspace()}};
 }
 
 /// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.

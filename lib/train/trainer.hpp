@@ -16,6 +16,7 @@
 #include "train/noise_scale.hpp"
 #include "train/optimizer_steps.hpp"
 #include "train/phase_clock.hpp"
+#include "train/step_graphs.hpp"
 #include "train/step_guard.hpp"
 
 namespace lockstep {
@@ -108,11 +109,15 @@ class Trainer final : public Stateful {
   // Parts of a step, in their order:
   StepContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
-  void forward(const StepContext& context, const DeviceBatch& examples);
+  void forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
   void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
   StepVote finish_gradients(const StepRequests& requests);
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
+  void update();
   StepResult take_finding();
+  /// A part of the step that works on a micro-batch.
+  StepGraphs::Part part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
+                           const DeviceBatch& examples) const;
   bool measures_noise() const;
   /// While it lives, the parameters are their moving average, where there is one.
   using AveragedParameters = std::unique_ptr<Trainer, void (*)(Trainer*)>;
@@ -132,6 +137,7 @@ class Trainer final : public Stateful {
   std::optional<StepGuard> guard_;
   std::optional<BatchUploader> uploader_;
   std::optional<MetricSums> sums_;
+  std::optional<StepGraphs> graphs_;
   NoiseScale noise_scale_;
   std::optional<GradientSquare> own_square_;  ///< of this rank's gradients, for the noise scale
   PhaseClock clock_;

@@ -48,6 +48,14 @@ DType PrecisionOptions::dtype() const {
   return types[static_cast<std::size_t>(compute)];
 }
 
+void DeviceOptions::describe(Fields& fields) {
+  static constexpr std::string_view names[] = {"auto", "off"};
+  fields.choice(
+      "graph", graph, names,
+      "auto: on a GPU, a run of one rank records its steps as graphs, so that their kernels are not started one "
+      "by one; nothing else changes");
+}
+
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
   const ParallelConfig& parallel = config.parallel;
   for (const auto& [begin, batch] : config.batch.ramp)

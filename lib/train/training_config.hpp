@@ -46,6 +46,14 @@ struct PrecisionOptions {
   void describe(Fields& fields);
 };
 
+/// The deck's `device` section.
+struct DeviceOptions {
+  enum class Graph { automatic, off };
+  Graph graph = Graph::automatic;
+
+  void describe(Fields& fields);
+};
+
 /// The sections of a deck that say what a step is.
 struct TrainingConfig {
   ModelConfig model;
@@ -56,6 +64,7 @@ struct TrainingConfig {
   PrecisionOptions precision;
   ParallelConfig parallel;
   ProvidersConfig providers;
+  DeviceOptions device;
   LossWatchConfig loss_watch;
   std::vector<std::string> metrics;  ///< of evaluations, beside loss and accuracy; of the table of metrics
 

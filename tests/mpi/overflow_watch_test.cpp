@@ -25,7 +25,7 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
   OverflowWatch watch(parameters, model.graph(), sums);
   const auto is_faulty = [&](std::int64_t sum) { return sum == 0 && comm.rank() == comm.size() - 1; };
 
-  watch.begin(space, 1);
+  watch.begin(space);
   for (std::int64_t sum = 0; sum < sums; ++sum) {
     fill_zero(space, parameters.gradients());
     for (const std::size_t node : {1, 0}) {
@@ -37,6 +37,7 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
     }
     watch.end_sum();
   }
+  watch.end(space, 1);
   // Of 21 numbers in each of two sums.
   EXPECT_EQ(watch.describe(space, comm, 1),
             fmt::format("2.4 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));

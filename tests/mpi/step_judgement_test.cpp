@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <numeric>
 #include <set>
 #include <vector>
 
@@ -19,9 +18,9 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 class Judge {
  public:
   Judge() {
-    std::vector<double> numbers(4 * steps);
-    std::iota(numbers.begin(), numbers.end(), 0.0);
-    copy_from_host(space, numbers.data(), coefficients.get());
+    CoefficientTable table;
+    for (std::int64_t i = 0; i < steps; ++i) table.of_step[i] = {4.0 * static_cast<double>(i)};
+    copy_from_host(space, &table, coefficients.tensor(0, DType::u8, {sizeof(CoefficientTable)}));
     begin_with({});
   }
 
@@ -41,7 +40,7 @@ class Judge {
     copy_from_host(space, &found.overflows, overflows.get());
     copy_from_host(space, &found.lost, lost.get());
     copy_from_host(space, &found.bad_parameters, nonfinite.get());
-    begin_judgement(space, scales, 8, judgement());
+    begin_judgement(space, scales, 8, 0, judgement());
     judge_step(space,
                {.loss = {.in_memory = static_cast<const LossSums*>(sums.get().data), .examples = 8},
                 .nonfinite_parameters = nonfinite.get().as<const std::int32_t>(),
@@ -49,7 +48,7 @@ class Judge {
                 .scaling = scaling,
                 .lost_gradients = lost.get().as<const double>(),
                 .tensors = 1},
-               {.coefficients = reinterpret_cast<const StepCoefficients*>(coefficients.get().data)}, judgement());
+               {.coefficients = reinterpret_cast<const CoefficientTable*>(coefficients.data())}, judgement());
     HostCopy<StepJudgement> copy;
     copy.start(space, judgement());
     return copy.take();
@@ -64,9 +63,8 @@ class Judge {
 
   ExecSpace space;
   OwnedTensor sums{"sums", DType::f64, {loss_sum_count}}, overflows{"overflows", DType::f64, {1}},
-      lost{"lost", DType::f64, {1}}, nonfinite{"nonfinite", DType::i32, {1}},
-      coefficients{"coefficients", DType::f64, {steps, 4}};
-  Buffer memory{"judgement", sizeof(StepJudgement)};
+      lost{"lost", DType::f64, {1}}, nonfinite{"nonfinite", DType::i32, {1}};
+  Buffer coefficients{"coefficients", sizeof(CoefficientTable)}, memory{"judgement", sizeof(StepJudgement)};
 };
 
 /// The scale, the count of applied steps, and so the coefficients, are what the host would have found them to be.

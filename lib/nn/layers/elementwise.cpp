@@ -69,7 +69,8 @@ void Dropout::backward(const StepContext& context, const LayerTensors& t) {
 
 void Dropout::apply(const StepContext& context, const Tensor& from, const Tensor& to) const {
   const DropoutMask mask{.seed = context.seed,
-                         .stream = (plan_.number << 40) ^ static_cast<std::uint64_t>(context.step),
+                         .stream = plan_.number << 40,
+                         .step = context.step,
                          .first_element = context.first_example * plan_.output.count(),
                          .rate = rate_};
   dropout(context.space, mask, from, to);

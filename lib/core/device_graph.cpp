@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "core/device_graph.hpp"
+
+#include <exception>
+
+#include "base/error.hpp"
+#include "core/device_runtime.hpp"
+#include "core/fake_device.hpp"
+
+namespace lockstep {
+
+#ifdef LOCKSTEP_DEVICE
+namespace {
+
+using Status = LOCKSTEP_DEVICE(Error_t);
+using Graph = LOCKSTEP_DEVICE(Graph_t);
+using Executable = LOCKSTEP_DEVICE(GraphExec_t);
+
+constexpr Status good = LOCKSTEP_DEVICE(Success);
+
+/// What is given to the stream while this lives is recorded, and not done. Calls that other threads make meanwhile (of
+/// the loader, of MPI) have nothing to do with it; one of this thread that would wait or allocate spoils it.
+class Recording {
+ public:
+  explicit Recording(const ExecSpace& space)
+      : space_(space),
+        status_(LOCKSTEP_DEVICE(StreamBeginCapture)(stream_of(space), LOCKSTEP_DEVICE(StreamCaptureModeThreadLocal))),
+        is_open_(status_ == good) {}
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() {
+    end();
+    if (graph_ != nullptr) static_cast<void>(LOCKSTEP_DEVICE(GraphDestroy)(graph_));
+    static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // else the next kernel's launch would find it
+  }
+
+  /// Good when all of it is recorded, and can be launched.
+  Status end_as(Executable& executable) {
+    end();
+    if (status_ == good) status_ = LOCKSTEP_DEVICE(GraphInstantiateWithFlags)(&executable, graph_, 0);
+    return status_;
+  }
+
+ private:
+  void end() {
+    if (!is_open_) return;
+    is_open_ = false;
+    status_ = LOCKSTEP_DEVICE(StreamEndCapture)(stream_of(space_), &graph_);
+  }
+
+  ExecSpace space_;
+  Status status_;
+  bool is_open_;
+  Graph graph_ = nullptr;
+};
+
+}  // namespace
+
+DeviceGraph::DeviceGraph(const ExecSpace& space, const std::function<void()>& work) {
+  try {
+    Recording recording(space);
+    work();
+    Executable executable = nullptr;
+    if (const Status status = recording.end_as(executable); status != good) {
+      failure_ = LOCKSTEP_DEVICE(GetErrorString)(status);
+      return;
+    }
+    recorded_ = {executable, [](void* made) {
+                   static_cast<void>(LOCKSTEP_DEVICE(GraphExecDestroy)(static_cast<Executable>(made)));
+                 }};
+    launch(space);
+  } catch (const std::exception& error) {  // Kokkos' word for a call that may not be recorded
+    failure_ = error.what();
+  }
+}
+
+void DeviceGraph::launch(const ExecSpace& space) const {
+  const Status status = LOCKSTEP_DEVICE(GraphLaunch)(static_cast<Executable>(recorded_.get()), stream_of(space));
+  validate(status == good, ExitStatus::internal,
+           "the device does not begin recorded work ({}); set device.graph to off",
+           LOCKSTEP_DEVICE(GetErrorString)(status));
+}
+#elif LOCKSTEP_FAKE_DEVICE
+DeviceGraph::DeviceGraph(const ExecSpace&, const std::function<void()>& work) {
+  recorded_ = std::make_shared<fake_device::FrozenWork>(work);
+  work();
+}
+
+void DeviceGraph::launch(const ExecSpace&) const {
+  static_cast<const fake_device::FrozenWork*>(recorded_.get())->run();
+}
+#else
+DeviceGraph::DeviceGraph(const ExecSpace&, const std::function<void()>&) : failure_("this build records no kernels") {}
+
+void DeviceGraph::launch(const ExecSpace&) const {}
+#endif
+
+}  // namespace lockstep

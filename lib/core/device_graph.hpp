@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/execution.hpp"
+
+namespace lockstep {
+
+/// Work of a stream that is recorded once, and then begun by one call as often as wanted: CUDA's and HIP's graphs. Each
+/// time its kernels have the arguments with which they were recorded, whatever the host has computed since.
+class DeviceGraph {
+ public:
+  /// Whether this build records anything.
+  static constexpr bool exist = runs_on_device;
+
+  /// Records what `work` gives to `space`, and begins it. `work` has been done before, so that all that is made on
+  /// first use is there; it neither waits for the device nor allocates. Where it cannot be recorded it is not begun,
+  /// and failure() says why.
+  DeviceGraph(const ExecSpace& space, const std::function<void()>& work);
+
+  /// Behind what was given to `space` before; returns at once.
+  void launch(const ExecSpace& space) const;
+  const std::string& failure() const { return failure_; }
+
+ private:
+  std::shared_ptr<void> recorded_;
+  std::string failure_;  ///< empty: none
+};
+
+}  // namespace lockstep

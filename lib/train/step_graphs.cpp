@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/step_graphs.hpp"
+
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace lockstep {
+
+void StepGraphs::begin_step(const BatchPlan& plan, bool recurs) {
+  if (!are_wanted_) return;
+  Size size{plan.global_examples, plan.micro_batches};
+  is_recorded_ = recurs && size == last_;
+  if (is_recorded_ && size != recorded_) {
+    graphs_.clear();
+    recorded_ = size;
+  }
+  last_ = std::move(size);
+}
+
+void StepGraphs::launch(const ExecSpace& space, const Part& part, const std::function<void()>& work) {
+  if (const auto found = graphs_.find(part); found != graphs_.end()) return found->second.launch(space);
+  DeviceGraph graph(space, work);
+  if (graph.failure().empty()) {
+    graphs_.emplace(part, std::move(graph));
+    return;
+  }
+  warn("steps cannot be recorded as graphs ({}): their kernels are started one by one", graph.failure());
+  graphs_.clear();
+  are_wanted_ = is_recorded_ = false;
+  work();
+}
+
+}  // namespace lockstep
