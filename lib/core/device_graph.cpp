@@ -58,6 +58,7 @@ class Recording {
 
 DeviceGraph::DeviceGraph(const ExecSpace& space, const std::function<void()>& work) {
   try {
+    scratch_ = scratch_of(space);
     Recording recording(space);
     work();
     Executable executable = nullptr;
@@ -74,6 +75,8 @@ DeviceGraph::DeviceGraph(const ExecSpace& space, const std::function<void()>& wo
   }
 }
 
+bool DeviceGraph::is_valid(const ExecSpace& space) const { return scratch_of(space) == scratch_; }
+
 void DeviceGraph::launch(const ExecSpace& space) const {
   const Status status = LOCKSTEP_DEVICE(GraphLaunch)(static_cast<Executable>(recorded_.get()), stream_of(space));
   validate(status == good, ExitStatus::internal,
@@ -86,11 +89,15 @@ DeviceGraph::DeviceGraph(const ExecSpace&, const std::function<void()>& work) {
   work();
 }
 
+bool DeviceGraph::is_valid(const ExecSpace&) const { return true; }
+
 void DeviceGraph::launch(const ExecSpace&) const {
   static_cast<const fake_device::FrozenWork*>(recorded_.get())->run();
 }
 #else
 DeviceGraph::DeviceGraph(const ExecSpace&, const std::function<void()>&) : failure_("this build records no kernels") {}
+
+bool DeviceGraph::is_valid(const ExecSpace&) const { return false; }
 
 void DeviceGraph::launch(const ExecSpace&) const {}
 #endif

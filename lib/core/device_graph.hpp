@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,13 +22,16 @@ class DeviceGraph {
   /// and failure() says why.
   DeviceGraph(const ExecSpace& space, const std::function<void()>& work);
 
-  /// Behind what was given to `space` before; returns at once.
+  /// Whether the memory is still there with which Kokkos has had its kernels reduce: else it is to be recorded anew.
+  bool is_valid(const ExecSpace& space) const;
+  /// Behind what was given to `space` before; returns at once. Throws where the device does not take it.
   void launch(const ExecSpace& space) const;
   const std::string& failure() const { return failure_; }
 
  private:
   std::shared_ptr<void> recorded_;
-  std::string failure_;  ///< empty: none
+  std::string failure_;                      ///< empty: none
+  std::array<const void*, 2> scratch_ = {};  ///< of Kokkos'
 };
 
 }  // namespace lockstep

@@ -30,7 +30,9 @@ void report(int) {
       "rank {} on {} aborts{}{}{}; what its library said is above{}", own_rank, host_name(),
       heart.beats > 0 ? fmt::format(" in '{}'", phase) : "", step > 0 ? fmt::format(" of step {}", step) : "",
       kernel.empty() ? "" : fmt::format(", after kernel {} was started", kernel),
-      kernel.empty() ? "" : " (with CUDA_LAUNCH_BLOCKING=1 in its environment, that kernel is the one that failed)"));
+      kernel.empty()
+          ? ""
+          : " (with CUDA_LAUNCH_BLOCKING=1 in its environment, and device.graph off in its deck, that kernel is the one that failed)"));
   std::_Exit(static_cast<int>(ExitStatus::internal));
 }
 

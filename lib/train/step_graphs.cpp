@@ -19,10 +19,11 @@ void StepGraphs::begin_step(const BatchPlan& plan, bool recurs) {
 }
 
 void StepGraphs::launch(const ExecSpace& space, const Part& part, const std::function<void()>& work) {
-  if (const auto found = graphs_.find(part); found != graphs_.end()) return found->second.launch(space);
+  const auto found = graphs_.find(part);
+  if (found != graphs_.end() && found->second.is_valid(space)) return found->second.launch(space);
   DeviceGraph graph(space, work);
   if (graph.failure().empty()) {
-    graphs_.emplace(part, std::move(graph));
+    graphs_.insert_or_assign(part, std::move(graph));
     return;
   }
   warn("steps cannot be recorded as graphs ({}): their kernels are started one by one", graph.failure());

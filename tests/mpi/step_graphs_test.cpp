@@ -74,6 +74,21 @@ INSTANTIATE_TEST_SUITE_P(All, StepGraphs,
                                          Case{"diverging", diverging}),
                          [](const auto& info) { return info.param.name; });
 
+Case of_optimizer(const char* type) {
+  return {type, fmt::format("data: {{synthetic: {{kind: random, shape: [6], classes: 5, train: 40, validation: 8}}}},"
+                            " model: {{layers: [{{linear: {{features: 7}}}}, relu, {{linear: {{features: 5}}}}]}},"
+                            " optimizer: {{type: {}, learning_rate: 0.01, weight_decay: 0.1, clip_value: 0.5}},"
+                            " schedule: {{type: linear, warmup: 3 steps}}, batch: {{global: 8}},"
+                            " run: {{steps: 8, log_every: 1, evaluate_every: 0}}",
+                            type)};
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, StepGraphs,
+                         testing::Values(of_optimizer("sgd"), of_optimizer("adam"), of_optimizer("adamw"),
+                                         of_optimizer("rmsprop"), of_optimizer("lion"), of_optimizer("lars"),
+                                         of_optimizer("lamb"), of_optimizer("adafactor")),
+                         [](const auto& info) { return info.param.name; });
+
 int kernels = 0;
 
 /// Kernels that the host starts one by one in a step, once what can be recorded is.
