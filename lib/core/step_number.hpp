@@ -13,7 +13,7 @@ class StepNumber {
   constexpr StepNumber(std::int64_t number = 0) : number_(number) {}
   explicit constexpr StepNumber(const std::int64_t* in_memory) : in_memory_(in_memory) {}
 
-  /// In kernels.
+  /// In kernels, and on the host where it knows the number.
   KOKKOS_INLINE_FUNCTION std::int64_t operator()() const { return in_memory_ ? *in_memory_ : number_; }
 
  private:

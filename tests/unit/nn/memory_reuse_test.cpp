@@ -101,12 +101,12 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
   StepContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
   // The first round leaves the arena full of other numbers.
   for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {  // with a ragged last chunk
-    ++context.step;
+    context.step = context.step() + 1;
     test::PlainModel plain(Graph(items, input), DType::f64, n, portable);
     plain.parameters().initialize(context.space, 8);
     model.parameters().initialize(context.space, 8);
     const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n),
-                                            static_cast<std::uint64_t>(50 + context.step));
+                                            static_cast<std::uint64_t>(50 + context.step()));
     const Tensor y = model.forward(context, x.get());
     // Bit for bit, but that norms join the statistics of chunks.
     const auto outputs = test::values_of(y), wanted = test::values_of(plain.forward(context, x.get()));
