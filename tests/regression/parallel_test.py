@@ -251,7 +251,6 @@ class Parallel(LockstepTest):
         # Then each rank has the parameters by itself.
         result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=divided parallel.shard=optimizer', 3)
         self.assertEqual(result.status, 0, result)
-        self.assertIn("cannot share", result.err)
         self.expect_near("divided", "with", 1e-5)
 
     def test_one_node_without_shared_memory(self):
