@@ -266,11 +266,12 @@ void Session::save(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
   const ExecSpace space;
+  const bool is_finite = state.trainer->guard().parameters_are_finite(space);
   const WholeStates states = state.trainer->strategy().gather_states(space, state.trainer->optimizer());
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return;
     validate(
-        state.trainer->guard().own_parameters_are_finite(space), ExitStatus::internal,
+        is_finite, ExitStatus::internal,
         "{}: not written (some parameters are not finite); restore an earlier one, and take a smaller learning rate",
         file);
     const std::string text = state_text([&](StateFields& fields) { state.describe_state(fields); });

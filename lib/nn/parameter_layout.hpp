@@ -56,14 +56,19 @@ class ParameterLayout {
   std::int64_t owned_count() const;
   /// The parameters that lie in owned() as a whole.
   std::vector<Parameter> owned_parameters() const;
-  /// Before the optimizer is made.
-  void own(std::vector<ParameterRange> ranges) { owned_ = std::move(ranges); }
+  /// Of ranks that divide what is trained; one of them may own all of it. Before the optimizer is made.
+  void own(std::vector<ParameterRange> ranges) {
+    owned_ = std::move(ranges);
+    is_divided_ = true;
+  }
+  bool is_divided() const { return is_divided_; }
 
  private:
   DType master_;
   std::vector<Parameter> parameters_;
   std::int64_t trained_size_ = 0, summed_size_ = 0, size_ = 0;
   std::vector<ParameterRange> owned_;
+  bool is_divided_ = false;
 };
 
 }  // namespace lockstep

@@ -32,7 +32,9 @@ OptimizerShards::OptimizerShards(const Communicator& ranks, const ParameterLayou
 
 WholeStates OptimizerShards::gather(const ExecSpace& space, const Optimizer& optimizer) const {
   WholeStates whole;
-  if (ranks_.is_root()) whole = optimizer.room_for_whole_states(layout_);
+  ranks_.run_collectively([&] {
+    if (ranks_.is_root()) whole = optimizer.room_for_whole_states(layout_);
+  });
   std::string piece;
   const auto put = [&](std::size_t state, const ParameterRange& range) {
     const Tensor to = elements_of(whole.states[state].values, range.first, range.count);

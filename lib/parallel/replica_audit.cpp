@@ -16,8 +16,7 @@ ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& para
     : comm_(comm) {
   for (const Parameter& parameter : parameters.parameters())
     parts_.push_back({parameter.name, parameters.values(parameter)});
-  const bool is_whole = parameters.layout().owned_count() == parameters.trained_size();
-  if (is_whole)
+  if (!parameters.layout().is_divided())
     for (const auto& state : optimizer.states())
       for (const Parameter& parameter : state.layout) {
         auto* first = static_cast<std::byte*>(state.values.data) +

@@ -50,8 +50,9 @@ void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   compare_replicas();  // what differs must not take the place of what was good
   since_last_.restart();
+  if (!trainer_.guard().parameters_are_finite(space_)) return;
   const WholeStates states = trainer_.strategy().gather_states(space_, trainer_.optimizer());
-  if (!writer_ || !trainer_.guard().own_parameters_are_finite(space_)) return;
+  if (!writer_) return;
   const std::span<std::byte> memory = writer_->memory(
       training_array_bytes(trainer_.model().parameters(), trainer_.optimizer()));
   best_in_newest_ = contents_.best();

@@ -96,7 +96,7 @@ void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t
 void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss,
                                       const StepJudgement* judgement) const {
   const ParameterBuffer& parameters = model_.parameters();
-  if (parameters.layout().owned_count() < parameters.trained_size()) {
+  if (parameters.layout().is_divided()) {
     if (is_nonfinite(loss.mean())) count_owned_gradients(space);
     return;
   }

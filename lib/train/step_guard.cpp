@@ -157,7 +157,7 @@ StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, std:
 }
 
 StepGuard::Finding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
-  if (comm_.all_reduce_max(own_parameters_are_finite(space) ? 0 : 1) == 0) return {};
+  if (parameters_are_finite(space)) return {};
   return act_on_bad_parameters(space, step);
 }
 

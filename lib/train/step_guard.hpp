@@ -63,12 +63,15 @@ class StepGuard final : public Stateful {
   /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
   /// the next step's votes tell it.
   Finding inspect_parameters(const ExecSpace& space, std::int64_t step);
-  /// Whether the parameters that this rank owns are finite.
-  bool own_parameters_are_finite(const ExecSpace& space) const {
-    return nonfinite_.parameters_are_finite(space, optimizer_);
+  /// Whether they are, of all ranks. Collective.
+  bool parameters_are_finite(const ExecSpace& space) const {
+    return comm_.all_reduce_max(nonfinite_.parameters_are_finite(space, optimizer_) ? 0 : 1) == 0;
   }
   /// What follows from the loss of an evaluation after step number `step`. `skipped`: say so, and go on.
   Finding inspect_validation(double loss, std::int64_t step);
+
+  /// Whether the host inspects losses itself (loss_watch).
+  bool watches_loss() const { return watches_; }
 
   // As of the last finding that was taken:
   /// None where the loss is not scaled.
