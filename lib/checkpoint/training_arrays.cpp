@@ -56,7 +56,7 @@ void set_on_host(const std::vector<NamedArray>& arrays, const std::string& prefi
       convert(*array, dtype, to + static_cast<std::size_t>(parameter.range.first) * size_of(dtype));
 }
 
-/// Likewise, in the step's memory.
+/// `flat`, in the step's memory, holds numbers as `layout` says, of which `arrays` may have a part.
 void set(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
          const std::vector<Parameter>& layout, const Tensor& flat) {
   std::vector<std::byte> host(flat.bytes());

@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-/// Compares what all ranks must hold alike, bit for bit: parameters, statistics, and, unless
-/// each rank has a part of it, the optimizer's state. They part
-/// when memory or an arithmetic unit fails, or somebody changes them on some ranks only.
+/// Compares what all ranks must hold alike, bit for bit: parameters, statistics, and, unless each rank has a part of
+/// it, the optimizer's state. They part when memory or an arithmetic unit fails, or somebody changes them on some ranks
+/// only.
 class ReplicaAudit {
  public:
   ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer);

@@ -79,12 +79,12 @@ void ShardedOptimizer::finish_gradients(const ExecSpace& space, const std::funct
 }
 
 void ShardedOptimizer::sum_over_ranks(const ExecSpace& space, const Tensor& numbers) {
-  std::vector<double> on_host(static_cast<std::size_t>(numbers.count()));
-  copy_to_host(space, numbers, on_host.data());
+  summed_.resize(static_cast<std::size_t>(numbers.count()));
+  copy_to_host(space, numbers, summed_.data());
   const Timer timer;
-  topology_.all.all_reduce_sum(on_host);
+  topology_.all.all_reduce_sum(summed_);
   exposed_seconds_ += timer.seconds();
-  copy_from_host(space, on_host.data(), numbers);
+  copy_from_host(space, summed_.data(), numbers);
 }
 
 Tensor ShardedOptimizer::gradient_square(const ExecSpace& space) {

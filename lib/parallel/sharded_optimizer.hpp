@@ -63,6 +63,7 @@ class ShardedOptimizer final : public ParallelStrategy, ParameterArrival {
   std::size_t on_their_way_ = 0;   ///< of these, from the first on
   bool running_ = false;           ///< the last of them
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
+  std::vector<double> summed_;  ///< room of sum_over_ranks
   double exposed_seconds_ = 0;
   std::unique_ptr<GradientReducer> reducer_;
 };

@@ -44,7 +44,7 @@ double on_host(const ExecSpace& space, const Tensor& number) {
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
-    : comm_(comm), problem_(std::move(problem)), reads_late_(memory_is_separate && !config.loss_watch.present) {
+    : comm_(comm), problem_(std::move(problem)) {
   const Topology topology(comm);
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
@@ -81,7 +81,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   model_->await_parameters(strategy_->parameter_arrival());
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());
-  consensus_.emplace(topology);
+  voter_.emplace(topology);
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
@@ -130,10 +130,7 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
       sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
     });
   });
-  if (comm_.size() == 1) return;
-  // Behind the last micro-batch, the vote can begin while its backward pass runs.
-  own_.nonfinite.start(space_, optimizer_->nonfinite().as<std::int32_t>());
-  own_.sums.start(space_, sums_->in_memory());
+  voter_->look(space_, sums_->in_memory(), optimizer_->nonfinite());
 }
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
@@ -154,19 +151,12 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   strategy_->shard_done(space_);
 }
 
-/// While they are summed, this rank's vote is on its way. One rank has nobody to tell its loss to.
+/// While they are summed, this rank's vote is on its way.
 StepVote Trainer::finish_gradients(const StepRequests& requests) {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  StepVote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
-  if (comm_.size() > 1) {
-    const LossSums sums = own_.sums.take();
-    own.bad_parameters = own_.nonfinite.take() != 0;
-    own.loss = sums.loss;
-    own.weight = sums.weight;
-  }
-  consensus_->begin(own);
-  strategy_->finish_gradients(space_, [this] { consensus_->advance(); });
-  return consensus_->finish();
+  voter_->begin(requests);
+  strategy_->finish_gradients(space_, [this] { voter_->advance(); });
+  return voter_->finish();
 }
 
 /// What becomes of the step whose gradients are there: an update, or not.
@@ -184,7 +174,7 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
                   votes.bad_parameters, optimizer_steps_->update_options(space_, *strategy_));
   });
   guard_->judged(space_);
-  StepResult result = reads_late_ ? StepResult() : take_finding();
+  StepResult result = reads_late() ? StepResult() : take_finding();
   if (result.status == StepStatus::applied) {
     before_update_();
     graphs_->run(space_, {StepGraphs::Part::Kind::update}, [&] { update(); });

@@ -18,6 +18,7 @@
 #include "train/phase_clock.hpp"
 #include "train/step_graphs.hpp"
 #include "train/step_guard.hpp"
+#include "train/step_voter.hpp"
 
 namespace lockstep {
 
@@ -119,6 +120,8 @@ class Trainer final : public Stateful {
   StepGraphs::Part part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
                            const DeviceBatch& examples) const;
   bool measures_noise() const;
+  /// Whether findings are taken a step late: a device has the next step by then.
+  bool reads_late() const { return memory_is_separate && !guard_->watches_loss(); }
   /// While it lives, the parameters are their moving average, where there is one.
   using AveragedParameters = std::unique_ptr<Trainer, void (*)(Trainer*)>;
   AveragedParameters averaged_parameters();
@@ -133,7 +136,7 @@ class Trainer final : public Stateful {
   std::unique_ptr<SyncBatchNormExchange> statistics_;  ///< where batch norms look at all ranks' examples
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<OptimizerSteps> optimizer_steps_;
-  std::optional<StepConsensus> consensus_;
+  std::optional<StepVoter> voter_;
   std::optional<StepGuard> guard_;
   std::optional<BatchUploader> uploader_;
   std::optional<MetricSums> sums_;
@@ -144,12 +147,6 @@ class Trainer final : public Stateful {
   std::function<void()> before_update_ = [] {};
   StepCount count_;
   std::int64_t last_examples_ = 0;  ///< of the last step, of all ranks
-  bool reads_late_;                 ///< findings are taken a step late: the device has the next one by then
-  /// What this rank votes by.
-  struct {
-    HostCopy<LossSums> sums;
-    HostCopy<std::int32_t> nonfinite;  ///< parameters
-  } own_;
   // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must
   // not outlive what they sum, nor be waited for by who frees memory. (Gradients may lie in its memory, which they do
   // not own.)

@@ -16,7 +16,7 @@ struct RunOutcome {
   std::vector<std::uint8_t> parameters, states;
 };
 
-/// Of a deck, as text. Collective.
+/// Runs a deck, given as text, to its end. Collective.
 RunOutcome train_to_the_end(const std::string& deck);
 
 /// They are the same bit for bit, but for rows that only `all` has.

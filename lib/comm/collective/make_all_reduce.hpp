@@ -19,14 +19,15 @@ namespace lockstep {
 std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                                             const Topology& topology, const std::optional<NodeMemory>& memory,
                                             const ReduceBuffer& buffer);
-/// Likewise, for ranks that divide the sums among them as shard_place says.
+/// The reduce-scatter of a deck whose ranks divide the sums among them, as make_shard_place says; other arguments are
+/// those of make_all_reduce. Collective.
 std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const Topology& topology,
                                                 const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer);
-/// The way back, of whole numbers. `flags`: where a node's ranks have the buffer in common, memory of any size of
-/// theirs; none: each has its own.
+/// The all-gather of what ranks own so, of whole numbers, whatever the wire's type. `flags`: where a node's ranks have
+/// the buffer in common, memory of any size of theirs; none: each has its own.
 std::unique_ptr<Collective> make_all_gather(const ParallelConfig& config, const Topology& topology,
                                             const std::optional<NodeMemory>& flags, const ReduceBuffer& buffer);
-/// What this rank owns of such sums.
+/// What this rank owns of a divided sum.
 ShardPlace make_shard_place(const ParallelConfig& config, const Topology& topology,
                             const std::optional<NodeMemory>& memory);
 

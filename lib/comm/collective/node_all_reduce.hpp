@@ -19,10 +19,11 @@ namespace lockstep {
 /// over this rank's own part.
 std::unique_ptr<Collective> node_all_reduce(const NodeMemory& memory, DType dtype, int leaders,
                                             std::unique_ptr<Collective> between);
-/// The same sums, of which each rank gets what it owns; what it has elsewhere means nothing. `between` leaves slices.
+/// Sums as node_all_reduce does, and leaves each rank what it owns of them (`place`); what a rank has elsewhere means
+/// nothing. `between` is a reduce-scatter.
 std::unique_ptr<Collective> node_reduce_scatter(const NodeMemory& memory, DType dtype, const ShardPlace& place,
                                                 std::unique_ptr<Collective> between);
-/// The way back, for a buffer that a node's ranks have in common and that each has changed where it owns it: the ranks
+/// An all-gather in a buffer that a node's ranks have in common and that each has changed where it owns it: the ranks
 /// wait for each other, and with several nodes `between`, of the `leaders` first ranks alone, gathers the parts of
 /// theirs. `ranks`: memory of any size of theirs, for flags.
 std::unique_ptr<Collective> node_all_gather(const NodeMemory& ranks, int leaders, std::unique_ptr<Collective> between);

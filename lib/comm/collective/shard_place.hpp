@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-/// Which elements of a stretch a rank owns, where ranks divide sums among them. The stretch is cut into parts, one for
-/// each leader that a node has; each of these into one for each node; and each of those into one for each of the node's
-/// ranks. All cuts are slice_of_rank's: between blocks. Pure.
+/// A rank's place among those that divide sums: it says which elements of a stretch the rank owns. The stretch is cut
+/// into parts, one for each leader that a node has; each of these into one for each node; and each of those into one
+/// for each of the node's ranks. All cuts are slice_of_rank's: between blocks. Pure.
 struct ShardPlace {
   std::vector<int> node = {0};  ///< this rank's node, by its place among the leaders of each number
   int nodes = 1;
