@@ -170,7 +170,11 @@ const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targ
   plan.first = std::accumulate(counts.begin(), counts.begin() + comm.rank(), std::int64_t{0});
   if (plan.global_examples == 0) throw SharedError(ExitStatus::bad_usage, "no rank has given an example; give some");
   if (divided && trainer->partition().shards > 1) divide_into_shards(counts);
-  else plan.micro_batches = micro_batches_of(inputs.examples, std::ranges::max(counts), most);
+  else {
+    BatchPartition partition = trainer->partition();
+    partition.micro = most;
+    plan.micro_batches = micro_batches_of(inputs.examples, std::ranges::max(counts), partition);
+  }
   point_at(batch, data->format(), inputs, &targets);
   return batch;
 }

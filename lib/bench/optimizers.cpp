@@ -58,7 +58,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
   const std::int64_t count = parameters.trained_size();
   const OwnedTensor target("lockstep::bench::copy", DType::f32, {count});
   const StepScalarsMemory scalars;
-  copy(space, parameters.trained_values(), parameters.trained_gradients());
+  copy(space, parameters.owned().values(), parameters.owned().gradients());
 
   print(fmt::format("{} parameters, medians of {} steps in turns with copies\n", count, rounds));
   print("| optimizer | ms | GB/s | a copy's GB/s | share |\n|---|--:|--:|--:|--:|");
@@ -73,7 +73,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
                       {.learning_rate = 1e-6, .learning_rate_before = 1e-6, .number = round + 1})});
       steps.push_back(seconds_of(space, [&] { optimizer->step(space, parameters, step_scalars); }));
       copies.push_back(seconds_of(space, [&] {
-        copy_numbers(space, count, parameters.trained_gradients().as<float>(), target.get().as<float>());
+        copy_numbers(space, count, parameters.owned().gradients().as<float>(), target.get().as<float>());
       }));
     }
     const auto rate = [&](double numbers, double seconds) {

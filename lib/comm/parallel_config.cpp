@@ -35,6 +35,9 @@ void ParallelConfig::describe(Fields& fields) {
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
                 "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
+  fields.number("unit_mb", unit_mb, {0.001, 65536},
+                "neighbouring layers whose parameters travel together have up to this many megabytes, or are one layer; no "
+                "bucket reaches from one such unit into the next");
   choose(fields, "all_reduce", all_reduce, algorithm_names([](const Algorithm&) { return true; }), all_reduce_help());
   fields.text("all_reduce_table", all_reduce_table,
               "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");
@@ -50,13 +53,17 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps, but not on one node, whose cores would do both");
-  static constexpr std::string_view shards[] = {"none", "optimizer"};
+  static constexpr std::string_view shards[] = {"none", "optimizer", "gradients", "parameters"};
   fields.choice("shard", shard, shards,
-                "what ranks divide among them in the place of having it all: nothing, or the optimizer's state, of "
-                "which each updates its part of the parameters (ZeRO's first stage)");
+                "what ranks divide among them in the place of having it all: nothing; the optimizer's state, of which "
+                "each updates its part of the parameters (ZeRO's first stage); the gradients, too (the second); or the "
+                "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
+                "also called fully sharded data parallelism)");
   fields.boolean("share_parameters", share_parameters,
                  "whether ranks that share memory have one copy of the parameters a node, where they are divided and "
                  "memory is the host's");
+  fields.integer("prefetch", prefetch, {0, 16},
+                 "units (unit_mb) that arrive while layers use the one before them, where parameters are divided");
   fields.boolean("sync_batch_norm", sync_batch_norm,
                  "whether batch_norm takes mean and variance of the examples of all ranks (in each micro-batch), "
                  "so that the number of ranks changes nothing; else each rank's of its own");
@@ -96,9 +103,11 @@ void ParallelConfig::describe(Fields& fields) {
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
         shard == Shard::none || divides(algorithm), key,
-        fmt::format("{} leaves all sums on all ranks, and shard: optimizer wants them divided; take one of {}",
-                    algorithm ? algorithm->name : "",
+        fmt::format("{} leaves all sums on all ranks, and shard: {} wants them divided; take one of {}",
+                    algorithm ? algorithm->name : "", shards[static_cast<std::size_t>(shard)],
                     fmt::join(algorithm_names([&](const Algorithm& other) { return divides(&other); }), ", ")));
+  fields.check(shard < Shard::gradients || overlap != Overlap::thread, "overlap",
+               "divided gradients are summed between layers, by no thread of their own; take poll");
   fields.check(shard == Shard::none || all_reduce_table.empty(), "all_reduce_table",
                "shard divides sums in one way, whatever their size; leave one out");
   if (all_reduce && all_reduce->by_library)

@@ -15,9 +15,9 @@ struct Algorithm;
 struct ParallelConfig : Config {
   enum class Overlap { automatic, none, poll, thread };
   enum class Wire { fp32, bf16, fp16 };
-  enum class Shard { none, optimizer };
+  enum class Shard { none, optimizer, gradients, parameters };  ///< each divides what those before it do
 
-  double bucket_mb = 25;
+  double bucket_mb = 25, unit_mb = 25;
   const Algorithm* all_reduce = nullptr;     ///< null: auto
   std::string all_reduce_table;              ///< file; empty: none
   const Algorithm* between_nodes = nullptr;  ///< of the leaders of nodes; null: auto
@@ -26,6 +26,7 @@ struct ParallelConfig : Config {
   Overlap overlap = Overlap::automatic;
   Shard shard = Shard::none;
   bool share_parameters = true;
+  std::int64_t prefetch = 1;
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks
   std::int64_t virtual_replicas = 1;
@@ -36,6 +37,8 @@ struct ParallelConfig : Config {
   };
   Deterministic deterministic;
 
+  /// Whether no rank has all gradients. (Fixed trees add up whole ones.)
+  bool divides_gradients() const { return shard >= Shard::gradients && !deterministic.present; }
   void describe(Fields& fields) override;
 };
 

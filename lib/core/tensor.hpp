@@ -73,6 +73,7 @@ class OwnedTensor {
         tensor_(buffer_.tensor(0, dtype, shape)) {}
 
   const Tensor& get() const { return tensor_; }
+  const Buffer& buffer() const { return buffer_; }
 
  private:
   Buffer buffer_;

@@ -4,6 +4,20 @@
 #include <algorithm>
 
 namespace lockstep {
+namespace {
+
+/// Each is a sum, or all are one, of `examples`.
+void mark_sums(std::vector<MicroBatch>& micro_batches, std::int64_t examples, bool each) {
+  micro_batches.front().begins = micro_batches.back().ends = true;
+  micro_batches.back().examples = examples;
+  if (!each) return;
+  for (MicroBatch& micro_batch : micro_batches) {
+    micro_batch.begins = micro_batch.ends = true;
+    micro_batch.examples = micro_batch.count;
+  }
+}
+
+}  // namespace
 
 RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of) {
   const std::int64_t each = total / of, rest = total % of;
@@ -20,6 +34,10 @@ std::int64_t BatchPartition::smallest_share(std::int64_t global_examples) const 
 
 std::int64_t BatchPartition::largest_micro_batch(std::int64_t global_examples) const {
   return std::min(micro, share_of(global_examples, 0, ranks * shards).count);
+}
+
+std::int64_t BatchPartition::sums(std::int64_t global_examples) const {
+  return sums_each ? std::ssize(micro_batches_of(*this, global_examples, 0)) : separate ? shards : 1;
 }
 
 RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
@@ -43,17 +61,20 @@ std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::i
                                .begins = partition.separate && done == 0});
     if (partition.separate) micro_batches.back().ends = true, micro_batches.back().examples = share.count;
   }
-  micro_batches.front().begins = micro_batches.back().ends = true;
-  if (!partition.separate) micro_batches.back().examples = own.count;
+  if (partition.separate) {
+    micro_batches.front().begins = micro_batches.back().ends = true;
+    return micro_batches;
+  }
+  mark_sums(micro_batches, own.count, partition.sums_each);
   return micro_batches;
 }
 
-std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, std::int64_t micro) {
+std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, const BatchPartition& partition) {
+  const std::int64_t micro = partition.micro;
   std::vector<MicroBatch> micro_batches;
   for (std::int64_t done = 0; done < std::max<std::int64_t>(1, largest); done += micro)
     micro_batches.push_back({.first = std::min(done, own), .count = std::clamp<std::int64_t>(own - done, 0, micro)});
-  micro_batches.front().begins = micro_batches.back().ends = true;
-  micro_batches.back().examples = own;
+  mark_sums(micro_batches, own, partition.sums_each);
   return micro_batches;
 }
 

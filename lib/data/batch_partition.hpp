@@ -27,12 +27,15 @@ struct BatchPartition {
   std::int64_t ranks = 1;
   std::int64_t shards = 1;  ///< of each rank: parts of its share that have nothing to do with each other
   bool separate = false;    ///< whether the gradients of each shard are a sum of their own
+  bool sums_each = false;   ///< whether those of each micro-batch are
   std::int64_t micro = 1;   ///< most examples of a micro-batch
 
   /// Most examples of any rank, least of any rank, most of any micro-batch.
   std::int64_t largest_share(std::int64_t global_examples) const;
   std::int64_t smallest_share(std::int64_t global_examples) const;
   std::int64_t largest_micro_batch(std::int64_t global_examples) const;
+  /// Sums of gradients that each rank computes.
+  std::int64_t sums(std::int64_t global_examples) const;
 };
 
 /// A rank's share: its shards, the parts of the batch of as many ranks, one after the other.
@@ -43,6 +46,6 @@ RankShare share_of(const BatchPartition& partition, std::int64_t global_examples
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
 /// The micro-batches of a rank with `own` examples, where no rank has more than `largest`, and none has shards.
-std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, std::int64_t micro);
+std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, const BatchPartition& partition);
 
 }  // namespace lockstep

@@ -21,13 +21,23 @@ Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count)
           example.with_batch(count)};
 }
 
+std::pair<Graph, StepPlan> planned(Graph graph, const Model::Options& options) {
+  StepPlan plan = plan_model(graph, options);
+  return {std::move(graph), std::move(plan)};
+}
+
 }  // namespace
 
-Model::Model(Graph graph, const Options& options)
+Model::Model(Graph graph, const Options& options) : Model(planned(std::move(graph), options), options) {}
+
+Model::Model(std::pair<Graph, StepPlan> planned, const Options& options)
+    : Model(std::move(planned.first), options, std::move(planned.second)) {}
+
+Model::Model(Graph graph, const Options& options, StepPlan plan)
     : graph_(std::move(graph)),
       options_(options),
-      parameters_(graph_, options.dtype, options.memory),
-      plan_(plan_model(graph_, options)),
+      plan_(std::move(plan)),
+      parameters_(graph_, options.dtype, options.memory, options.windows),
       arena_("lockstep::activations", plan_.bytes) {
   for (const GraphNode& node : graph_.nodes()) node.layer->allocate();
   prepare(options.max_batch);
@@ -178,7 +188,9 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
   if (batch_ == 0) await_parameters_from(context, 0);  // for which other ranks wait
+  int time = 0;
   for (const Segment& segment : plan_.forward) {
+    enter(context, time++);
     await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
       await_parameters_of(context, static_cast<std::size_t>(task.node));
@@ -186,6 +198,7 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
     });
     send_statistics(context, segment, Task::Kind::accumulate_statistics);
   }
+  enter(context, time);
 }
 
 void Model::await_parameters_of(const StepContext& context, std::size_t node) {
@@ -271,15 +284,22 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   const auto& nodes = graph_.nodes();
   done_.assign(nodes.size(), false);
   std::size_t next = nodes.size();  // ranges are final down to this node
+  const auto is_final = [&](ParameterRange range) {
+    if (range.count == 0) return;
+    if (batch_ == 0 && context.gradients == Store::replace) fill_zero(context.space, parameters_.gradients(range));
+    ready(range);
+  };
   const auto report = [&] {
     for (; next > 0 && (done_[next - 1] || nodes[next - 1].view || !plan_.needs_gradient[next - 1]); --next)
-      if (const ParameterRange range = parameters_.range_of(next - 1); range.count > 0) ready(range);
+      is_final(parameters_.range_of(next - 1));
   };
+  int time = static_cast<int>(plan_.forward.size()) + 1;
   if (plan_.tile_rows > 0) {
     done_.back() = true;
     report();
   }
   for (const Segment& segment : plan_.backward) {
+    enter(context, time++);
     await_statistics(context, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
       if (task.kind == Task::Kind::recompute) run(context, task, chunk, input);
@@ -295,7 +315,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
     send_statistics(context, segment, Task::Kind::accumulate_gradient_statistics);
     report();
   }
-  if (const ParameterRange range = parameters_.statistics_range(); range.count > 0) ready(range);
+  is_final(parameters_.statistics_range());
 }
 
 void Model::run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "nn/parameter_buffer.hpp"
@@ -25,7 +26,8 @@ class Model {
     /// Not 0: the output may be made, and used up, in tiles of about so many bytes (StepPlan::tile_rows). Then
     /// `forward` is given who uses them.
     std::size_t tile_bytes = 0;
-    ParameterMemory memory;  ///< of the parameters
+    ParameterWindows windows;  ///< of what of the parameters is divided, as planned for the step's plan
+    ParameterMemory memory;    ///< of the parameters
   };
 
   /// The output of a batch, or some rows of it.
@@ -38,6 +40,8 @@ class Model {
   using UseOutput = std::function<void(const Output&)>;
 
   Model(Graph graph, const Options& options);
+  /// `plan`: what plan_model(graph, options) gives.
+  Model(Graph graph, const Options& options, StepPlan plan);
 
   /// From here on, layers that need the whole batch ask other ranks, too. All of them then call forward and backward
   /// equally often, with 0 examples where they have none left. `exchange` outlives the model; null: each for itself.
@@ -46,6 +50,10 @@ class Model {
   /// From here on, layers wait in forward passes until their parameters are there. `arrival` outlives the model; null:
   /// they always are.
   void await_parameters(ParameterArrival* arrival) { arrival_ = arrival; }
+
+  /// From here on, `traffic` is told before layers of each time run (ParameterWindows), and all ranks call forward and
+  /// backward equally often. `traffic` outlives the model; null: nothing is divided.
+  void move_windows(WindowTraffic* traffic) { traffic_ = traffic; }
 
   /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward. Of models
   /// without tiles.
@@ -76,6 +84,8 @@ class Model {
   double training_flops(std::int64_t n) const { return lockstep::training_flops(graph_, plan_, n); }
 
  private:
+  Model(std::pair<Graph, StepPlan> planned, const Options& options);
+
   /// Some examples of the batch.
   struct Chunk {
     std::int64_t first, count;
@@ -84,6 +94,9 @@ class Model {
   /// Calls visit(task, chunk) for the tasks of one chunk, then for those of the next.
   template <class Visit>
   void for_chunks(const Segment& segment, Visit visit) const;
+  void enter(const StepContext& context, int time) {
+    if (traffic_) traffic_->enter(context.space, time);
+  }
   /// Waits for the parameters of a node, and for all that stand behind them.
   void await_parameters_of(const StepContext& context, std::size_t node);
   void await_parameters_from(const StepContext& context, std::int64_t first);
@@ -103,14 +116,15 @@ class Model {
 
   Graph graph_;
   Options options_;
-  ParameterBuffer parameters_;
   StepPlan plan_;
+  ParameterBuffer parameters_;
   Buffer arena_;
   Buffer workspace_;
   std::set<std::int64_t> prepared_;
   std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
   ParameterArrival* arrival_ = nullptr;
+  WindowTraffic* traffic_ = nullptr;
   StatisticsExchange* exchange_ = nullptr;
   std::vector<Layer*> exchanging_;            ///< layers whose statistics are on their way
   std::vector<BatchStatistics*> statistics_;  ///< theirs

@@ -10,23 +10,31 @@
 
 namespace lockstep {
 
-ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory)
+namespace {
+
+Buffer take(const Buffer& given, const char* name, std::int64_t count, DType dtype) {
+  return given.size() > 0 ? given : Buffer(name, static_cast<std::size_t>(count) * size_of(dtype));
+}
+
+}  // namespace
+
+ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory,
+                                 ParameterWindows windows)
     : dtype_(dtype),
       master_(master_dtype(dtype)),
       layout_(graph, dtype),
+      windows_(std::move(windows)),
+      values_(take(memory.values, "lockstep::parameters", windows_.value_count(layout_), master_)),
+      gradients_(take(memory.gradients, "lockstep::gradients", windows_.gradient_count(layout_), master_)),
+      owned_(values(), gradients()),
       node_values_(graph.nodes().size()),
       node_gradients_(graph.nodes().size()),
       node_weights_(graph.nodes().size()),
+      node_parameters_(graph.nodes().size()),
       node_ranges_(graph.nodes().size()),
       node_first_(graph.nodes().size(), layout_.size()) {
-  const auto bytes = static_cast<std::size_t>(size()) * size_of(master_);
-  const auto take = [](const Buffer& given, const char* name, std::size_t needed) {
-    return given.size() > 0 ? given : Buffer(name, needed);
-  };
-  values_ = take(memory.values, "lockstep::parameters", bytes);
-  gradients_ = take(memory.gradients, "lockstep::gradients", layout_.gradient_bytes());
   if (rounds())
-    rounded_ = take(memory.rounded, "lockstep::rounded_parameters", static_cast<std::size_t>(size()) * size_of(dtype_));
+    rounded_ = take(memory.rounded, "lockstep::rounded_parameters", windows_.value_count(layout_), dtype_);
   std::unordered_map<std::string_view, const Parameter*> named;
   for (const Parameter& parameter : parameters()) named.emplace(parameter.name, &parameter);
   for (std::size_t node = 0; node < graph.nodes().size(); ++node)
@@ -36,11 +44,12 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Paramete
 
 void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
   node_values_[node].push_back(values(parameter));
+  node_parameters_[node].push_back(parameter.range);
   node_first_[node] = std::min(node_first_[node], parameter.range.first);
   const bool frozen = parameter.kind == ParameterSpec::Kind::frozen;
   node_gradients_[node].push_back(frozen ? Tensor{} : gradients(parameter));
   if (parameter.kind == ParameterSpec::Kind::statistic) return;
-  const auto offset = static_cast<std::size_t>(parameter.range.first) * size_of(dtype_);
+  const auto offset = static_cast<std::size_t>(windows_.value_place(parameter.range.first)) * size_of(dtype_);
   node_weights_[node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
   if (frozen || parameter.node != node) return;  // of another: final when that one's are
   ParameterRange& range = node_ranges_[node];
@@ -48,27 +57,37 @@ void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
   range.count = parameter.range.first + padded_count(parameter.range.count, master_) - range.first;
 }
 
-Tensor ParameterBuffer::slice(const Buffer& buffer, const Parameter& parameter) const {
-  return buffer.tensor(static_cast<std::size_t>(parameter.range.first) * size_of(master_), master_, parameter.shape);
+void ParameterBuffer::own(std::vector<ParameterRange> ranges) {
+  layout_.own(std::move(ranges));
+  owned_.divide(layout_, windows_.division.values, windows_.division.gradients);
 }
 
 void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
-  for (const Parameter& parameter : parameters())
-    lockstep::initialize(space, parameter.initializer, seed, parameter.number, values(parameter));
-  round(space);
+  for (const Parameter& parameter : parameters()) {
+    const bool is_divided = windows_.division.values && parameter.kind == ParameterSpec::Kind::trained;
+    const OwnedTensor memory = is_divided ? OwnedTensor("lockstep::initial_values", master_, parameter.shape)
+                                          : OwnedTensor();
+    const Tensor whole = is_divided ? memory.get() : values(parameter);
+    lockstep::initialize(space, parameter.initializer, seed, parameter.number, whole);
+    if (!is_divided) continue;
+    for (const ParameterRange& own : layout_.owned())
+      if (const ParameterRange part = own.within(parameter.range); part.count > 0)
+        copy(space, at(memory.buffer(), part.first - parameter.range.first, {part.count}), owned_.values(part));
+    space.fence("lockstep::initialize");  // before its memory is gone
+  }
+  if (windows_.division.values) round(space, others_range());
+  else round(space);
 }
 
 void ParameterBuffer::round(const ExecSpace& space, ParameterRange range) {
   if (!rounds() || range.count == 0) return;
-  const auto offset = static_cast<std::size_t>(range.first) * size_of(dtype_);
+  const auto offset = static_cast<std::size_t>(windows_.value_place(range.first)) * size_of(dtype_);
   convert(space, values(range), rounded_.tensor(offset, dtype_, {range.count}));
 }
 
 void ParameterBuffer::update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out) {
   if (layout_.summed_size() == trained_size()) return;
-  const auto offset = static_cast<std::size_t>(trained_size()) * size_of(master_);
-  const Shape shape{layout_.summed_size() - trained_size()};
-  accumulate(space, scale, gradients_.tensor(offset, master_, shape), values_.tensor(offset, master_, shape), left_out);
+  accumulate(space, scale, owned_.gradients(statistics_range()), values(statistics_range()), left_out);
 }
 
 }  // namespace lockstep

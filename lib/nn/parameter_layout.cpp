@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <optional>
+#include <utility>
 
+#include "core/array_block.hpp"
 #include "core/memory_plan.hpp"
 
 namespace lockstep {
@@ -31,6 +34,20 @@ std::int64_t end_of(const Parameter& parameter, DType dtype) {
   return parameter.range.first + padded_count(parameter.range.count, dtype);
 }
 
+/// Blocks from which on the trained parameters of a layer begin with one: less than 2 % is lost in gaps by that.
+constexpr std::int64_t many_blocks = 64;
+
+/// By node.
+std::vector<bool> of_many_blocks(const std::vector<Parameter>& parameters, std::size_t nodes) {
+  std::vector<std::int64_t> counts(nodes, 0);
+  for (const Parameter& parameter : parameters)
+    if (parameter.kind == ParameterSpec::Kind::trained) counts[parameter.node] += parameter.range.count;
+  std::vector<bool> many(nodes);
+  std::transform(counts.begin(), counts.end(), many.begin(),
+                 [](std::int64_t count) { return count >= many_blocks * array_block; });
+  return many;
+}
+
 std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
   using Kind = ParameterSpec::Kind;
   std::vector<Parameter> parameters;
@@ -47,8 +64,11 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
   // So that a changed last layer, or a frozen one, leaves the others as they were.
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].number = parameters.size() - i;
   std::ranges::stable_partition(parameters, [](const Parameter& parameter) { return parameter.kind != Kind::frozen; });
+  std::vector<bool> begins_with_block = of_many_blocks(parameters, graph.nodes().size());
   std::int64_t end = 0;
   for (Parameter& parameter : parameters) {
+    if (begins_with_block[parameter.node]) end = array_blocks(end) * array_block;
+    begins_with_block[parameter.node] = false;
     parameter.range.first = end;
     end = end_of(parameter, master_dtype(dtype));
   }
@@ -67,8 +87,23 @@ ParameterLayout::ParameterLayout(const Graph& graph, DType dtype)
   owned_ = {{0, trained_size_}};
 }
 
-std::size_t ParameterLayout::gradient_bytes() const {
-  return static_cast<std::size_t>(summed_size_) * size_of(master_);
+std::vector<ParameterRange> ParameterLayout::units(double megabytes) const {
+  const auto most = static_cast<std::int64_t>(1e6 * megabytes) / static_cast<std::int64_t>(size_of(master_));
+  std::vector<ParameterRange> units;
+  const auto cut_at = [&](std::int64_t first, std::int64_t end) { units.push_back({first, end - first}); };
+  std::int64_t first = 0, fits = 0;  // of the unit that is being made, which may end at `fits`
+  std::optional<std::size_t> node;
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.kind != ParameterSpec::Kind::trained) continue;
+    const std::int64_t at = parameter.range.first;
+    if (std::exchange(node, parameter.node) == parameter.node || at % array_block != 0) continue;
+    if (at - first > most && fits > first) cut_at(std::exchange(first, fits), fits);
+    if (at - first > most) cut_at(std::exchange(first, at), at);
+    fits = at;
+  }
+  if (trained_size_ - first > most && fits > first) cut_at(std::exchange(first, fits), fits);
+  if (trained_size_ > first) cut_at(first, trained_size_);
+  return units;
 }
 
 std::vector<Parameter> ParameterLayout::owned_parameters() const {

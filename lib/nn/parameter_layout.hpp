@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,13 @@ namespace lockstep {
 struct ParameterRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
+
+  std::int64_t end() const { return first + count; }
+  /// What both have; nothing where its count is 0.
+  ParameterRange within(const ParameterRange& other) const {
+    const std::int64_t begin = std::max(first, other.first);
+    return {begin, std::max<std::int64_t>(0, std::min(end(), other.end()) - begin)};
+  }
   friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
 };
 
@@ -37,19 +45,21 @@ std::int64_t padded_count(std::int64_t count, DType master);
 
 /// Where the parameters of a network lie in the flat buffers, and which of them are this rank's to update. First comes
 /// what is trained, the last layer first, then what layers keep as statistics, and what is frozen. Parameters begin at
-/// multiples of 64 bytes.
+/// multiples of 64 bytes, those of large layers with a block (array_block).
 class ParameterLayout {
  public:
   /// `dtype`: of the activations.
   ParameterLayout(const Graph& graph, DType dtype);
 
+  DType master() const { return master_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   // In elements, gaps included:
   std::int64_t trained_size() const { return trained_size_; }
   std::int64_t summed_size() const { return summed_size_; }  ///< trained, and statistics
   std::int64_t size() const { return size_; }
-  /// Bytes of the gradients of all parameters.
-  std::size_t gradient_bytes() const;
+  /// What is trained, cut between layers into stretches that follow each other: of at most so many megabytes, but for
+  /// what large layers, and the small ones beside them, have as a whole. They begin with blocks.
+  std::vector<ParameterRange> units(double megabytes) const;
 
   /// What is trained by this rank's optimizer, in rising order: at first all of it.
   const std::vector<ParameterRange>& owned() const { return owned_; }

@@ -214,7 +214,7 @@ void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const 
                                .step = step};
     average_rows(space, arrays, averages);
     average_columns(space, averages);
-    divide_gradients(space, arrays, averages, config_.epsilons[0], parameters.trained_gradients().as<T>());
+    divide_gradients(space, arrays, averages, config_.epsilons[0], parameters.owned().gradients().as<T>());
     // What stands in the gradient's place now is scaled and clipped already.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();

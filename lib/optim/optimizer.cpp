@@ -111,7 +111,8 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
       nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
   const ExecSpace space;
   const ParameterLayout& layout = parameters.layout();
-  const ParameterGroups made = options.groups_of(layout);
+  ParameterGroups made = options.groups_of(layout);
+  made.stand_in(parameters.owned());
   groups_ = made.groups;
   const std::size_t block_bytes = made.blocks.size() * sizeof(ParameterBlock),
                     parameter_bytes = made.parameters.size() * sizeof(TrainedParameter),
@@ -165,12 +166,13 @@ WholeStates Optimizer::room_for_whole_states(const ParameterLayout& layout) cons
 }
 
 void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step) {
-  update_average(space, blocks_.blocks, blocks_.count, ema_decay_, step, parameters.trained_values(),
+  update_average(space, blocks_.blocks, blocks_.count, ema_decay_, step, parameters.owned().values(),
                  states_.back().values);
 }
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
-  lockstep::swap_average(space, blocks_.blocks, blocks_.count, parameters.trained_values(), states_.back().values);
+  lockstep::swap_average(space, blocks_.blocks, blocks_.count, parameters.owned().values(), states_.back().values);
+  if (!parameters.rounded()) return;
   for (const ParameterRange& owned : parameters.layout().owned()) parameters.round(space, owned);
 }
 

@@ -67,14 +67,22 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
       for (std::int64_t first = begin, next; first < end; first = next) {
         next = std::min(end, (first / array_block + 1) * array_block);
         blocks.push_back({.first = first,
-                          .count = next - first,
+                          .gradient = first,
                           .state = state + first - owned.first,
+                          .count = next - first,
                           .number = parameters[i].first_block + first / array_block - range.first / array_block,
                           .group = group[i],
                           .parameter = static_cast<std::int32_t>(i)});
       }
     }
     state += owned.count;
+  }
+}
+
+void ParameterGroups::stand_in(const OwnedParameters& owned) {
+  for (ParameterBlock& block : blocks) {
+    block.gradient = owned.gradient_at(block.first);
+    block.first = owned.value_at(block.first);
   }
 }
 

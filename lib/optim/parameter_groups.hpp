@@ -9,7 +9,7 @@
 #include "config/fields.hpp"
 #include "core/array_block.hpp"
 #include "core/execution.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/owned_parameters.hpp"
 
 namespace lockstep {
 
@@ -35,10 +35,11 @@ inline constexpr std::size_t most_groups = 16;
 
 /// Neighbouring elements of one parameter, which kernels take together: what it has of one of the flat buffer's blocks.
 struct ParameterBlock {
-  std::int64_t first = 0;   ///< in the flat buffer
-  std::int64_t count = 0;   ///< up to array_block
-  std::int64_t state = 0;   ///< place of the first one in the optimizer's state
-  std::int64_t number = 0;  ///< among the blocks of all ranks
+  std::int64_t first = 0;     ///< place of the first one among the values (OwnedParameters)
+  std::int64_t gradient = 0;  ///< among the gradients
+  std::int64_t state = 0;     ///< in the optimizer's state
+  std::int64_t count = 0;     ///< up to array_block
+  std::int64_t number = 0;    ///< among the blocks of all ranks
   std::int32_t group = 0;
   std::int32_t parameter = 0;  ///< among those of all ranks
 };
@@ -64,6 +65,8 @@ struct ParameterGroups {
   /// most_groups.
   ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options, const GroupSettings& usual,
                   bool exclude);
+  /// Blocks stand where `owned` has their elements; before, as if all were in the flat buffers.
+  void stand_in(const OwnedParameters& owned);
 };
 
 }  // namespace lockstep

@@ -13,11 +13,11 @@ StepArrays<T, Copy, states> step_arrays(const Optimizer& optimizer, const Parame
   const Optimizer::Blocks& blocks = optimizer.blocks();
   StepArrays<T, Copy, states> arrays{.blocks = blocks.blocks,
                                      .count = blocks.count,
-                                     .gradients = parameters.trained_gradients().as<T>(),
+                                     .gradients = parameters.owned().gradients().as<T>(),
                                      .step = step,
                                      .gradient_scale = &step->gradient_scale,
                                      .clip_value = static_cast<T>(blocks.clip_value),
-                                     .parameters = parameters.trained_values().as<T>(),
+                                     .parameters = parameters.owned().values().as<T>(),
                                      .copies = copies};
   for (int k = 0; k < states; ++k)
     arrays.state[k] = optimizer.states()[static_cast<std::size_t>(k)].values.template as<T>();

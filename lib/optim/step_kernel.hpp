@@ -21,7 +21,8 @@ struct Rules {
   Rule of_group[most_groups];
 };
 
-/// What the kernels read and write. Element i of a block stands at first + i, and at state + i of each state.
+/// What the kernels read and write. Element i of a block stands at first + i, at gradient + i of the gradients, and at
+/// state + i of each state.
 template <class T, class Copy, int states>
 struct StepArrays {
   const ParameterBlock* blocks = nullptr;
@@ -58,7 +59,7 @@ KOKKOS_INLINE_FUNCTION void step_element(const StepArrays<T, Copy, states>& arra
   for (int k = 0; k < states; ++k) state[k] = arrays.state[k][block.state + i];
   const std::int64_t at = block.first + i;
   T g = 0;
-  if constexpr (!OnlyReads<Rule>) g = arrays.gradient(at, scale);
+  if constexpr (!OnlyReads<Rule>) g = arrays.gradient(block.gradient + i, scale);
   const T p = rule(arrays.parameters[at], g, state);
   if constexpr (!OnlyReads<Rule>)
     for (int k = 0; k < states; ++k) arrays.state[k][block.state + i] = state[k];
@@ -80,7 +81,7 @@ KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays,
   Pack<T, lanes> state[states > 0 ? states : 1], p = load_pack<lanes>(arrays.parameters + at), g = {};
   Pack<Copy, lanes> copies;
   for (int k = 0; k < states; ++k) state[k] = load_pack<lanes>(arrays.state[k] + block.state + i);
-  if constexpr (!OnlyReads<Rule>) g = load_pack<lanes>(arrays.gradients + at);
+  if constexpr (!OnlyReads<Rule>) g = load_pack<lanes>(arrays.gradients + block.gradient + i);
   LOCKSTEP_UNROLL
   for (int l = 0; l < lanes; ++l) {
     T own[states > 0 ? states : 1];
@@ -112,7 +113,7 @@ bool begin_with_packs(const StepArrays<T, Copy, states>& arrays) {
 template <class T>
 KOKKOS_INLINE_FUNCTION bool is_step_pack(const ParameterBlock& block, std::int64_t i) {
   constexpr int lanes = step_lanes<T>;
-  return i + lanes <= block.count && (block.first | block.state) % lanes == 0;
+  return i + lanes <= block.count && (block.first | block.gradient | block.state) % lanes == 0;
 }
 
 template <class T, class Copy, int states, class Rule>

@@ -46,7 +46,7 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
   const auto step_of = [&](std::int64_t i) {
     T state[states > 0 ? states : 1];
     for (int k = 0; k < states; ++k) state[k] = arrays.state[k][block.state + i];
-    const T step = rule(arrays.parameters[block.first + i], arrays.gradient(block.first + i, scale), state);
+    const T step = rule(arrays.parameters[block.first + i], arrays.gradient(block.gradient + i, scale), state);
     for (int k = 0; k < states; ++k) arrays.state[k][block.state + i] = state[k];
     return step;
   };

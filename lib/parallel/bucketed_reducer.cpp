@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "parallel/buckets.hpp"
 #include "parallel/outlast_kernels.hpp"
 
 namespace lockstep {
@@ -105,7 +104,7 @@ class BucketedReducer::Trial {
 
 BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                                  const Topology& topology, const std::optional<NodeMemory>& memory,
-                                 const Tensor& gradients, std::int64_t trained)
+                                 const Tensor& gradients, const GradientBuckets& buckets)
     : ranks_(topology.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
@@ -122,12 +121,12 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   const ReduceBuffer buffer{gradients.dtype, host_};
   sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, topology, memory, buffer)
                                                      : make_reduce_scatter(config, topology, memory, buffer);
-  add_buckets(0, trained, config.bucket_mb, sum_.get());
-  if (trained < gradients.count()) {
+  add_buckets(buckets.trained, sum_.get());
+  if (!buckets.statistics.empty()) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
     exact_sum_ = make_all_reduce(whole, measured, topology, memory, buffer);
-    add_buckets(trained, gradients.count(), config.bucket_mb, exact_sum_.get());
+    add_buckets(buckets.statistics, exact_sum_.get());
   }
   const bool automatic = config.overlap == Overlap::automatic;
   // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
@@ -135,9 +134,8 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   use(automatic ? Trial::ways[0] : config.overlap);
 }
 
-void BucketedReducer::add_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum) {
-  for (const Stretch& bucket : cut_into_buckets(begin, end, megabytes, size_of(gradients_.dtype)))
-    buckets_.push_back({bucket.first, bucket.end, sum, std::nullopt});
+void BucketedReducer::add_buckets(std::span<const Stretch> buckets, Collective* sum) {
+  for (const Stretch& bucket : buckets) buckets_.push_back({bucket.first, bucket.end, sum, std::nullopt});
 }
 
 BucketedReducer::~BucketedReducer() = default;
@@ -148,12 +146,11 @@ void BucketedReducer::use(Overlap overlap) {
   else if (!helper_) helper_ = std::make_unique<Helper>(buckets_, ExecSpace());
 }
 
-void BucketedReducer::ready(const ExecSpace& space, std::int64_t count) {
+void BucketedReducer::ready(const ExecSpace& space, std::int64_t end) {
   if (!sum_) return;
-  ready_ += count;
   const std::size_t before = available_;
   std::size_t last = available_;
-  while (last < buckets_.size() && buckets_[last].end <= ready_) ++last;
+  while (last < buckets_.size() && buckets_[last].end <= end) ++last;
   make_available(space, last);
   if (memory_is_separate && overlap_ == Overlap::none && available_ > before) outlast_kernels(space, [] {});
   const Timer timer;
@@ -192,7 +189,6 @@ void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>
   }
   if (streams_) wait_for(space, StreamEvent(streams_->to_device));
   exposed_seconds_ += timer.seconds();
-  ready_ = 0;
   available_ = next_ = 0;
   heartbeat().sum(-1);
   if (!trial_) return;

@@ -10,6 +10,7 @@
 #include "comm/collective/make_all_reduce.hpp"
 #include "core/pinned_memory.hpp"
 #include "core/stream_event.hpp"
+#include "parallel/buckets.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
@@ -21,15 +22,15 @@ class BucketedReducer final : public GradientReducer {
  public:
   using Overlap = ParallelConfig::Overlap;
 
-  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. The first
-  /// `trained` elements are divided among ranks where the deck says so (config.shard): each has those sums that it owns
+  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Those of what is
+  /// trained are divided among ranks where the deck says so (config.shard): each has the sums that it owns
   /// (shard_place). Those behind them travel in their own type, whatever config.wire says. Collective; throws
   /// SharedError where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
   BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
-                  const std::optional<NodeMemory>& memory, const Tensor& gradients, std::int64_t trained);
+                  const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets);
   ~BucketedReducer() override;
 
-  void ready(const ExecSpace& space, std::int64_t count) override;
+  void ready(const ExecSpace& space, std::int64_t end) override;
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
@@ -55,7 +56,7 @@ class BucketedReducer final : public GradientReducer {
   void copy_back(const Bucket& bucket);
   std::size_t bytes_before(const Bucket& bucket) const;
   Tensor gradients_of(const Bucket& bucket) const;
-  void add_buckets(std::int64_t begin, std::int64_t end, double megabytes, Collective* sum);
+  void add_buckets(std::span<const Stretch> buckets, Collective* sum);
   void advance(std::size_t last_bucket);
   void complete(std::size_t last_bucket, const std::function<void()>& meanwhile);
   void use(Overlap overlap);
@@ -68,7 +69,6 @@ class BucketedReducer final : public GradientReducer {
   std::optional<Streams> streams_;
   std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is behind it
   std::vector<Bucket> buckets_;
-  std::int64_t ready_ = 0;     ///< elements that are final
   std::size_t available_ = 0;  ///< buckets that are final, and on their way to the host
   std::size_t next_ = 0;       ///< bucket to be begun
   bool running_ = false;       ///< the one before it is being summed

@@ -16,16 +16,18 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
       square_(parameters.trained_size()),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
   const Tensor gradients = parameters.gradients();
+  const GradientBuckets buckets(parameters.layout(), config);
   if (config.deterministic.present)
     reducer_ = std::make_unique<DeterministicReducer>(topology.all, config.deterministic.shards, gradients);
   else if (on_devices)
-    reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, parameters.trained_size());
+    reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
   else
-    reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients,
-                                                 parameters.trained_size());
+    reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients, buckets);
 }
 
-void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) { reducer_->ready(space, range.count); }
+void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {
+  reducer_->ready(space, range.first + range.count);
+}
 
 void DataParallel::shard_done(const ExecSpace& space) { reducer_->shard_done(space); }
 
@@ -34,11 +36,11 @@ void DataParallel::finish_gradients(const ExecSpace& space, const std::function<
 }
 
 Tensor DataParallel::gradient_square(const ExecSpace& space) {
-  return square_.compute(space, parameters_.trained_gradients());
+  return square_.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
 }
 
 Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
-  count_nonfinite(space, parameters_.trained_gradients(), nonfinite_.get());
+  count_nonfinite(space, parameters_.gradients({0, parameters_.trained_size()}), nonfinite_.get());
   return nonfinite_.get();
 }
 

@@ -28,6 +28,7 @@ class DataParallel final : public ParallelStrategy {
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
   ParameterArrival* parameter_arrival() override { return nullptr; }
+  WindowTraffic* window_traffic() override { return nullptr; }
   void finish_update(const ExecSpace&) override {}
   void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
   void share(const ExecSpace& space, Optimizer& optimizer) override;

@@ -7,7 +7,6 @@
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
 #include "ops/convert.hpp"
-#include "parallel/buckets.hpp"
 #include "parallel/outlast_kernels.hpp"
 
 namespace lockstep {
@@ -22,27 +21,25 @@ Tensor part_of(const Tensor& numbers, const Stretch& stretch) {
 }  // namespace
 
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,
-                             const Tensor& gradients, std::int64_t exact)
+                             const Tensor& gradients, const GradientBuckets& buckets)
     : gradients_(gradients), overlaps_(config.overlap != ParallelConfig::Overlap::none), sums_(std::move(sums)) {
   using Wire = ParallelConfig::Wire;
-  if (config.wire == Wire::fp32 || gradients.dtype != DType::f32) exact = 0;
-  if (exact > 0)
+  if (config.wire != Wire::fp32 && gradients.dtype == DType::f32 && !buckets.trained.empty())
     rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", config.wire == Wire::bf16 ? DType::bf16 : DType::f16,
-                           {exact});
-  add_buckets(0, exact, config.bucket_mb, rounded_.get());
-  add_buckets(exact, gradients.count(), config.bucket_mb, {});
+                           {buckets.trained.back().end});
+  add_buckets(buckets.trained, rounded_.get());
+  add_buckets(buckets.statistics, {});
 }
 
-void DeviceReducer::add_buckets(std::int64_t begin, std::int64_t end, double megabytes, const Tensor& rounded) {
-  for (const Stretch& bucket : cut_into_buckets(begin, end, megabytes, size_of(gradients_.dtype)))
+void DeviceReducer::add_buckets(std::span<const Stretch> buckets, const Tensor& rounded) {
+  for (const Stretch& bucket : buckets)
     buckets_.push_back({bucket.end, part_of(gradients_, bucket), rounded ? part_of(rounded, bucket) : Tensor{}});
 }
 
-void DeviceReducer::ready(const ExecSpace& space, std::int64_t count) {
+void DeviceReducer::ready(const ExecSpace& space, std::int64_t end) {
   if (!overlaps_) return;
-  ready_ += count;
   std::size_t last = started_;
-  while (last < buckets_.size() && buckets_[last].end <= ready_) ++last;
+  while (last < buckets_.size() && buckets_[last].end <= end) ++last;
   start(space, last);
   advance();
 }
@@ -68,7 +65,6 @@ void DeviceReducer::finish(const ExecSpace& space, const std::function<void()>& 
   exposed_seconds_ += timer.seconds();
   for (const Bucket& bucket : buckets_)
     if (bucket.rounded) convert(space, bucket.rounded, bucket.gradients);
-  ready_ = 0;
   started_ = 0;
   heartbeat().sum(-1);
 }

@@ -6,6 +6,7 @@
 
 #include "comm/device_all_reduce.hpp"
 #include "comm/parallel_config.hpp"
+#include "parallel/buckets.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
@@ -14,12 +15,12 @@ namespace lockstep {
 /// that travel in 16 bits are added in 16 bits, too.
 class DeviceReducer final : public GradientReducer {
  public:
-  /// Elements from `exact` on travel in their own type, whatever config.wire says. Takes the deck's overlap: none, and
-  /// else goes on with sums between layers.
+  /// Statistics travel in their own type, whatever config.wire says. Takes the deck's overlap: none, and else goes on
+  /// with sums between layers.
   DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums, const Tensor& gradients,
-                std::int64_t exact);
+                const GradientBuckets& buckets);
 
-  void ready(const ExecSpace& space, std::int64_t count) override;
+  void ready(const ExecSpace& space, std::int64_t end) override;
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
@@ -33,7 +34,7 @@ class DeviceReducer final : public GradientReducer {
     const Tensor& travels() const { return rounded ? rounded : gradients; }
   };
 
-  void add_buckets(std::int64_t begin, std::int64_t end, double megabytes, const Tensor& rounded);
+  void add_buckets(std::span<const Stretch> buckets, const Tensor& rounded);
   void start(const ExecSpace& space, std::size_t last_bucket);
   std::size_t advance();
 
@@ -41,7 +42,6 @@ class DeviceReducer final : public GradientReducer {
   OwnedTensor rounded_;
   bool overlaps_;
   std::vector<Bucket> buckets_;
-  std::int64_t ready_ = 0;   ///< elements that are final
   std::size_t started_ = 0;  ///< buckets
   double exposed_seconds_ = 0;
   std::unique_ptr<DeviceAllReduce> sums_;  // last: ends before the memory that it sums

@@ -13,8 +13,8 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  /// The next `count` elements are final, of this rank or of one of its shards.
-  virtual void ready(const ExecSpace& space, std::int64_t count) = 0;
+  /// The elements before `end` are final, of this rank or of one of its shards.
+  virtual void ready(const ExecSpace& space, std::int64_t end) = 0;
   /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.
   virtual void shard_done(const ExecSpace& space) = 0;
   /// Waits for all that is left; afterwards every rank holds the same gradients. `meanwhile` is called again and again,

@@ -7,11 +7,17 @@
 namespace lockstep {
 namespace {
 
-std::size_t value_bytes(const ParameterLayout& layout, DType dtype) {
-  return align_up(static_cast<std::size_t>(layout.size()) * size_of(master_dtype(dtype)));
+std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
+
+/// Of the values, and of their copy in 16 bits, which stands behind them.
+std::size_t value_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
+  return align_up(bytes_of(windows.value_count(layout), layout.master()));
 }
-std::size_t rounded_bytes(const ParameterLayout& layout, DType dtype) {
-  return dtype == master_dtype(dtype) ? 0 : static_cast<std::size_t>(layout.size()) * size_of(dtype);
+std::size_t rounded_bytes(const ParameterWindows& windows, const ParameterLayout& layout, DType dtype) {
+  return dtype == layout.master() ? 0 : bytes_of(windows.value_count(layout), dtype);
+}
+std::size_t gradient_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
+  return bytes_of(windows.gradient_count(layout), layout.master());
 }
 
 }  // namespace
@@ -30,34 +36,51 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const To
   return std::nullopt;
 }
 
-ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const ParameterLayout& layout,
-                               DType dtype) {
-  ParallelMemory memory;
-  const bool shares = config.shard != ParallelConfig::Shard::none && config.share_parameters && !memory_is_separate;
+ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares) {
+  using Shard = ParallelConfig::Shard;
+  return {.gradients = ranks > 1 && config.divides_gradients(),
+          .values = ranks > 1 && config.shard >= Shard::parameters && !shares,
+          .unit_mb = config.unit_mb,
+          .prefetch = config.prefetch};
+}
+
+ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const Graph& graph,
+                               const StepPlan& plan, DType dtype) {
+  const ParameterLayout layout(graph, dtype);
+  const auto windows = [&](bool shares) {
+    return plan_windows(graph, layout, plan, parameter_division(config, topology.all.size(), shares));
+  };
+  ParallelMemory memory{.windows = windows(false)};
+  const bool divides = config.shard != ParallelConfig::Shard::none;
+  const bool shares = divides && config.share_parameters && !memory_is_separate;
   // What is gathered in a node's memory is owned as its sums are.
-  if (config.shard != ParallelConfig::Shard::none && !shares) return memory;
-  memory.gradients = gradient_memory(config, topology, layout.gradient_bytes());
+  if (config.deterministic.present || (divides && !shares)) return memory;
+  memory.gradients = gradient_memory(config, topology, gradient_bytes(memory.windows, layout));
   if (!shares || !memory.gradients) return memory;
-  const std::size_t bytes = value_bytes(layout, dtype) + rounded_bytes(layout, dtype);
+  ParameterWindows shared = windows(topology.one_node());
+  const std::size_t bytes = value_bytes(shared, layout) + rounded_bytes(shared, layout, dtype);
   memory.parameters = node_block(topology.node, bytes);
   memory.flags = NodeMemory::make(topology.node, 0);
-  if (topology.all.all_reduce_max(memory.parameters && memory.flags ? 0 : 1) == 0) return memory;
+  if (topology.all.all_reduce_max(memory.parameters && memory.flags ? 0 : 1) == 0) {
+    memory.windows = std::move(shared);
+    return memory;
+  }
   if (topology.all.is_root())
     warn(
-        "a node's ranks cannot share {} bytes of memory; each has a copy of the parameters, and gets the others' parts "
-        "in messages, which takes longer (is /dev/shm large enough?)",
-        bytes);
-  return {};
+        "a node's ranks cannot share {} bytes of memory; each has {} of its own, and gets the others' parts in "
+        "messages, which takes longer (is /dev/shm large enough?)",
+        bytes, memory.windows.division.values ? "windows for parameters" : "a copy of the parameters");
+  return {.windows = std::move(memory.windows)};
 }
 
 ParameterMemory ParallelMemory::of_buffers(const ParameterLayout& layout, DType dtype, int rank_in_node) const {
   ParameterMemory memory;
   if (memory_is_separate) return memory;
-  if (gradients) memory.gradients = Buffer::borrow(gradients->part(rank_in_node), layout.gradient_bytes());
+  if (gradients) memory.gradients = Buffer::borrow(gradients->part(rank_in_node), gradient_bytes(windows, layout));
   if (!parameters) return memory;
-  memory.values = Buffer::borrow(parameters.get(), value_bytes(layout, dtype));
-  if (const std::size_t bytes = rounded_bytes(layout, dtype); bytes > 0)
-    memory.rounded = Buffer::borrow(parameters.get() + value_bytes(layout, dtype), bytes);
+  memory.values = Buffer::borrow(parameters.get(), value_bytes(windows, layout));
+  if (const std::size_t bytes = rounded_bytes(windows, layout, dtype); bytes > 0)
+    memory.rounded = Buffer::borrow(parameters.get() + value_bytes(windows, layout), bytes);
   return memory;
 }
 

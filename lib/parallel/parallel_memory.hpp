@@ -15,10 +15,11 @@ namespace lockstep {
 /// Says so once if it cannot. Collective.
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
 
-/// What a node's ranks show each other.
+/// How layers see parameters and gradients, and what of them a node's ranks show each other.
 struct ParallelMemory {
+  ParameterWindows windows;
   std::optional<NodeMemory> gradients;  ///< each rank's
-  /// One copy of the parameters, and of that in 16 bits, behind it; null: each rank has its own.
+  /// One copy of the parameters, or of their windows, and of that in 16 bits, behind it; null: each rank has its own.
   std::shared_ptr<std::byte[]> parameters;
   std::optional<NodeMemory> flags;  ///< beside `parameters`
 
@@ -27,7 +28,10 @@ struct ParallelMemory {
 };
 
 /// What the deck wants, where it can be had; says so once if it cannot. `dtype`: of the activations. Collective.
-ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const ParameterLayout& layout,
-                               DType dtype);
+ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const Graph& graph,
+                               const StepPlan& plan, DType dtype);
+/// What so many ranks divide as the deck wants it; `shares`: whether they have one copy of the values in memory that
+/// all of them share.
+ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares);
 
 }  // namespace lockstep

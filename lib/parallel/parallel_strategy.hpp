@@ -39,6 +39,8 @@ class ParallelStrategy {
 
   /// What forward passes of the model have to wait for; null: for nothing.
   virtual ParameterArrival* parameter_arrival() = 0;
+  /// What the model tells of the layers that run; null: nobody asks.
+  virtual WindowTraffic* window_traffic() = 0;
   /// Waits until all ranks' new parameters are there. Collective.
   virtual void finish_update(const ExecSpace& space) = 0;
   /// Runs `change`, which changes those parameters that this rank owns, when nobody reads them; afterwards all ranks

@@ -63,12 +63,12 @@ Predictor::Exchange Predictor::exchange(const ParallelConfig& config, int ranks,
   if (ranks == 1) return exchange;
   Sums sums(machine_, ranks, config);
   const double bytes = workload_.element_bytes();
-  const std::int64_t trained = workload_.layout().trained_size(), all = workload_.layout().summed_size();
+  const GradientBuckets buckets(workload_.layout(), config);
   // fp64 travels as it is, and what stands behind the gradients (statistics) as well, in buckets of its own.
   const double wire = config.wire != ParallelConfig::Wire::fp32 && bytes == 4 ? 2 : bytes;
-  for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>(0, trained), {trained, all}})
-    for (const Stretch& bucket : cut_into_buckets(begin, end, config.bucket_mb, static_cast<std::size_t>(bytes))) {
-      SumTime sum = sums.of(bucket.count(), bytes, begin < trained ? wire : bytes);
+  for (const auto& [stretches, travels] : {std::pair(&buckets.trained, wire), {&buckets.statistics, bytes}})
+    for (const Stretch& bucket : *stretches) {
+      SumTime sum = sums.of(bucket.count(), bytes, travels);
       if (machine_.has_devices())  // to the host and back
         sum.seconds += 2 * static_cast<double>(bucket.count()) * bytes * 1e-9 / *machine_.host_copy_gbps;
       exchange.buckets.push_back(bucket);

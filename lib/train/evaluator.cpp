@@ -108,7 +108,8 @@ Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm,
 
 namespace {
 
-/// Adds to `sums` those of `count` examples of the batch.
+/// Adds to `sums` those of `count` examples of the batch. All ranks do that equally often, the last times some without
+/// examples: layers may wait for each other's parameters.
 void add_metrics(StepContext& context, Model& model, const Loss& loss, const HostBatch& batch, std::int64_t first,
                  std::int64_t count, BatchUploader& uploader, MetricSums& sums) {
   const DeviceBatch examples = uploader.upload(context.space, batch, first, count);
@@ -135,7 +136,7 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
   StepContext context{.space = space, .training = false};
   sums.clear(space);
   while (const HostBatch* batch = loader.next()) {
-    if (batch->size() > 0) add_metrics(context, model, loss, *batch, 0, batch->size(), uploader, sums);
+    add_metrics(context, model, loss, *batch, 0, batch->size(), uploader, sums);
     if (gives_up()) return std::nullopt;
   }
   return sums.reduce_all(space, comm, loss, dataset.size());
@@ -145,8 +146,9 @@ Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model,
                  const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
   StepContext context{.space = space, .training = false};
   sums.clear(space);
-  for (std::int64_t first = 0; first < batch.size(); first += max_batch)
-    add_metrics(context, model, loss, batch, first, std::min(max_batch, batch.size() - first), uploader, sums);
+  const std::int64_t largest = comm.all_reduce_max(batch.size());
+  for (const MicroBatch& part : micro_batches_of(batch.size(), largest, {.micro = max_batch}))
+    add_metrics(context, model, loss, batch, part.first, part.count, uploader, sums);
   return sums.reduce_all(space, comm, loss, batch.plan.global_examples);
 }
 

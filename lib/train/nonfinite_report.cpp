@@ -74,14 +74,10 @@ std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t
 NonfiniteReport::NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model)
     : comm_(comm), data_(data), model_(model), count_("lockstep::nonfinite_count", DType::f64, {1}) {
   const ParameterBuffer& parameters = model_.parameters();
-  const auto* const begin = static_cast<const std::byte*>(parameters.gradients().data);
   std::vector<ParameterRange>& ranges = gradient_ranges_;
   for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node)
-    for (const Tensor& tensor : parameters.gradients_of(node)) {
-      if (!tensor) continue;  // of a frozen layer
-      const std::int64_t bytes = static_cast<const std::byte*>(tensor.data) - begin;
-      ranges.push_back({bytes / static_cast<std::int64_t>(size_of(tensor.dtype)), tensor.count()});
-    }
+    for (std::size_t i = 0; i < parameters.ranges_of(node).size(); ++i)
+      if (parameters.gradients_of(node)[i]) ranges.push_back(parameters.ranges_of(node)[i]);  // else frozen
   const std::size_t bytes = ranges.size() * sizeof(ParameterRange);
   gradient_tensors_ = Buffer("lockstep::gradient_tensors", bytes);
   copy_from_host(ExecSpace(), ranges.data(),
@@ -120,7 +116,7 @@ void NonfiniteReport::count_owned_gradients(const ExecSpace& space) const {
       const std::int64_t first = std::max(range.first, tensor.first),
                          end = std::min(range.first + range.count, tensor.first + tensor.count);
       if (first >= end) continue;
-      count_nonfinite(space, parameters.gradients({first, end - first}), count_.get());
+      count_nonfinite(space, parameters.owned().gradients({first, end - first}), count_.get());
       double count = 0;
       copy_to_host(space, count_.get(), &count);
       counts[i] += count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,13 @@ namespace lockstep {
 /// has to be left out can be explained.
 class OverflowWatch {
  public:
-  /// `sums`: of gradients, that each rank computes in a step.
+  /// `sums`: of gradients, that each rank computes in a step; of more, the last ones are looked at.
   OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums);
 
   void begin(const ExecSpace& space);
   /// A stretch of this rank's gradients is final; sum by sum.
   void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
-  void end_sum() { ++sum_; }
+  void end_sum() { sum_ = std::min(sum_ + 1, sums_ - 1); }
   /// The step, of this number, is over.
   void end(const ExecSpace& space, std::int64_t step) const;
   /// What overflowed first and on which rank, the same text on all ranks: in this step, which is the last one that has

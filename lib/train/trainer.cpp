@@ -49,16 +49,19 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
-  const ParameterLayout layout(graph, config.dtype());
+  Model::Options options = model_options(config, max_micro_batch_, Purpose::training);
+  StepPlan plan;
+  comm_.run_collectively([&] { with_positions(config.source, [&] { plan = plan_model(graph, options); }); });
   ParallelMemory memory;
   std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
-  if (!partition_.separate && !on_devices) memory = parallel_memory(config.parallel, topology, layout, config.dtype());
+  if (!on_devices) memory = parallel_memory(config.parallel, topology, graph, plan, config.dtype());
   comm_.run_collectively([&] {
-    const ParameterMemory shared = memory.of_buffers(layout, config.dtype(), topology.node.rank());
-    model_ = std::make_unique<Model>(make_model(config, std::move(graph), max_micro_batch_, Purpose::training, shared));
+    options.windows = memory.windows;
+    options.memory = memory.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(), topology.node.rank());
+    model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  if (config.parallel.shard == ParallelConfig::Shard::optimizer && comm_.size() > 1)
+  if (config.parallel.shard != ParallelConfig::Shard::none && comm_.size() > 1)
     strategy_ = std::make_unique<ShardedOptimizer>(config.parallel, topology, std::move(memory), model_->parameters());
   else
     strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
@@ -69,7 +72,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       optimizer_ = config.optimizer.make(model_->parameters());
       optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
     });
-    guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_, partition_.separate ? partition_.shards : 1);
+    guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_,
+                   partition_.sums(std::min(config.batch.largest(), problem_.data.size())));
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
     own_square_.emplace(model_->parameters().trained_size());
@@ -79,6 +83,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                     !partition_.separate);
   });
   model_->await_parameters(strategy_->parameter_arrival());
+  model_->move_windows(strategy_->window_traffic());
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());
   voter_.emplace(topology);
@@ -119,7 +124,6 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
   const PhaseClock::Scope phase(clock_, StepPhase::data);
-  if (micro_batch.begins && micro_batch.count == 0) fill_zero(space_, model_->parameters().gradients());
   return uploader_->upload(space_, batch, micro_batch.first, micro_batch.count);
 }
 

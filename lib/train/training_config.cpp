@@ -69,6 +69,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
+  partition.sums_each = ranks > 1 && parallel.divides_gradients();
   if (!parallel.deterministic.present) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
@@ -79,8 +80,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   return partition;
 }
 
-Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose,
-                             const ParameterMemory& memory) {
+Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose) {
   // What a processor's cache holds beside the weights; devices want larger products.
   constexpr std::size_t tile_bytes = runs_on_device ? 256u << 20 : 16u << 20;
   return {.dtype = config.dtype(),
@@ -89,13 +89,13 @@ Model::Options model_options(const TrainingConfig& config, std::int64_t max_batc
           .purpose = purpose,
           .checkpointing = config.model.checkpointing,
           .tile_bytes = purpose == Purpose::training && config.loss.make()->is_of_rows() ? tile_bytes : 0,
-          .memory = memory};
+          .windows = {},
+          .memory = {}};
 }
 
-Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
-                 const ParameterMemory& memory) {
+Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose) {
   return with_positions(config.source,
-                        [&] { return Model(std::move(graph), model_options(config, max_batch, purpose, memory)); });
+                        [&] { return Model(std::move(graph), model_options(config, max_batch, purpose)); });
 }
 
 }  // namespace lockstep

@@ -78,10 +78,8 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
 
 /// How the deck's network is planned for batches of up to `max_batch`. In training, large outputs whose loss allows it
 /// are made in tiles.
-Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose,
-                             const ParameterMemory& memory = {});
+Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose);
 /// The network so planned, not initialised.
-Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose,
-                 const ParameterMemory& memory = {});
+Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose);
 
 }  // namespace lockstep

@@ -32,7 +32,7 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
       const OwnedTensor own("gradients", dtype, {count});
       Tensor gradients = own.get();
       if (memory && !memory_is_separate) gradients.data = memory->part(topology.node.rank());
-      BucketedReducer reducer(config, {}, topology, memory, gradients, count);
+      BucketedReducer reducer(config, {}, topology, memory, gradients, {{{0, count}}, count, bucket_mb, size_of(dtype)});
       const ExecSpace space;
       // More steps than `auto` needs to choose.
       for (std::uint64_t step = 0; step < (overlap == Overlap::automatic ? 18 : 4); ++step) {
@@ -44,8 +44,8 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
           for (std::uint64_t i = 0; ready < count; ++i) {
             const auto piece = std::min<std::int64_t>(count - ready,
                                                       1 + static_cast<std::int64_t>(random.below(700, i)));
-            reducer.ready(space, piece);
             ready += piece;
+            reducer.ready(space, ready);
           }
         }
         reducer.finish(space, [] {});
@@ -68,8 +68,8 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
 TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const Topology topology(Communicator::world());
   constexpr std::int64_t count = 1'600'000;
-  const std::vector<Stretch> buckets = cut_into_buckets(0, count, 2, sizeof(float));
-  ASSERT_EQ(buckets.size(), 5u);
+  const GradientBuckets buckets({{0, count}}, count, 2, sizeof(float));
+  ASSERT_EQ(buckets.trained.size(), 5u);
   ParallelConfig config;
   config.bucket_mb = 2;
   config.overlap = Overlap::none;
@@ -77,17 +77,17 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const OwnedTensor gradients("gradients", DType::f32, {count});
   const ExecSpace space;
   test::set_values(gradients.get(), std::vector<double>(count, 1.0));
-  BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), count);
+  BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), buckets);
   const auto summed = [&] {
     const std::vector<double> values = test::values_of(gradients.get());
     return std::ranges::count(values, topology.all.size());
   };
-  std::int64_t ready = 0;
-  for (const std::int64_t end : buckets | std::views::transform(&Stretch::end)) {
+  std::int64_t ready = 0;  // to the end of the bucket before
+  for (const std::int64_t end : buckets.trained | std::views::transform(&Stretch::end)) {
     const std::int64_t before = topology.all.size() == 1 ? count : ready;  // one rank: 1 is the sum
-    reducer.ready(space, end - 1 - ready);
+    reducer.ready(space, end - 1);
     if (!memory_is_separate) EXPECT_EQ(summed(), before);
-    reducer.ready(space, 1);
+    reducer.ready(space, end);
     const bool shows = end < count && topology.all.size() > 1;
     if (!memory_is_separate) EXPECT_EQ(summed(), shows ? end : before);  // devices' come back in their own time
     ready = end;
@@ -106,7 +106,7 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
     config.wire = wire;
     config.all_reduce = find_algorithm("halving_doubling");
     const OwnedTensor gradients("gradients", DType::f32, {count});
-    BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), exact);
+    BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), {{{0, exact}}, count, 25, sizeof(float)});
     const ExecSpace space;
     for (int step = 0; step < 20; ++step) {
       std::vector<double> values(count, 1 + 1.0 / 64);

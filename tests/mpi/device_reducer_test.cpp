@@ -39,7 +39,8 @@ TEST_P(SumsOnDevices, WhateverTheBuckets) {
       auto sums = sums_in_place(ranks);
       if (!sums) GTEST_SKIP() << "ranks share devices";
       const OwnedTensor gradients("gradients", dtype, {count});
-      DeviceReducer reducer(config, std::move(sums), gradients.get(), count);
+      DeviceReducer reducer(config, std::move(sums), gradients.get(),
+                            {{{0, count}}, count, bucket_mb, size_of(dtype)});
       for (std::uint64_t step = 0; step < 4; ++step) {
         // By a kernel, as the backward pass does it, in pieces that are no buckets. One rank has no examples.
         const bool idle = ranks.rank() == static_cast<int>(step % 3);
@@ -54,7 +55,7 @@ TEST_P(SumsOnDevices, WhateverTheBuckets) {
         copy(space, computed.get(), gradients.get());
         for (std::int64_t ready = 0, piece = 0; ready < count && !idle; ready += piece) {
           piece = std::min<std::int64_t>(count - ready, 97);
-          reducer.ready(space, piece);
+          reducer.ready(space, ready + piece);
         }
         if (!idle) reducer.shard_done(space);
         reducer.finish(space, [] {});
@@ -84,7 +85,8 @@ TEST(DeviceReducer, SendsTheLastNumbersAsTheyAre) {
     config.wire = wire;
     config.bucket_mb = 0.001;
     const OwnedTensor gradients("gradients", DType::f32, {count});
-    DeviceReducer reducer(config, std::move(sums), gradients.get(), exact);
+    DeviceReducer reducer(config, std::move(sums), gradients.get(),
+                          {{{0, exact}}, count, config.bucket_mb, sizeof(float)});
     for (int step = 0; step < 3; ++step) {
       std::vector<double> values(count, 1 + 1.0 / 64 + 1.0 / 4096);  // the last part is lost
       std::fill(values.begin() + exact, values.end(), 131072.25);

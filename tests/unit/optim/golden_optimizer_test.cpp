@@ -70,7 +70,7 @@ TEST(Golden, Optimizers) {
       }
       for (std::uint64_t step = 0; step < golden.value("steps", 10u); ++step) {
         fill(301 + step, [&](const Parameter& parameter) { return parameters.gradients(parameter); });
-        const double norm_square = test::values_of(square.compute(ExecSpace(), parameters.trained_gradients()))[0];
+        const double norm_square = test::values_of(square.compute(ExecSpace(), parameters.gradients({0, parameters.trained_size()})))[0];
         optimizer->step(
             ExecSpace(), parameters,
             scalars.set(ExecSpace(),
@@ -185,7 +185,7 @@ TEST(GradientScale, IsTheFactorUnlessItClips) {
   test::set_values(parameters.gradients(parameters.parameters().at(0)), {3, 0, 0, -4});
   const auto scale = [&](double clip_norm, double factor) {
     const GradientSquare square(parameters.trained_size());
-    const Tensor sum = square.compute(ExecSpace(), parameters.trained_gradients());
+    const Tensor sum = square.compute(ExecSpace(), parameters.gradients({0, parameters.trained_size()}));
     return clipped_gradient_scale(factor, clip_norm, test::values_of(sum)[0]);
   };
   EXPECT_EQ(scale(0, 0.25), 0.25);

@@ -78,7 +78,7 @@ test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int 
   const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
   const PhaseSeconds phases = predictor.times().of(share);
   test::SimulatedWork work{.forward = phases.total() - phases.backward};
-  const auto buckets = cut_into_buckets(0, workload.layout().summed_size(), workload.config().parallel.bucket_mb, 4);
+  const std::vector<Stretch> buckets = GradientBuckets(workload.layout(), workload.config().parallel).trained;
   for (const Stretch& bucket : buckets) work.counts.push_back(bucket.count());
   double all = 0;
   for (const ReadyPoint& point : workload.ready_points(workload.plan(ranks).plan)) {

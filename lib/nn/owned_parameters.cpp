@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "nn/owned_parameters.hpp"
+
+namespace lockstep {
+
+void OwnedParameters::divide(const ParameterLayout& layout, bool values, bool gradients) {
+  ranges_ = layout.owned();
+  trained_ = layout.trained_size();
+  const std::int64_t owned = layout.owned_count(), statistics = layout.summed_size() - layout.trained_size();
+  const auto take = [](const char* name, std::int64_t count, Buffer& memory, Tensor& all) {
+    memory = Buffer(name, static_cast<std::size_t>(count) * size_of(all.dtype));
+    all = memory.tensor(0, all.dtype, {count});
+  };
+  if (values) take("lockstep::owned_values", owned, value_memory_, values_);
+  if (gradients) take("lockstep::owned_gradients", owned + statistics, gradient_memory_, gradients_);
+}
+
+Tensor OwnedParameters::at(const Tensor& all, std::int64_t first, std::int64_t count) {
+  return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype), all.dtype, {count}};
+}
+
+/// Statistics stand behind all ranges.
+std::int64_t OwnedParameters::place(std::int64_t element) const {
+  std::int64_t before = 0;
+  for (const ParameterRange& range : ranges_) {
+    if (element < range.first + range.count) return before + element - range.first;
+    before += range.count;
+  }
+  return before + element - trained_;
+}
+
+}  // namespace lockstep

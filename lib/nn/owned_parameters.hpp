@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "nn/parameter_layout.hpp"
+
+namespace lockstep {
+
+/// What a rank keeps of what is trained: the values that it owns (ParameterLayout::owned), and the sums of their
+/// gradients over micro-batches and ranks. Either lies in the flat buffer; or, where ranks have divided it, in memory
+/// of its own, one range after the other.
+class OwnedParameters {
+ public:
+  /// In the flat buffers.
+  OwnedParameters(const Tensor& values, const Tensor& gradients) : values_(values), gradients_(gradients) {}
+  /// Takes memory for those that are divided. `layout`: says what is owned.
+  void divide(const ParameterLayout& layout, bool values, bool gradients);
+
+  // Of part of a range that is owned; of gradients, also what is to be added to statistics.
+  Tensor values(ParameterRange range) const { return at(values_, value_at(range.first), range.count); }
+  Tensor gradients(ParameterRange range) const { return at(gradients_, gradient_at(range.first), range.count); }
+  // For kernels: where an element of the flat buffer stands among all.
+  const Tensor& values() const { return values_; }
+  const Tensor& gradients() const { return gradients_; }
+  std::int64_t value_at(std::int64_t element) const { return value_memory_.data() ? place(element) : element; }
+  std::int64_t gradient_at(std::int64_t element) const { return gradient_memory_.data() ? place(element) : element; }
+
+ private:
+  static Tensor at(const Tensor& all, std::int64_t first, std::int64_t count);
+  std::int64_t place(std::int64_t element) const;
+
+  Tensor values_, gradients_;
+  Buffer value_memory_, gradient_memory_;
+  std::vector<ParameterRange> ranges_;
+  std::int64_t trained_ = 0;
+};
+
+}  // namespace lockstep

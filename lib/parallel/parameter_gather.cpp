@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/parameter_gather.hpp"
+
+#include <utility>
+
+#include "base/timer.hpp"
+#include "comm/collective/node_all_reduce.hpp"
+
+namespace lockstep {
+
+ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
+                                 ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
+    : topology_(topology), memory_(memory), parameters_(parameters) {
+  void* values = parameters.values().data;
+  if constexpr (memory_is_separate) {
+    values_on_host_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host",
+                                                             parameters.owned().values().bytes());
+    values = values_on_host_.data();
+  }
+  gather_ = make_all_gather(config, topology_, memory_.flags, {parameters.dtype(), values});
+  if (memory_.flags) node_barrier_ = node_all_gather(*memory_.flags, 0, nullptr);
+  if (memory_.parameters && topology_.one_node()) gathered_ = {{0, parameters.trained_size()}};
+  else gathered_ = buckets;
+}
+
+std::byte* ParameterGather::on_host(std::int64_t first) const {
+  return values_on_host_.data() + static_cast<std::size_t>(first) * size_of(parameters_.dtype());
+}
+
+/// Buckets travel in the order in which a forward pass needs them: the network's first layers stand last.
+void ParameterGather::start(const ExecSpace& space) {
+  if constexpr (memory_is_separate)
+    for (const ParameterRange& range : parameters_.layout().owned())
+      copy_to_host(space, parameters_.values(range), on_host(range.first));
+  else space.fence("lockstep::parameter_gather");
+  on_their_way_ = gathered_.size();
+  if (rounds_together()) await(space, 0);
+  else have_arrived(space, 0);
+}
+
+/// Whether what a node's ranks have in common comes from other nodes without its copy in 16 bits.
+bool ParameterGather::rounds_together() const {
+  return memory_.parameters && !topology_.one_node() && parameters_.rounded();
+}
+
+bool ParameterGather::have_arrived(const ExecSpace& space, std::int64_t first) {
+  for (; on_their_way_ > 0; --on_their_way_) {
+    const Stretch& bucket = gathered_[on_their_way_ - 1];
+    if (!std::exchange(running_, true)) gather_->start(bucket.first, bucket.count());
+    if (!gather_->advance()) return bucket.end <= first;
+    running_ = false;
+    arrive(space, bucket);
+  }
+  return true;
+}
+
+void ParameterGather::await(const ExecSpace& space, std::int64_t first) {
+  const Timer timer;
+  wait_until([&] { return have_arrived(space, first); });
+  exposed_seconds_ += timer.seconds();
+}
+
+void ParameterGather::arrive(const ExecSpace& space, const Stretch& bucket) {
+  if constexpr (memory_is_separate)
+    copy_from_host(space, on_host(bucket.first), parameters_.values({bucket.first, bucket.count()}));
+  if (!memory_.parameters) return parameters_.round(space, {bucket.first, bucket.count()});
+  if (!rounds_together()) return;
+  const Stretch own = slice_of_rank(bucket.count(), topology_.node.rank(), topology_.node.size());
+  parameters_.round(space, {bucket.first + own.first, own.count()});
+  space.fence("lockstep::parameter_gather");
+  wait_for_node();
+}
+
+void ParameterGather::wait_for_node() {
+  if (!node_barrier_) return;
+  node_barrier_->start(0, 0);
+  wait_until([&] { return node_barrier_->advance(); });
+}
+
+double ParameterGather::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+
+}  // namespace lockstep

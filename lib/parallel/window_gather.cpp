@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/window_gather.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/timer.hpp"
+#include "comm/collective/node_all_reduce.hpp"
+
+namespace lockstep {
+
+WindowGather::WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
+                           ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
+    : parameters_(parameters), node_(topology.node), here_(parameters.windows().units.size(), false) {
+  const Tensor windows = parameters.values();
+  void* host = windows.data;
+  if constexpr (memory_is_separate) {
+    staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host", windows.bytes());
+    host = staging_.data();
+  }
+  gather_ = make_all_gather(config, topology, memory.flags, {windows.dtype, host});
+  if (memory.flags) node_barrier_ = node_all_gather(*memory.flags, 0, nullptr);
+  for (const ParameterRange& range : parameters.windows().units) {
+    Unit& unit = units_.emplace_back();
+    std::ranges::copy_if(buckets, std::back_inserter(unit.buckets), [&](const Stretch& bucket) {
+      return bucket.first >= range.first && bucket.first < range.end();
+    });
+    for (const ParameterRange& owned : parameters.layout().owned())
+      if (const ParameterRange part = owned.within(range); part.count > 0) unit.owned.push_back(part);
+  }
+}
+
+void WindowGather::enter(const ExecSpace& space, int time) {
+  const ParameterWindows& windows = parameters_.windows();
+  const ParameterWindows::Pass& pass = time <= windows.loss_time ? windows.forward : windows.backward;
+  const auto behind = std::ranges::upper_bound(pass.order, time, {},
+                                               [&](std::size_t unit) { return pass.uses[unit].first; });
+  const std::ptrdiff_t needed = behind - pass.order.begin();
+  const std::ptrdiff_t wanted = std::min(std::ssize(pass.order),
+                                         needed + static_cast<std::ptrdiff_t>(windows.division.prefetch));
+  for (std::ptrdiff_t i = 0; i < wanted; ++i)
+    if (const std::size_t unit = pass.order[static_cast<std::size_t>(i)];
+        !here_[unit] && pass.uses[unit].last >= time)
+      begin(space, unit);
+  const auto is_needed = [&](std::size_t unit) { return pass.uses[unit].first <= time; };
+  const Timer timer;
+  wait_until([&] {
+    advance(space);
+    return std::ranges::none_of(on_their_way_, is_needed);
+  });
+  exposed_seconds_ += timer.seconds();
+}
+
+void WindowGather::begin(const ExecSpace& space, std::size_t unit) {
+  const std::vector<std::int64_t>& places = parameters_.windows().value_places.of_units;
+  for (std::size_t other = 0; other < here_.size(); ++other)
+    if (places[other] == places[unit]) here_[other] = false;
+  here_[unit] = true;
+  on_their_way_.push_back(unit);
+  // Layers are done with the unit before it.
+  if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
+}
+
+void WindowGather::advance(const ExecSpace& space) {
+  while (!on_their_way_.empty()) {
+    const std::size_t number = on_their_way_.front();
+    const std::vector<Stretch>& buckets = units_[number].buckets;
+    const auto start = [&] {
+      const Stretch& bucket = buckets[bucket_];
+      gather_->start(parameters_.windows().value_place(bucket.first), bucket.count());
+    };
+    switch (stage_) {
+      case Stage::begins:
+        if (node_barrier_) node_barrier_->start(0, 0);
+        stage_ = Stage::waits_for_window;
+        break;
+      case Stage::waits_for_window:
+        if (node_barrier_ && !node_barrier_->advance()) return;
+        put_own(space, number);
+        start();
+        stage_ = Stage::travels;
+        break;
+      case Stage::travels:
+        if (!gather_->advance()) return;
+        if (++bucket_ < buckets.size()) {
+          start();
+          break;
+        }
+        bucket_ = 0;
+        round(space, number);
+        if (node_barrier_) node_barrier_->start(0, 0);
+        stage_ = Stage::is_rounded;
+        break;
+      case Stage::is_rounded:
+        if (node_barrier_ && !node_barrier_->advance()) return;
+        stage_ = Stage::begins;
+        on_their_way_.pop_front();
+        break;
+    }
+  }
+}
+
+/// What this rank owns of the unit, into its window.
+void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
+  for (const ParameterRange& range : units_[unit].owned) {
+    const Tensor own = parameters_.owned().values(range);
+    if constexpr (memory_is_separate) copy_to_host(space, own, on_host(range.first));
+    else copy(space, own, parameters_.values(range));
+  }
+  if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
+}
+
+/// A rank's part of it, where windows are the node's.
+void WindowGather::round(const ExecSpace& space, std::size_t number) {
+  const ParameterRange& unit = parameters_.windows().units[number];
+  if constexpr (memory_is_separate) copy_from_host(space, on_host(unit.first), parameters_.values(unit));
+  const Stretch part = node_barrier_ ? slice_of_rank(unit.count, node_.rank(), node_.size()) : Stretch{0, unit.count};
+  parameters_.round(space, {unit.first + part.first, part.count()});
+  if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
+}
+
+void WindowGather::wait_for_node() {
+  if (!node_barrier_) return;
+  node_barrier_->start(0, 0);
+  wait_until([&] { return node_barrier_->advance(); });
+}
+
+std::byte* WindowGather::on_host(std::int64_t element) const {
+  return staging_.data() + static_cast<std::size_t>(parameters_.windows().value_place(element)) *
+                               size_of(parameters_.dtype());
+}
+
+void WindowGather::forget() { here_.assign(here_.size(), false); }
+
+double WindowGather::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "comm/collective/make_all_reduce.hpp"
+#include "nn/parameter_buffer.hpp"
+#include "parallel/buckets.hpp"
+#include "parallel/parallel_memory.hpp"
+
+namespace lockstep {
+
+/// Parameters that no rank has as a whole: before layers need a unit's, its owners send them to all ranks' windows, the
+/// next units' while layers compute. What is still there from the pass before does not travel again. The ranks of a
+/// node may have their windows in common.
+class WindowGather {
+ public:
+  /// `memory`: that the buffers of `parameters` lie in, which outlives this. Collective.
+  WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
+               ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
+
+  /// Layers of this time are next: returns when their parameters are there. Collective.
+  void enter(const ExecSpace& space, int time);
+  /// The values have changed. Of all ranks.
+  void forget();
+  /// Until all ranks of this node have come here. Collective.
+  void wait_for_node();
+  /// Seconds that the step has waited since the last call.
+  double take_exposed_seconds();
+
+ private:
+  struct Unit {
+    std::vector<Stretch> buckets;
+    std::vector<ParameterRange> owned;
+  };
+
+  void begin(const ExecSpace& space, std::size_t unit);
+  void advance(const ExecSpace& space);
+  void put_own(const ExecSpace& space, std::size_t unit);
+  void round(const ExecSpace& space, std::size_t unit);
+  std::byte* on_host(std::int64_t element) const;
+
+  ParameterBuffer& parameters_;
+  Kokkos::View<std::byte*, StagingSpace> staging_;  ///< of devices
+  Communicator node_;
+  std::unique_ptr<Collective> gather_;
+  std::unique_ptr<Collective> node_barrier_;  ///< where windows are the node's
+  std::vector<Unit> units_;
+  std::vector<bool> here_;                ///< whether a unit is in its window, or on its way there
+  std::deque<std::size_t> on_their_way_;  ///< units; what follows is of the first of them
+  enum class Stage { begins, waits_for_window, travels, is_rounded } stage_ = Stage::begins;
+  std::size_t bucket_ = 0;  ///< that is gathered
+  double exposed_seconds_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Gradients and parameters that ranks divide among them train to the same bits as whole ones.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "comm/emulated_network.hpp"
+#include "run/experiment.hpp"
+#include "serial_training.hpp"
+#include "support/fixtures.hpp"
+#include "support/scratch.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+namespace {
+
+struct DividedCase {
+  const char* name;
+  const char* precision;
+  const char* optimizer;
+  const char* parallel = "";
+  int ranks_per_node = 0;  ///< of an emulated network; 0: of none
+  int micro = 16;          ///< most examples of a micro-batch
+  double tolerance = 0;    ///< relative to the largest value
+};
+void PrintTo(const DividedCase& c, std::ostream* out) { *out << c.name; }
+
+class DividedRuns : public testing::TestWithParam<std::tuple<DividedCase, const char*>> {
+ protected:
+  const DividedCase& c = std::get<0>(GetParam());
+  const Communicator comm = c.ranks_per_node > 0
+                                ? emulate_network(Communicator::world(), {1, 0, c.ranks_per_node})
+                                : Communicator::world();
+  const test::TemporaryFolder folder;
+
+  /// Five units or so, of which the first has several small layers.
+  RunConfig config(const char* shard) const {
+    const bool names_one = std::string_view(c.parallel).find("all_reduce") != std::string_view::npos;
+    const char* const by_messages = memory_is_separate && !names_one ? ", all_reduce: halving_doubling" : "";
+    return test::read_run_config(
+        fmt::format(
+            "{{run: {{steps: 8}}, batch: {{global: 14, micro: {}}},"
+            " data: {{synthetic: {{kind: random, shape: [8, 8, 3], classes: 7, train: 61}}}},"
+            " model: {{layers: [{{conv2d: {{filters: 8, kernel: 3, padding: same}}}}, {{batch_norm: {{}}}}, relu, flatten,"
+            " {{linear: {{features: 512}}}}, tanh, {{linear: {{features: 513}}}}, relu,"
+            " {{linear: {{features: 512}}}}, tanh, {{linear: {{features: 520}}}}, relu, {{linear: {{features: 7}}}}]}},"
+            " parallel: {{shard: {}, bucket_mb: 0.5, unit_mb: 1.2{}{}}}, precision: {{compute: {}}}, optimizer: {}}}",
+            c.micro, shard, c.parallel, by_messages, c.precision, c.optimizer),
+        (folder.path() / "run").string());
+  }
+};
+
+/// What a run has come to.
+struct Outcome {
+  std::vector<double> parameters;
+  std::vector<std::vector<std::uint8_t>> states;  ///< on rank 0
+  double loss = 0, gradient_norm = 0;
+  std::int64_t skipped = 0;
+};
+
+/// Those of all ranks, each of which has at least what it owns. Collective.
+std::vector<double> whole_values(const Communicator& comm, const ParameterBuffer& parameters) {
+  std::vector<double> whole(static_cast<std::size_t>(parameters.size()), 0.0);
+  const auto put = [&](ParameterRange range, const Tensor& values) {
+    std::ranges::copy(test::values_of(values), whole.begin() + range.first);
+  };
+  for (const ParameterRange& range : parameters.layout().owned())
+    if (parameters.layout().is_divided() || comm.is_root()) put(range, parameters.owned().values(range));
+  if (const ParameterRange others = parameters.others_range(); comm.is_root() && others.count > 0)
+    put(others, parameters.values(others));
+  comm.all_reduce_sum(whole);
+  return whole;
+}
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
+  const char* const shard = std::get<1>(GetParam());
+  if (std::string_view(c.name) == "trees" && 8 % comm.size() != 0) GTEST_SKIP() << "8 shards are for 2, 4 or 8 ranks";
+  Outcome outcomes[2];
+  for (const bool divided : {false, true}) {
+    const RunConfig run = config(divided ? shard : "none");
+    Experiment experiment = open_experiment(run);
+    TrainingProblem problem{.loss = std::move(experiment.loss),
+                            .data = *experiment.data.train,
+                            .normalize = run.data.normalize,
+                            .seed = 3,
+                            .length = run_length(run, experiment.data.train->size())};
+    Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
+    const ExecSpace space;
+    ParameterBuffer& parameters = trainer.model().parameters();
+    comm.run_collectively([&] { parameters.initialize(space, 5); });
+    trainer.share_parameters();
+    DataLoader loader(*experiment.data.train,
+                      Sampler({.dataset_size = 61,
+                               .global_batch = run.batch.global,
+                               .seed = 5,
+                               .rank = comm.rank(),
+                               .partition = trainer.partition()}),
+                      14, AugmentConfig{}, 5);
+    for (int step = 0; step < 8; ++step) {
+      ASSERT_TRUE(trainer.step(*loader.next()).done());
+      if (step == 3) trainer.evaluate(*experiment.data.train);
+    }
+    trainer.settle();
+    Outcome& outcome = outcomes[divided];
+    outcome.gradient_norm = trainer.step_numbers().gradient_norm;
+    outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
+    outcome.parameters = whole_values(comm, parameters);
+    outcome.skipped = trainer.steps() - trainer.applied_steps();
+    for (const auto& state : trainer.strategy().gather_states(space, trainer.optimizer()).states) {
+      outcome.states.emplace_back(state.values.bytes());
+      if (divided && comm.size() > 1)
+        std::memcpy(outcome.states.back().data(), state.values.data, state.values.bytes());
+      else copy_to_host(space, state.values, outcome.states.back().data());
+    }
+    if (!divided || comm.size() == 1) continue;
+    const ParameterLayout& layout = parameters.layout();
+    const ParameterWindows& windows = parameters.windows();
+    ASSERT_GE(windows.units.size(), 4u);
+    const bool shares = run.parallel.share_parameters && !run.parallel.all_reduce && Topology(comm).one_node() &&
+                        !memory_is_separate && !run.parallel.deterministic.present;
+    EXPECT_EQ(windows.division.values, std::string_view(shard) == "parameters" && !shares);
+    EXPECT_LT(layout.owned_count(), layout.trained_size());
+    const bool is_deterministic = run.parallel.deterministic.present;
+    if (!is_deterministic) EXPECT_LT(parameters.gradients().count(), 0.7 * static_cast<double>(layout.trained_size()));
+    const bool is_whole = !windows.division.values || run.parallel.prefetch > 1;
+    if (std::string_view(shard) == "parameters" && !is_whole)
+      EXPECT_LT(parameters.values().count(), 0.7 * static_cast<double>(layout.trained_size()));
+  }
+  const auto& [whole, divided] = outcomes;
+  if (c.tolerance > 0) {
+    EXPECT_LT(test::largest_difference(whole.parameters, divided.parameters), c.tolerance * largest(whole.parameters));
+    EXPECT_NEAR(whole.loss, divided.loss, c.tolerance * whole.loss);
+    EXPECT_NEAR(whole.gradient_norm, divided.gradient_norm, 10 * c.tolerance * whole.gradient_norm);
+    return;
+  }
+  EXPECT_EQ(whole.parameters, divided.parameters);
+  if (comm.is_root()) {
+    EXPECT_EQ(whole.states, divided.states);
+  }
+  EXPECT_EQ(whole.loss, divided.loss);
+  EXPECT_EQ(whole.gradient_norm, divided.gradient_norm);
+  EXPECT_EQ(whole.skipped, divided.skipped);
+  EXPECT_EQ(whole.skipped > 0, std::string_view(c.name) == "fp16_overflows");
+}
+
+constexpr const char* momentum = "{type: sgd, momentum: 0.9}";
+constexpr const char* clipped = "{type: sgd, momentum: 0.9, clip_norm: 0.5}";
+constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5}";
+constexpr const char* lamb = "{type: lamb, learning_rate: 0.01}";
+constexpr const char* alone = ", share_parameters: false, all_reduce: halving_doubling";
+constexpr const char* trees = ", sync_batch_norm: false, deterministic: {shards: 8}";
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, DividedRuns,
+    testing::Combine(
+        testing::Values(DividedCase{"adamw", "fp32", adamw}, DividedCase{"adamw_alone", "fp32", adamw, alone},
+                        DividedCase{"lamb_alone", "fp64", lamb, alone}, DividedCase{"sgd_bf16", "bf16", momentum, alone},
+                        DividedCase{"ring", "fp32", momentum, ", share_parameters: false, all_reduce: ring"},
+                        DividedCase{"no_prefetch", "fp32", adamw, ", prefetch: 0, share_parameters: false, all_reduce: ring"},
+                        DividedCase{"all_prefetched", "fp32", adamw, ", prefetch: 9, share_parameters: false, all_reduce: ring"},
+                        DividedCase{"poll", "fp32", adamw, ", all_reduce: ring, overlap: poll"},
+                        DividedCase{"average", "bf16", "{type: adamw, learning_rate: 0.01, ema_decay: 0.9}", alone},
+                        DividedCase{"fp16_overflows", "fp16, loss_scale: {initial: 1.0e+7}", momentum, alone},
+                        DividedCase{"nodes_of_two", "fp32", adamw, "", 2},
+                        DividedCase{"rounded_on_nodes_of_two", "bf16", adamw, "", 2},
+                        DividedCase{"nodes_of_three", "fp64", momentum, ", between_nodes: ring, leaders: 1", 3},
+                        DividedCase{"trees", "fp32", adamw, trees},
+                        DividedCase{"pieces", "fp64", clipped, alone, 0, 1, 1e-12},
+                        DividedCase{"pieces_in_a_node", "fp64", clipped, "", 0, 1, 1e-12},
+                        // Gradients near 0 make steps of any sign.
+                        DividedCase{"pieces_by_adamw", "fp64", adamw, alone, 0, 1, 1e-9}),
+        testing::Values("gradients", "parameters")),
+    [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
+
+}  // namespace
+}  // namespace lockstep
