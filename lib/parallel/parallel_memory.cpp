@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/parallel_memory.hpp"
 
+#include <fmt/format.h>
+
+#include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/memory_plan.hpp"
 
 namespace lockstep {
 namespace {
+
+/// Units travel in the order in which ranks' layers use them.
+void check_same_windows(const Communicator& ranks, const ParameterWindows& windows) {
+  std::string plan;
+  for (const ParameterWindows::Pass* pass : {&windows.forward, &windows.backward})
+    for (const std::size_t unit : pass->order) plan += fmt::format("{} ", unit);
+  for (const std::vector<std::int64_t>* places : {&windows.value_places.of_units, &windows.gradient_places.of_units})
+    for (const std::int64_t place : *places) plan += fmt::format("{} ", place);
+  std::string first = plan;
+  ranks.broadcast(first, 0);
+  if (ranks.all_reduce_max(plan == first ? 0 : 1) > 0)
+    throw SharedError(ExitStatus::bad_usage,
+                      "parallel.shard: ranks plan the step in different ways, so that their layers would wait for "
+                      "different parameters (do they run with different numbers of threads?); give all the same");
+}
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
@@ -51,6 +69,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& top
     return plan_windows(graph, layout, plan, parameter_division(config, topology.all.size(), shares));
   };
   ParallelMemory memory{.windows = windows(false)};
+  check_same_windows(topology.all, memory.windows);
   const bool divides = config.shard != ParallelConfig::Shard::none;
   const bool shares = divides && config.share_parameters && !memory_is_separate;
   // What is gathered in a node's memory is owned as its sums are.

@@ -15,7 +15,8 @@ namespace lockstep {
 ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer)
     : comm_(comm) {
   for (const Parameter& parameter : parameters.parameters())
-    parts_.push_back({parameter.name, parameters.values(parameter)});
+    if (!parameters.windows().division.values || parameter.kind != ParameterSpec::Kind::trained)
+      parts_.push_back({parameter.name, parameters.values(parameter)});
   if (!parameters.layout().is_divided())
     for (const auto& state : optimizer.states())
       for (const Parameter& parameter : state.layout) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "parallel/deterministic_reducer.hpp"
+#include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
 
@@ -14,18 +15,25 @@ StepMemory step_memory(const RunConfig& config, Experiment& experiment, int rank
   StepMemory memory{.plan = plan_model(experiment.graph, model_options(config, micro_batch, Purpose::training))};
   const Graph& graph = experiment.graph;
   const DType type = config.dtype(), master = master_dtype(type);
-  const auto count = static_cast<double>(graph.parameter_count());
-  memory.parameters = count * static_cast<double>(size_of(master));
-  memory.rounded = type == master ? 0 : count * static_cast<double>(size_of(type));
-  memory.gradients = memory.parameters * (1 + (partition.separate ? static_cast<double>(DeterministicReducer::buffers(
-                                                                        config.parallel.deterministic.shards, ranks))
-                                                                  : 0));
-  const std::vector<Parameter> layout = ParameterLayout(graph, type).parameters();
+  const ParameterLayout layout(graph, type);
+  const bool divides = config.parallel.shard != ParallelConfig::Shard::none && ranks > 1;
+  const ParameterWindows windows = plan_windows(graph, layout, memory.plan,
+                                                parameter_division(config.parallel, ranks, false));
+  const auto master_bytes = static_cast<double>(size_of(master));
+  const double owned = divides ? static_cast<double>(layout.trained_size()) / ranks : 0;
+  const auto seen = static_cast<double>(windows.value_count(layout));
+  memory.parameters = (seen + (windows.division.values ? owned : 0)) * master_bytes;
+  memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
+  memory.gradients = master_bytes * (static_cast<double>(windows.gradient_count(layout)) +
+                                     (windows.division.gradients ? owned : 0));
+  if (partition.separate)
+    memory.gradients *= static_cast<double>(
+        1 + DeterministicReducer::buffers(config.parallel.deterministic.shards, ranks));
   for (const std::string& state : config.optimizer.state_names())
-    for (const Parameter& part : config.optimizer.state_layout(state, layout))
-      memory.states += static_cast<double>(part.range.count) * static_cast<double>(size_of(master));
-  memory.checkpoint = memory.parameters + memory.states;
-  if (config.parallel.shard != ParallelConfig::Shard::none) memory.states /= ranks;
+    for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
+      memory.states += static_cast<double>(part.range.count) * master_bytes;
+  memory.checkpoint = static_cast<double>(graph.parameter_count()) * master_bytes + memory.states;
+  if (divides) memory.states /= ranks;
   const ExampleFormat& format = experiment.data.train->format();
   memory.batches = static_cast<double>(micro_batch * graph.input_shape().count()) * static_cast<double>(size_of(type)) +
                    static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());

@@ -93,7 +93,11 @@ void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& 
                                       const StepJudgement* judgement) const {
   const ParameterBuffer& parameters = model_.parameters();
   if (parameters.layout().is_divided()) {
-    if (is_nonfinite(loss.mean())) count_owned_gradients(space);
+    if (!is_nonfinite(loss.mean())) return;
+    const std::vector<double> counts = count_divided(gradient_ranges_, [&](ParameterRange range) {
+      return count_in(space, parameters.owned().gradients(range));
+    });
+    copy_from_host(space, counts.data(), gradient_counts_.get());
     return;
   }
   const auto* const tensors = reinterpret_cast<const ParameterRange*>(gradient_tensors_.data());
@@ -104,36 +108,30 @@ void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& 
   });
 }
 
-/// Of sums that ranks have divided among them, and of the statistics', which all have.
-void NonfiniteReport::count_owned_gradients(const ExecSpace& space) const {
-  const ParameterBuffer& parameters = model_.parameters();
-  std::vector<ParameterRange> owned = parameters.layout().owned();
-  if (comm_.is_root()) owned.push_back(parameters.statistics_range());
-  std::vector<double> counts(gradient_ranges_.size());
+double NonfiniteReport::count_in(const ExecSpace& space, const Tensor& numbers) const {
+  count_nonfinite(space, numbers, count_.get());
+  double count = 0;
+  copy_to_host(space, count_.get(), &count);
+  return count;
+}
+
+/// Of tensors whose numbers ranks have divided among them, and of what is not trained, which all have. Collective.
+std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRange> tensors,
+                                                   const std::function<double(ParameterRange)>& count_in_range) const {
+  std::vector<ParameterRange> owned = model_.parameters().layout().owned();
+  if (comm_.is_root()) owned.push_back(model_.parameters().others_range());
+  std::vector<double> counts(tensors.size());
   for (std::size_t i = 0; i < counts.size(); ++i)
-    for (const ParameterRange& range : owned) {
-      const ParameterRange& tensor = gradient_ranges_[i];
-      const std::int64_t first = std::max(range.first, tensor.first),
-                         end = std::min(range.first + range.count, tensor.first + tensor.count);
-      if (first >= end) continue;
-      count_nonfinite(space, parameters.owned().gradients({first, end - first}), count_.get());
-      double count = 0;
-      copy_to_host(space, count_.get(), &count);
-      counts[i] += count;
-    }
+    for (const ParameterRange& range : owned)
+      if (const ParameterRange part = range.within(tensors[i]); part.count > 0) counts[i] += count_in_range(part);
   comm_.all_reduce_sum(counts);
-  copy_from_host(space, counts.data(), gradient_counts_.get());
+  return counts;
 }
 
 bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {
   if (optimizer.left_nonfinite(space)) return false;
   const ParameterRange statistics = model_.parameters().statistics_range();
-  double others = 0;
-  if (statistics.count > 0) {
-    count_nonfinite(space, model_.parameters().values(statistics), count_.get());
-    copy_to_host(space, count_.get(), &others);
-  }
-  return others == 0;
+  return statistics.count == 0 || count_in(space, model_.parameters().values(statistics)) == 0;
 }
 
 std::string NonfiniteReport::gradients(const ExecSpace& space) const {
@@ -148,14 +146,19 @@ std::string NonfiniteReport::gradients(const ExecSpace& space) const {
 }
 
 std::string NonfiniteReport::parameters(const ExecSpace& space) const {
+  const ParameterBuffer& parameters = model_.parameters();
   return layers("parameters", [&](std::size_t node) {
     Share share;
-    for (const Tensor& tensor : model_.parameters().values_of(node)) {
-      count_nonfinite(space, tensor, count_.get());
-      double count = 0;
-      copy_to_host(space, count_.get(), &count);
-      share.add(count, tensor.count());
+    if (parameters.windows().division.values) {
+      const std::vector<ParameterRange>& tensors = parameters.ranges_of(node);
+      const std::vector<double> counts = count_divided(tensors, [&](ParameterRange range) {
+        return count_in(space, range.first < parameters.trained_size() ? parameters.owned().values(range)
+                                                                       : parameters.values(range));
+      });
+      for (std::size_t i = 0; i < counts.size(); ++i) share.add(counts[i], tensors[i].count);
+      return share;
     }
+    for (const Tensor& tensor : parameters.values_of(node)) share.add(count_in(space, tensor), tensor.count());
     return share;
   });
 }

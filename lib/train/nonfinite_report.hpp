@@ -33,7 +33,8 @@ class NonfiniteReport {
 
   /// "the gradient of layer 'conv1' (100 %) and of 3 others", of those that were counted; empty where all were finite.
   std::string gradients(const ExecSpace& space) const;
-  /// "the parameters of layer 'conv1' (100 %) and of 3 others"; empty where all parameters are finite.
+  /// "the parameters of layer 'conv1' (100 %) and of 3 others"; empty where all parameters are finite. Collective where
+  /// each rank has a part of them.
   std::string parameters(const ExecSpace& space) const;
 
   /// Whether this rank's parameters are finite: by what the optimizer has found of those that it moves, and by a look
@@ -52,7 +53,9 @@ class NonfiniteReport {
   };
   std::string layers(const char* numbers, const std::function<Share(std::size_t node)>& share_of) const;
 
-  void count_owned_gradients(const ExecSpace& space) const;
+  double count_in(const ExecSpace& space, const Tensor& numbers) const;
+  std::vector<double> count_divided(std::span<const ParameterRange> tensors,
+                                    const std::function<double(ParameterRange)>& count_in_range) const;
 
   const Communicator& comm_;
   const Dataset& data_;
