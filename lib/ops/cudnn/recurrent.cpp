@@ -21,8 +21,8 @@ void expect_planned(cudnnStatus_t status) {
 }
 
 void expect_started(cudnnStatus_t status) {
-  validate(status == CUDNN_STATUS_SUCCESS, ExitStatus::internal,
-           "cuDNN cannot run what it has planned: {}", cudnnGetErrorString(status));
+  validate(status == CUDNN_STATUS_SUCCESS, ExitStatus::internal, "cuDNN cannot run what it has planned: {}",
+           cudnnGetErrorString(status));
 }
 
 /// A descriptor, which ends with this.
