@@ -33,8 +33,9 @@ template <int lanes, class T>
 KOKKOS_INLINE_FUNCTION Pack<T, lanes> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, lanes>*>(from);
 }
+/// By value: nvcc writes a pack that is given by a reference to the thread's stack, too, from where nobody reads it.
 template <int lanes, class T>
-KOKKOS_INLINE_FUNCTION void store_pack(const Pack<T, lanes>& pack, T* to) {
+KOKKOS_INLINE_FUNCTION void store_pack(Pack<T, lanes> pack, T* to) {
 #ifdef __CUDA_ARCH__
   // nvcc may store a struct member by member, where these have just been computed, but never a number.
   constexpr int numbers = sizeof(pack) / sizeof(unsigned __int128);

@@ -50,10 +50,15 @@ struct Images {
     return change.brightness == 1 ? value : clamped(static_cast<C>(change.brightness) * value);
   }
 
-  /// Luma of ITU-R 601, as torchvision's; of other images than of three colours the mean.
+  /// Of ITU-R 601, as torchvision's.
+  KOKKOS_INLINE_FUNCTION static C luma(C red, C green, C blue) {
+    return C(0.2989) * red + C(0.587) * green + C(0.114) * blue;
+  }
+
+  /// Luma; of other images than of three colours the mean.
   template <class Channel>
   KOKKOS_INLINE_FUNCTION C grey(const Channel& channel) const {
-    if (channels == 3) return C(0.2989) * channel(0) + C(0.587) * channel(1) + C(0.114) * channel(2);
+    if (channels == 3) return luma(channel(0), channel(1), channel(2));
     C sum = 0;
     for (std::int64_t c = 0; c < channels; ++c) sum += channel(c);
     return sum / static_cast<C>(channels);
@@ -74,10 +79,12 @@ struct Images {
     for (std::int64_t k = 0; k < 3; ++k) colours[k] = contrasted(image, change, row, column, k);
     if (change.saturation != 1) {
       const C factor = static_cast<C>(change.saturation);
-      const C of_grey = grey([&](std::int64_t k) { return colours[k]; });
+      const C of_grey = luma(colours[0], colours[1], colours[2]);
       for (C& colour : colours) colour = clamped(factor * colour + (C(1) - factor) * of_grey);
     }
-    return change.hue == 0 ? colours[c] : turned(colours, static_cast<C>(change.hue), c);
+    // No index that is known at run time alone: colours stay in registers.
+    if (change.hue == 0) return c == 0 ? colours[0] : c == 1 ? colours[1] : colours[2];
+    return turned(colours, static_cast<C>(change.hue), c);
   }
 
   /// Channel c where the hue is `turns` further, saturation and value the same: Smith, "Color gamut transform pairs",

@@ -64,6 +64,8 @@ void ProvidersConfig::describe(Fields& fields) {
   fields.choice("convolution", convolution, provider_names,
                 "library for convolutions; auto takes the fastest of the build");
   fields.choice("attention", attention, provider_names, "library for attention; auto takes the fastest of the build");
+  fields.choice("recurrent", recurrent, provider_names,
+                "library for lstm and gru as a whole; portable: step by step, as auto where the build has none");
   fields.boolean("tf32", choices.tf32,
                  "whether GPUs may round the operands of fp32 products to 10 bits of mantissa (TF32), which is faster");
   fields.boolean("deterministic", choices.deterministic,
@@ -104,6 +106,19 @@ std::unique_ptr<ScaledDotProductAttention> plan_attention(const ProvidersConfig&
   if (shape.n == 0) return portable_provider()->attention(shape);
   return plan("attention", config.attention, shape.dtype,
               [&](const Provider& provider) { return provider.attention(shape); });
+}
+
+std::unique_ptr<RecurrentSequence> plan_recurrent(const ProvidersConfig& config, const RecurrentShape& wanted) {
+  RecurrentShape shape = wanted;
+  shape.choices = config.choices;
+  if (config.recurrent == ProviderKind::portable) return nullptr;
+  if (config.recurrent == ProviderKind::automatic) {
+    for (const Provider* provider : providers())
+      if (auto planned = provider->recurrent(shape)) return planned;
+    return nullptr;
+  }
+  return plan("recurrent", config.recurrent, shape.dtype,
+              [&](const Provider& provider) { return provider.recurrent(shape); });
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "ops/attention.hpp"
 #include "ops/convolution.hpp"
 #include "ops/inner_product.hpp"
+#include "ops/recurrent_sequence.hpp"
 
 namespace lockstep {
 
@@ -24,6 +25,7 @@ class Provider {
   virtual std::unique_ptr<InnerProduct> inner_product(const InnerProductShape&) const { return nullptr; }
   virtual std::unique_ptr<Convolution> convolution(const ConvolutionShape&) const { return nullptr; }
   virtual std::unique_ptr<ScaledDotProductAttention> attention(const AttentionShape&) const { return nullptr; }
+  virtual std::unique_ptr<RecurrentSequence> recurrent(const RecurrentShape&) const { return nullptr; }
 };
 
 enum class ProviderKind { automatic, blaslt, cudnn, miopen, onednn, kokkos_kernels, portable };
@@ -35,6 +37,7 @@ struct ProvidersConfig : Config {
   ProviderKind matmul = ProviderKind::automatic;
   ProviderKind convolution = ProviderKind::automatic;
   ProviderKind attention = ProviderKind::automatic;
+  ProviderKind recurrent = ProviderKind::automatic;
   LibraryChoices choices;
 
   void describe(Fields& fields) override;
@@ -48,5 +51,7 @@ const std::vector<const Provider*>& providers();
 std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape);
 std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape);
 std::unique_ptr<ScaledDotProductAttention> plan_attention(const ProvidersConfig& config, const AttentionShape& shape);
+/// Null where the layer is to be done step by step, by products and the kernels of ops/recurrent.hpp.
+std::unique_ptr<RecurrentSequence> plan_recurrent(const ProvidersConfig& config, const RecurrentShape& shape);
 
 }  // namespace lockstep

@@ -2,7 +2,7 @@
 # The large products and the libraries that compute them. A provider that this build lacks is another
 # source file (missing.cpp), not a branch.
 target_sources(lockstep_ops PRIVATE
-  bias.cpp device_description.cpp gemm_products.cpp im2col.cpp library_convolution.cpp library_threads.cpp provider.cpp transpose.cpp widened_products.cpp portable/attention.cpp portable/gemm.cpp portable/provider.cpp
+  bias.cpp device_description.cpp gemm_products.cpp im2col.cpp library_convolution.cpp library_recurrent.cpp library_threads.cpp provider.cpp transpose.cpp widened_products.cpp portable/attention.cpp portable/gemm.cpp portable/provider.cpp
   portable/window_gradient.cpp)
 target_link_libraries(lockstep_ops PRIVATE ${CMAKE_DL_LIBS})
 
@@ -31,7 +31,7 @@ endif()
 
 # graph.cpp has no kernel; a test compiles it where there is cuDNN and no device.
 if(LOCKSTEP_WITH_CUDNN AND lockstep_has_device)
-  target_sources(lockstep_ops PRIVATE cudnn/attention.cpp cudnn/convolution.cpp cudnn/graph.cpp cudnn/provider.cpp)
+  target_sources(lockstep_ops PRIVATE cudnn/attention.cpp cudnn/convolution.cpp cudnn/graph.cpp cudnn/provider.cpp cudnn/recurrent.cpp)
   target_link_libraries(lockstep_ops PRIVATE lockstep_cudnn)
 else()
   target_sources(lockstep_ops PRIVATE cudnn/missing.cpp)

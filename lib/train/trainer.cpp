@@ -78,14 +78,14 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                       problem_.seed);
     own_square_.emplace(model_->parameters().trained_size());
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
-    // With several ranks, the host takes part in each step: it votes, and sees to sums.
-    graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && comm_.size() == 1 &&
-                    !partition_.separate);
   });
   model_->await_parameters(strategy_->parameter_arrival());
   model_->move_windows(strategy_->window_traffic());
   statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
   model_->exchange_statistics(statistics_.get());
+  // Passes in which other ranks take part are not recorded.
+  graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate &&
+                  !strategy_->parameter_arrival() && !statistics_);
   voter_.emplace(topology);
 }
 
@@ -129,7 +129,7 @@ DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batc
 
 void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
-  graphs_->run(space_, part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), [&] {
+  begin_part(part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), Ranks::this_one, [&] {
     model_->forward(context, examples.inputs, [&](const Model::Output& output) {
       sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
     });
@@ -139,7 +139,8 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::backward);
-  graphs_->run(space_, part_of(StepGraphs::Part::Kind::backward, micro_batch, examples), [&] {
+  const Ranks ranks = micro_batch.ends ? Ranks::all : Ranks::this_one;  // sums begin in the last one
+  begin_part(part_of(StepGraphs::Part::Kind::backward, micro_batch, examples), ranks, [&] {
     model_->backward(context, examples.inputs, [&](ParameterRange range) {
       if (!micro_batch.ends) return;
       guard_->gradient_ready(space_, range);
@@ -168,7 +169,7 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
   last_examples_ = batch.plan.global_examples;
   optimizer_steps_->provide(space_, applied_steps() - guard_->untaken());
-  graphs_->run(space_, {StepGraphs::Part::Kind::judgement}, [&] {
+  begin_part({StepGraphs::Part::Kind::judgement}, Ranks::all, [&] {  // of votes, which are numbers of the host
     guard_->judge(space_, *strategy_,
                   {.loss = votes.loss,
                    .weight = votes.weight,
@@ -181,7 +182,7 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   StepResult result = reads_late() ? StepResult() : take_finding();
   if (result.status == StepStatus::applied) {
     before_update_();
-    graphs_->run(space_, {StepGraphs::Part::Kind::update}, [&] { update(); });
+    begin_part({StepGraphs::Part::Kind::update}, Ranks::this_one, [&] { update(); });
   }
   if (guard_->untaken() > 1) result = take_finding();
   result.examples = last_examples_;

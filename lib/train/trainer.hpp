@@ -116,6 +116,13 @@ class Trainer final : public Stateful {
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
   void update();
   StepResult take_finding();
+  /// Begins a part of the step: as a graph, unless other ranks take part in it, for which the host sees to it.
+  enum class Ranks { this_one, all };
+  template <class Work>
+  void begin_part(const StepGraphs::Part& part, Ranks ranks, const Work& work) {
+    if (ranks == Ranks::all && comm_.size() > 1) work();
+    else graphs_->run(space_, part, work);
+  }
   /// A part of the step that works on a micro-batch.
   StepGraphs::Part part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
                            const DeviceBatch& examples) const;

@@ -52,8 +52,8 @@ void DeviceOptions::describe(Fields& fields) {
   static constexpr std::string_view names[] = {"auto", "off"};
   fields.choice(
       "graph", graph, names,
-      "auto: on a GPU, a run of one rank records its steps as graphs, so that their kernels are not started one "
-      "by one; nothing else changes");
+      "auto: on a GPU, steps are recorded as graphs, so that their kernels are not started one by one (of several "
+      "ranks what no other rank takes part in); nothing else changes");
 }
 
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {

@@ -69,7 +69,7 @@ std::vector<ParameterSpec> Recurrent::parameters(std::span<const Shape> inputs) 
   const Initializer start = Initializer::fan_in(units_);
   std::vector<ParameterSpec> specs;
   for (const char* suffix : {"", "_reverse"}) {
-    if (specs.size() == parameters_each * directions_.size()) break;
+    if (specs.size() == recurrent_parameters * directions_.size()) break;
     const auto add = [&](const std::string& name, const Shape& shape) {
       specs.push_back({name + suffix, shape, start});
     };
@@ -79,6 +79,17 @@ std::vector<ParameterSpec> Recurrent::parameters(std::span<const Shape> inputs) 
     add("bias_hh", {gates()});
   }
   return specs;
+}
+
+RecurrentShape Recurrent::sequence_shape(std::int64_t n) const {
+  const Shape& x = plan_.inputs[0];
+  return {.cell = cell_,
+          .n = n,
+          .length = x[0],
+          .in = x[1],
+          .units = units_,
+          .directions = static_cast<std::int64_t>(directions_.size()),
+          .dtype = plan_.dtype};
 }
 
 InnerProductShape Recurrent::input_shape(std::int64_t n) const {
@@ -98,13 +109,28 @@ double Recurrent::product_flops(std::int64_t n) const {
   return static_cast<double>(directions_.size()) * (input_shape(n).flops() + history_shape(n).flops());
 }
 
+void Recurrent::plan(const LayerPlan& plan) {
+  Layer::plan(plan);
+  const auto one = plan_sequence(sequence_shape(1));
+  sequence_bytes_ = one ? align_up(one->saved_bytes()) : 0;
+}
+
 std::size_t Recurrent::saved_bytes(std::int64_t n, const Shape& output) const {
   ScratchAllocator memory;
   for (std::size_t i = 0; i < directions_.size(); ++i) Saved(memory, cell_, n, output[0], units_, plan_.dtype);
-  return memory.used();
+  return std::max(memory.used(), static_cast<std::size_t>(n) * sequence_bytes_);
 }
 
 std::size_t Recurrent::prepare(std::int64_t n) {
+  const auto [place, is_new] = sequences_.try_emplace(n);
+  std::unique_ptr<RecurrentSequence>& sequence = place->second;
+  if (is_new) sequence = plan_sequence(sequence_shape(n));
+  // What is saved of a batch has so many times the room of one example.
+  if (sequence && sequence->saved_bytes() > saved_bytes(n, plan_.output)) sequence = nullptr;
+  return sequence ? sequence->workspace_bytes() : prepare_steps(n);
+}
+
+std::size_t Recurrent::prepare_steps(std::int64_t n) {
   const Shape& x = plan_.inputs[0];
   std::size_t products = bias_workspace_bytes(plan_.dtype, n * x[0], gates());
   const auto plan = [&](PlanCache<InnerProduct>& planned, const InnerProductShape& shape) {
@@ -125,9 +151,10 @@ std::size_t Recurrent::prepare(std::int64_t n) {
 }
 
 void Recurrent::set_weights(std::span<const Tensor> weights) {
+  weights_.assign(weights.begin(), weights.end());
   for (std::size_t i = 0; i < directions_.size(); ++i) {
-    directions_[i].input.set_weight(weights[parameters_each * i]);
-    directions_[i].step.set_weight(weights[parameters_each * i + 1]);
+    directions_[i].input.set_weight(weights[recurrent_parameters * i]);
+    directions_[i].step.set_weight(weights[recurrent_parameters * i + 1]);
   }
 }
 
@@ -138,6 +165,8 @@ RecurrentStep Recurrent::step_of(std::size_t direction, std::int64_t i) const {
 }
 
 void Recurrent::forward(const StepContext& context, const LayerTensors& t) {
+  if (RecurrentSequence* sequence = sequences_.at(t.y.shape[0]).get())
+    return sequence->forward(context.space, {weights_, t.x[0], t.y, t.saved, t.workspace});
   ScratchAllocator saved(t.saved);
   for (std::size_t i = 0; i < directions_.size(); ++i) run(i, context, t, saved);
 }
@@ -148,7 +177,7 @@ void Recurrent::run(std::size_t direction, const StepContext& context, const Lay
   const Saved parts(t.saved ? saved : workspace, cell_, n, length, units_, plan_.dtype);
   const ForwardStep step(workspace, cell_, n, units_, plan_.dtype);
   const Tensor scratch = workspace.rest();
-  const auto parameters = t.parameters.subspan(parameters_each * direction, parameters_each);
+  const auto parameters = t.parameters.subspan(recurrent_parameters * direction, recurrent_parameters);
   Direction& products = directions_[direction];
   products.input.at(n * length).forward(context.space, t.x[0], parameters[2], parts.gates, scratch);
   InnerProduct& recurrent = products.step.at(n);
@@ -160,6 +189,9 @@ void Recurrent::run(std::size_t direction, const StepContext& context, const Lay
 }
 
 void Recurrent::backward(const StepContext& context, const LayerTensors& t) {
+  if (RecurrentSequence* sequence = sequences_.at(t.dy.shape[0]).get())
+    return sequence->backward(context.space, {weights_, t.x[0], t.y, t.saved, t.workspace}, t.dy, t.dx[0], t.gradients,
+                              context.gradients);
   ScratchAllocator saved(t.saved);
   for (std::size_t i = 0; i < directions_.size(); ++i) run_back(i, context, t, saved);
 }
@@ -179,7 +211,7 @@ void Recurrent::run_back(std::size_t direction, const StepContext& context, cons
     if (i > 0) recurrent.backward_data(context.space, d.steps.dstep, d.recurrent, scratch);
   }
   InnerProduct& input = products.input.at(n * length);
-  const auto gradients = t.gradients.subspan(parameters_each * direction, parameters_each);
+  const auto gradients = t.gradients.subspan(recurrent_parameters * direction, recurrent_parameters);
   if (gradients[0]) {
     const bool apart = static_cast<bool>(d.steps.dhidden);
     const Tensor& dhidden = apart ? d.steps.dhidden : d.steps.dgates;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <map>
+
 #include "nn/layer.hpp"
 #include "nn/layers/workspace.hpp"
 #include "nn/plan_cache.hpp"
@@ -28,8 +30,9 @@ struct GruConfig : RecurrentConfig {
 /// Recurrent cells as torch.nn.LSTM and torch.nn.GRU, from zeros: x [n, T, in], y [n, T, units] (the hidden states);
 /// with g = 4 (lstm: i, f, g, o) or 3 (gru: r, z, n) gates weight_ih [g·units, in], weight_hh [g·units, units],
 /// bias_ih, bias_hh [g·units]. Bidirectional (Schuster & Paliwal, "Bidirectional recurrent neural networks", 1997): y
-/// [n, T, 2·units], the second half of a second set of parameters (weight_ih_reverse, …) that runs from the end.
-class Recurrent final : public Layer {
+/// [n, T, 2·units], the second half of a second set of parameters (weight_ih_reverse, …) that runs from the end. A
+/// library does all of it at once where there is one for that, else it is done step by step.
+class Recurrent : public Layer {
  public:
   explicit Recurrent(const RecurrentConfig& config)
       : cell_(config.cell), units_(config.units), directions_(config.bidirectional ? 2 : 1) {}
@@ -40,12 +43,19 @@ class Recurrent final : public Layer {
   LayerTraits traits() const override {
     return {.backward_reads_inputs = LayerTraits::all_inputs, .backward_reads_output = true};
   }
+  void plan(const LayerPlan& plan) override;
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override;
   void set_weights(std::span<const Tensor> weights) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
+
+ protected:
+  /// Null where no library does the layer.
+  virtual std::unique_ptr<RecurrentSequence> plan_sequence(const RecurrentShape& shape) const {
+    return plan_recurrent(plan_.providers, shape);
+  }
 
  private:
   /// Products with the weights of one direction, by examples but for `input` and `history`, which are by rows, n·T.
@@ -54,13 +64,14 @@ class Recurrent final : public Layer {
     PlanCache<InnerProduct> step;     // h·W_hhᵀ of one step
     PlanCache<InnerProduct> history;  // the gradient of W_hh, of all steps
   };
-  static constexpr std::size_t parameters_each = 4;  // of a direction
 
   void run(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
   void run_back(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
   /// The i-th step of a direction.
   RecurrentStep step_of(std::size_t direction, std::int64_t i) const;
   std::int64_t gates() const { return gates_of(cell_) * units_; }
+  RecurrentShape sequence_shape(std::int64_t n) const;
+  std::size_t prepare_steps(std::int64_t n);
   InnerProductShape input_shape(std::int64_t n) const;
   InnerProductShape step_shape(std::int64_t n) const;
   InnerProductShape history_shape(std::int64_t n) const;
@@ -68,6 +79,9 @@ class Recurrent final : public Layer {
   RecurrentCell cell_;
   std::int64_t units_;
   std::vector<Direction> directions_;
+  std::map<std::int64_t, std::unique_ptr<RecurrentSequence>> sequences_;  // by examples; null: step by step
+  std::size_t sequence_bytes_ = 0;                                        // that the library saves of an example
+  std::vector<Tensor> weights_;
 };
 
 }  // namespace lockstep

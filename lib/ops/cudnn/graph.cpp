@@ -71,6 +71,8 @@ CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
   implementation_ = std::make_shared<Implementation>(Implementation{nullptr, std::move(described), capability});
 }
 
+cudnnContext* CudnnDevice::handle() const { return implementation_->handle; }
+
 std::string CudnnDevice::properties() const {
   std::shared_ptr<const fe::DeviceProperties> device = implementation_->described;
   if (!device) {

@@ -11,6 +11,8 @@
 #include "ops/convolution.hpp"
 #include "ops/library_plans.hpp"
 
+struct cudnnContext;
+
 namespace lockstep {
 
 /// What graphs are planned for: the device of this process, or one that need not be there.
@@ -25,6 +27,8 @@ class CudnnDevice {
 
   /// JSON, as the constructor takes it. Throws PlanError when cuDNN does not tell.
   std::string properties() const;
+  /// Null of a device that need not be there.
+  cudnnContext* handle() const;
 
   struct Implementation;
   const Implementation& operator*() const { return *implementation_; }

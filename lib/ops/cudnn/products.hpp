@@ -5,6 +5,7 @@
 
 #include "ops/attention.hpp"
 #include "ops/convolution.hpp"
+#include "ops/recurrent_sequence.hpp"
 
 namespace lockstep {
 
@@ -12,5 +13,6 @@ namespace lockstep {
 
 std::unique_ptr<Convolution> plan_cudnn_convolution(const ConvolutionShape& shape);
 std::unique_ptr<ScaledDotProductAttention> plan_cudnn_attention(const AttentionShape& shape);
+std::unique_ptr<RecurrentSequence> plan_cudnn_recurrent(const RecurrentShape& shape);
 
 }  // namespace lockstep

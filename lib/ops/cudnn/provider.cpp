@@ -19,6 +19,9 @@ class CudnnProvider final : public Provider {
   std::unique_ptr<ScaledDotProductAttention> attention(const AttentionShape& shape) const override {
     return plan_cudnn_attention(shape);
   }
+  std::unique_ptr<RecurrentSequence> recurrent(const RecurrentShape& shape) const override {
+    return plan_cudnn_recurrent(shape);
+  }
 };
 
 }  // namespace

@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// Convolutions of fp32 and 16 bits, attention of 16 bits. Null where the build is not for CUDA, or had no cuDNN.
+/// Convolutions and recurrent layers of fp32 and 16 bits, attention of 16 bits. Null where the build is not for CUDA,
+/// or had no cuDNN.
 const Provider* cudnn_provider();
 
 /// What cuDNN says of the device that this process computes on (see DeviceDescription::properties). Throws bad_usage

@@ -79,8 +79,8 @@ struct TiledAttention {
   };
   template <class Team>
   KOKKOS_INLINE_FUNCTION static Shared shared(const Team& team) {
-    C* const square = static_cast<C*>(
-        team.team_scratch(scratch_level).get_shmem_aligned(square_bytes + slice_bytes, 64));
+    constexpr int level = scratch_level;  // Kokkos takes a reference, and devices have no static members
+    C* const square = static_cast<C*>(team.team_scratch(level).get_shmem_aligned(square_bytes + slice_bytes, 64));
     return {square, square + tile * tile};
   }
   using Square = C[pieces][micro][micro];          ///< what a thread has of 64 × 64 numbers
