@@ -85,7 +85,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   model_->exchange_statistics(statistics_.get());
   // Passes in which other ranks take part are not recorded.
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate &&
-                  !strategy_->parameter_arrival() && !statistics_);
+                  !strategy_->parameter_arrival() && !strategy_->window_traffic() && !statistics_);
   voter_.emplace(topology);
 }
 
