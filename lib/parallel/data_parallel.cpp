@@ -48,11 +48,6 @@ void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   for (const Optimizer::State& state : optimizer.states()) ranks_.broadcast(space, state.values);
 }
 
-WholeStates& DataParallel::whole_states(Optimizer& optimizer) {
-  states_ = {.states = optimizer.states(), .on_host = nullptr};
-  return states_;
-}
-
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                           double statistics_factor) {
   optimizer.step(space, parameters_, step);

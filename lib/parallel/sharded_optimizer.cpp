@@ -50,7 +50,6 @@ ShardedOptimizer::ShardedOptimizer(const ParallelConfig& given, const Topology& 
   const ParallelConfig config = with_whole_blocks(given, element);
   buckets_ = cut_into_buckets(0, parameters.trained_size(), config.bucket_mb, element);
   parameters.layout().own(owned_of(make_shard_place(config, topology_, memory_.gradients), buckets_));
-  shards_.emplace(topology_.all, parameters.layout());
   counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
                         {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
   if (config.deterministic.present)
@@ -181,7 +180,7 @@ void ShardedOptimizer::wait_for_node() {
   wait_until([&] { return node_barrier_->advance(); });
 }
 
-void ShardedOptimizer::share(const ExecSpace& space, Optimizer& optimizer) {
+void ShardedOptimizer::share(const ExecSpace& space, Optimizer&) {
   finish_update(space);
   if (!memory_.parameters) {
     topology_.all.broadcast(space, parameters_.values());
@@ -194,18 +193,6 @@ void ShardedOptimizer::share(const ExecSpace& space, Optimizer& optimizer) {
     }
     wait_for_node();
   }
-  if (topology_.all.all_reduce_max(given_ ? 1 : 0) == 0) return;
-  shards_->scatter(space, given_ ? *given_ : WholeStates{}, optimizer);
-  given_.reset();
-}
-
-WholeStates& ShardedOptimizer::whole_states(Optimizer& optimizer) {
-  if (!given_) given_ = optimizer.room_for_whole_states(parameters_.layout());
-  return *given_;
-}
-
-WholeStates ShardedOptimizer::gather_states(const ExecSpace& space, Optimizer& optimizer) {
-  return shards_->gather(space, optimizer);
 }
 
 double ShardedOptimizer::take_exposed_seconds() {

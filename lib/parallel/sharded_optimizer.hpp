@@ -2,11 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "parallel/gradient_reducer.hpp"
-#include "parallel/optimizer_shards.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/parallel_strategy.hpp"
 
@@ -34,8 +32,9 @@ class ShardedOptimizer final : public ParallelStrategy, ParameterArrival {
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
 
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  WholeStates& whole_states(Optimizer& optimizer) override;
-  WholeStates gather_states(const ExecSpace& space, Optimizer& optimizer) override;
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
+    return owned_states(parameters_, optimizer, topology_.all.is_root());
+  }
   bool ranks_share_parameters() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
 
@@ -55,8 +54,6 @@ class ShardedOptimizer final : public ParallelStrategy, ParameterArrival {
   ParameterBuffer& parameters_;
   Communicator first_of_node_;    ///< the first ranks of all nodes, or all others
   std::vector<Stretch> buckets_;  ///< of what is trained, as it is summed and gathered
-  std::optional<OptimizerShards> shards_;
-  std::optional<WholeStates> given_;                       ///< on rank 0: to be dealt out
   Kokkos::View<std::byte*, StagingSpace> values_on_host_;  ///< where the host cannot read them in place
   std::unique_ptr<Collective> gather_, node_barrier_;
   std::vector<Stretch> gathered_;  ///< in one go each; buckets_, or all at once where the node's ranks share them

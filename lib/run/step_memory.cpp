@@ -24,8 +24,8 @@ StepMemory step_memory(const RunConfig& config, Experiment& experiment, int rank
   for (const std::string& state : config.optimizer.state_names())
     for (const Parameter& part : config.optimizer.state_layout(state, layout))
       memory.states += static_cast<double>(part.range.count) * static_cast<double>(size_of(master));
-  memory.checkpoint = memory.parameters + memory.states;
   if (config.parallel.shard != ParallelConfig::Shard::none) memory.states /= ranks;
+  memory.checkpoint = memory.parameters + memory.states;
   const ExampleFormat& format = experiment.data.train->format();
   memory.batches = static_cast<double>(micro_batch * graph.input_shape().count()) * static_cast<double>(size_of(type)) +
                    static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
