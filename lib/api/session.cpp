@@ -99,7 +99,7 @@ struct Session::State {
   std::string provenance;
   std::optional<GivenExamples> data;
   std::unique_ptr<Trainer> trainer;
-  std::optional<NumberStream> numbers_held;  ///< of the trainer
+  std::optional<NumberStream> numbers_held;                      ///< of the trainer
   std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: there are no classes, no tokens
   HostBatch batch;
   std::optional<StepNumbers> numbers;  ///< of the last step, once they are asked for

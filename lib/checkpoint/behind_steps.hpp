@@ -13,7 +13,9 @@ class BehindSteps {
   BehindSteps(const BehindSteps&) = delete;
   BehindSteps& operator=(const BehindSteps&) = delete;
   /// Waits for the work.
-  ~BehindSteps() { wait([] {}); }
+  ~BehindSteps() {
+    wait([] {});
+  }
 
   /// Returns at once; where it may be no thread, or none is to be had, when all is done. Neither of the two may throw.
   void start(bool in_thread, std::function<void()> copy, std::function<void()> work);

@@ -72,8 +72,8 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   return found;
 }
 
-/// Takes the numbers of arrays, each to its place. Flushes to disk as it goes: at the end it would take its time without
-/// a sign of life.
+/// Takes the numbers of arrays, each to its place. Flushes to disk as it goes: at the end it would take its time
+/// without a sign of life.
 class ArrayWriter {
  public:
   ArrayWriter(RawFile& file, std::vector<FilePart> parts, const std::function<void()>& progress)

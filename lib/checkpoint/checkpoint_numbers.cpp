@@ -51,10 +51,11 @@ NumberSource source_of(NumberStream& stream) {
     stream.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
       const HeldNumbers& numbers = stream.numbers()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
-      for_each_part(numbers, block, [&](std::size_t parameter, std::int64_t, std::int64_t in_block, std::int64_t count) {
-        sink(first_array[block.of] + parameter, {bytes + static_cast<std::size_t>(in_block) * element,
-                                                 static_cast<std::size_t>(count) * element});
-      });
+      for_each_part(
+          numbers, block, [&](std::size_t parameter, std::int64_t, std::int64_t in_block, std::int64_t count) {
+            sink(first_array[block.of] + parameter,
+                 {bytes + static_cast<std::size_t>(in_block) * element, static_cast<std::size_t>(count) * element});
+          });
     });
   };
 }
@@ -63,8 +64,8 @@ CheckpointNumbers::Array& CheckpointNumbers::array(const std::string& name) {
   if (open_ && open_name_ == name) return *open_;
   const StoredArray stored = file_.info(name);
   const std::optional<DType> dtype = stored.type.dtype();
-  validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32 or f64 is needed); convert them", file(), name,
-           to_string(stored.type));
+  validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32 or f64 is needed); convert them", file(),
+           name, to_string(stored.type));
   open_.emplace(*dtype, stored.count(), file_.place(name, stored.type));
   open_name_ = name;
   return *open_;

@@ -23,7 +23,8 @@ NumberSource source_of(NumberStream& stream);
 class CheckpointNumbers {
  public:
   /// Of a checkpoint that open_checkpoint has found sound.
-  explicit CheckpointNumbers(const std::string& path) : file_(Hdf5File::open(path)), bytes_(path, RawFile::Access::read) {}
+  explicit CheckpointNumbers(const std::string& path)
+      : file_(Hdf5File::open(path)), bytes_(path, RawFile::Access::read) {}
 
   const std::string& file() const { return file_.name(); }
   /// Reads elements [first, first + count) of an array as numbers of this type: f32 or f64, or what the file has. Those
@@ -46,8 +47,8 @@ class CheckpointNumbers {
   std::vector<std::byte> stored_;
 };
 
-/// All ranks' numbers become those of the checkpoint, whose arrays must be theirs (check_arrays). Values of fp32 files go
-/// into fp64 models and the reverse. `progress`: another block has been read. For rank 0 in a turn.
+/// All ranks' numbers become those of the checkpoint, whose arrays must be theirs (check_arrays). Values of fp32 files
+/// go into fp64 models and the reverse. `progress`: another block has been read. For rank 0 in a turn.
 void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

@@ -45,14 +45,15 @@ void CheckpointWriter::wait_for_snapshot() {
 void CheckpointWriter::write_now(std::int64_t step, const Contents& contents, NumberStream::Turn& turn) {
   wait();
   std::exception_ptr failure;
-  writing_.start(numbers_.may_go_behind_steps(), [] {},
-                 [&] {
-                   try {
-                     write(step, contents, turn);
-                   } catch (...) {
-                     failure = std::current_exception();
-                   }
-                 });
+  writing_.start(
+      numbers_.may_go_behind_steps(), [] {},
+      [&] {
+        try {
+          write(step, contents, turn);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+      });
   wait();
   if (failure) std::rethrow_exception(failure);
 }

@@ -17,8 +17,8 @@
 namespace lockstep {
 
 /// Writes the checkpoints of a run, behind its steps. A thread copies what this rank holds while the next step computes
-/// its gradients, which changes nothing of it, and writes the copy, and what others give of theirs. A step waits for the
-/// copy where it comes to changing the state, and for the checkpoint before if that is not on disk yet. Of rank 0.
+/// its gradients, which changes nothing of it, and writes the copy, and what others give of theirs. A step waits for
+/// the copy where it comes to changing the state, and for the checkpoint before if that is not on disk yet. Of rank 0.
 class CheckpointWriter {
  public:
   /// `numbers`: which has room for a copy before the first is written behind steps. `folder`: of the checkpoints, of

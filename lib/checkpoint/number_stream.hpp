@@ -16,8 +16,8 @@ namespace lockstep {
 
 /// Numbers that ranks hold, on their way to a file that rank 0 writes, or from one that it reads: block by block, of
 /// which rank 0 has a few at a time. In a turn rank 0 asks others for what they hold of a block, or sends it to them;
-/// they answer (`serve`) until it ends the turn, which it does whatever happens (Turn). So where rank 0 fails, nobody is
-/// left waiting; the others need nothing in a turn that they might not get, for they have it before it begins
+/// they answer (`serve`) until it ends the turn, which it does whatever happens (Turn). So where rank 0 fails, nobody
+/// is left waiting; the others need nothing in a turn that they might not get, for they have it before it begins
 /// (make_room). Where rank 0 holds everything, nothing travels.
 class NumberStream {
  public:

@@ -165,10 +165,11 @@ std::optional<std::uint64_t> Hdf5File::place(const std::string& dataset, const S
   const Handle id(open_dataset(dataset, where), H5Dclose);
   const Handle stored(H5Dget_type(id), H5Tclose);
   const haddr_t place = H5Dget_offset(id);
-  validate(place != HADDR_UNDEF && H5Tequal(stored, native_type(type)) > 0, ExitStatus::bad_data,
-           "{}: is not stored as Lockstep stores numbers of checkpoints (in one piece, and as {} of this machine); copy "
-           "the file again from where it was written",
-           where, to_string(type));
+  validate(
+      place != HADDR_UNDEF && H5Tequal(stored, native_type(type)) > 0, ExitStatus::bad_data,
+      "{}: is not stored as Lockstep stores numbers of checkpoints (in one piece, and as {} of this machine); copy "
+      "the file again from where it was written",
+      where, to_string(type));
   return place;
 }
 

@@ -49,8 +49,8 @@ class Hdf5File {
   /// Groups on the way are made. Nothing in the file depends on time or machine.
   void write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
              const void* data);
-  /// Makes a dataset whose numbers, packed, are to be written by others, once this file is flushed: at this place in it.
-  /// None for a dataset without numbers.
+  /// Makes a dataset whose numbers, packed, are to be written by others, once this file is flushed: at this place in
+  /// it. None for a dataset without numbers.
   std::optional<std::uint64_t> reserve(const std::string& dataset, const StoredType& type,
                                        const std::vector<std::int64_t>& extents);
   /// Makes a dataset whose rows are then written one after the other.

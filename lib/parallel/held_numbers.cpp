@@ -25,8 +25,8 @@ std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const 
 std::vector<HeldNumbers> owned_states(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root) {
   std::vector<HeldNumbers> all{of_root("", parameters.parameters(), parameters.values(), is_root)};
   for (const Optimizer::State& state : optimizer.states())
-    all.push_back({.state = state.name, .layout = state.layout, .held = parameters.layout().owned(),
-                   .values = state.values});
+    all.push_back(
+        {.state = state.name, .layout = state.layout, .held = parameters.layout().owned(), .values = state.values});
   return all;
 }
 

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// The parameters, or a state of an optimizer, as ranks give them to a checkpoint and take them from one: of each number,
-/// one rank does. All ranks name the same, in the same order.
+/// The parameters, or a state of an optimizer, as ranks give them to a checkpoint and take them from one: of each
+/// number, one rank does. All ranks name the same, in the same order.
 struct HeldNumbers {
   std::string state;                 ///< its name; empty: the parameters
   std::vector<Parameter> layout;     ///< what they are, and where in a flat buffer, in rising order

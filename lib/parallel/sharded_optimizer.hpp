@@ -52,8 +52,8 @@ class ShardedOptimizer final : public ParallelStrategy, ParameterArrival {
   Topology topology_;
   ParallelMemory memory_;
   ParameterBuffer& parameters_;
-  Communicator first_of_node_;    ///< the first ranks of all nodes, or all others
-  std::vector<Stretch> buckets_;  ///< of what is trained, as it is summed and gathered
+  Communicator first_of_node_;                             ///< the first ranks of all nodes, or all others
+  std::vector<Stretch> buckets_;                           ///< of what is trained, as it is summed and gathered
   Kokkos::View<std::byte*, StagingSpace> values_on_host_;  ///< where the host cannot read them in place
   std::unique_ptr<Collective> gather_, node_barrier_;
   std::vector<Stretch> gathered_;  ///< in one go each; buckets_, or all at once where the node's ranks share them

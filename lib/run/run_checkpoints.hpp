@@ -32,7 +32,8 @@ class RunCheckpoints {
   RunCheckpoints(const Communicator& comm, const RunConfig& config, const RunFolder& folder, Trainer& trainer,
                  Contents contents);
 
-  /// Ranks' numbers are to be those of this checkpoint, which open_checkpoint has found sound and which fits. Of rank 0.
+  /// Ranks' numbers are to be those of this checkpoint, which open_checkpoint has found sound and which fits. Of rank
+  /// 0.
   void restore_from(const std::string& file) { restored_.emplace(file); }
   /// Each rank gets its part, if rank 0 has called restore_from. Collective.
   void restore_numbers();
@@ -84,7 +85,7 @@ class RunCheckpoints {
   std::optional<CheckpointNumbers> restored_;  ///< of rank 0, until all ranks have them
   std::optional<CheckpointWriter> writer_;     ///< of rank 0
   BehindSteps giving_;                         ///< of other ranks
-  std::optional<ReplicaAudit> audit_;       ///< where the deck wants one
+  std::optional<ReplicaAudit> audit_;          ///< where the deck wants one
   std::int64_t audited_step_ = -1;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   Timer since_last_;
