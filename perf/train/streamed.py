@@ -37,7 +37,7 @@ def rank_zero(program):
 
 
 def megabytes(process, key):
-    return int(re.search(rf"^{key}: +(\d+)", (process / "status").read_text(), re.M)[1]) * 1024 / 1e6
+    return int(re.search(rf"^{key}:\s+(\d+)", (process / "status").read_text(), re.M)[1]) * 1024 / 1e6
 
 
 def watch(program, folder, ranks, *options):
