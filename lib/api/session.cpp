@@ -10,8 +10,8 @@
 
 #include "api/given_batch.hpp"
 #include "base/log.hpp"
+#include "checkpoint/checkpoint_numbers.hpp"
 #include "checkpoint/state_text.hpp"
-#include "checkpoint/training_arrays.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "ops/library_threads.hpp"
 #include "run/deck_changes.hpp"
@@ -99,6 +99,7 @@ struct Session::State {
   std::string provenance;
   std::optional<GivenExamples> data;
   std::unique_ptr<Trainer> trainer;
+  std::optional<NumberStream> numbers_held;                      ///< of the trainer
   std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: there are no classes, no tokens
   HostBatch batch;
   std::optional<StepNumbers> numbers;  ///< of the last step, once they are asked for
@@ -131,10 +132,12 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
   });
   provenance = lockstep::provenance(comm, {}, {});
   trainer = make_trainer(config, std::move(*graph), std::move(loss), *data, comm);
+  numbers_held.emplace(comm, trainer->strategy().held_numbers(trainer->optimizer()));
   comm.run_collectively([&] {
     for (const MicroBatch& micro : micro_batches_of(trainer->partition(), config.batch.global, comm.rank()))
       if (micro.count > 0) trainer->prepare(micro.count);
-    if (comm.is_root()) initialize_parameters(config, trainer->model());
+    if (comm.is_root() || trainer->model().parameters().windows().division.values)
+      initialize_parameters(config, trainer->model());
   });
   trainer->share_parameters();
 }
@@ -271,16 +274,19 @@ void Session::save(const std::string& file) {
   const DuringCall call(state.comm);
   const ExecSpace space;
   const bool is_finite = state.trainer->guard().parameters_are_finite(space);
-  const WholeStates states = state.trainer->strategy().gather_states(space, state.trainer->optimizer());
+  space.fence("lockstep::save");
   state.comm.run_collectively([&] {
-    if (!state.comm.is_root()) return;
+    if (!state.comm.is_root()) return state.numbers_held->serve();
+    const NumberStream::Turn turn(*state.numbers_held);
     validate(
         is_finite, ExitStatus::internal,
         "{}: not written (some parameters are not finite); restore an earlier one, and take a smaller learning rate",
         file);
     const std::string text = state_text([&](StateFields& fields) { state.describe_state(fields); });
-    write_checkpoint(file, {.arrays = training_arrays(space, state.trainer->model().parameters(), states, {}),
-                            .texts = {{"deck", state.deck}, {"provenance", state.provenance}, {"state", text}}});
+    write_checkpoint(file,
+                     {.arrays = arrays_of(state.numbers_held->numbers()),
+                      .texts = {{"deck", state.deck}, {"provenance", state.provenance}, {"state", text}}},
+                     source_of(*state.numbers_held));
   });
 }
 
@@ -288,13 +294,13 @@ void Session::restore(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
   state.comm.run_collectively([&] {
-    if (!state.comm.is_root()) return;
-    const ExecSpace space;
-    ParameterBuffer& parameters = state.trainer->model().parameters();
-    const Checkpoint checkpoint = read_checkpoint(file);
+    if (!state.comm.is_root()) return state.numbers_held->serve();
+    const NumberStream::Turn turn(*state.numbers_held);
+    const Checkpoint checkpoint = open_checkpoint(file);
     state.say_what_has_changed(checkpoint, file);
-    with_positions(state.config.source,
-                   [&] { check_training_arrays(checkpoint, file, state.config.optimizer, parameters.parameters()); });
+    with_positions(state.config.source, [&] {
+      check_training_arrays(checkpoint, file, state.config.optimizer, state.trainer->model().parameters().parameters());
+    });
     const auto describe = [&](StateFields& fields) { state.describe_state(fields); };
     const std::string before = state_text(describe);
     try {
@@ -303,9 +309,8 @@ void Session::restore(const std::string& file) {
       restore_state(before, describe);
       throw;
     }
-    restore_parameters(space, checkpoint.arrays, file, parameters);
-    restore_optimizer(space, checkpoint.arrays, file,
-                      state.trainer->strategy().whole_states(state.trainer->optimizer()));
+    CheckpointNumbers numbers(file);
+    restore_numbers(*state.numbers_held, numbers);
   });
   state.share();
   state.numbers.reset();

@@ -38,20 +38,23 @@ bool is_leftover(std::string_view name) {
 
 std::vector<std::int64_t> extents_of(const Shape& shape) { return {shape.extents().begin(), shape.extents().end()}; }
 
-/// Reads a dataset as it is stored, but f16 (hand-made weights) as f32.
-NamedArray read_array(const Hdf5File& file, const std::string& name, Checksum presence) {
-  const StoredArray stored = file.info(name);
+/// What a dataset is; f16 (hand-made weights) are read as f32.
+NamedArray describe_array(const std::string& name, const std::string& file, const StoredArray& stored) {
   std::optional<DType> dtype = stored.type.dtype();
   if (stored.type == StoredType{StoredType::Kind::real, 2, true}) dtype = DType::f32;
   validate(dtype.has_value(), ExitStatus::bad_data,
-           "{}:{}: holds {} (f32, f64, u8, i32 or i64 is expected); store it as f32", file.name(), name,
+           "{}:{}: holds {} (f32, f64, u8, i32 or i64 is expected); store it as f32", file, name,
            to_string(stored.type));
   validate(stored.extents.size() <= Shape::max_rank, ExitStatus::bad_data,
-           "{}:{}: has {} dimensions (at most {} are allowed)", file.name(), name, stored.extents.size(),
-           Shape::max_rank);
-  NamedArray array{name, *dtype, Shape(std::span<const std::int64_t>(stored.extents)), {}};
+           "{}:{}: has {} dimensions (at most {} are allowed)", file, name, stored.extents.size(), Shape::max_rank);
+  return {name, *dtype, Shape(std::span<const std::int64_t>(stored.extents)), {}};
+}
+
+NamedArray read_array(const Hdf5File& file, const std::string& name, Checksum presence) {
+  const StoredArray stored = file.info(name);
+  NamedArray array = describe_array(name, file.name(), stored);
   const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
-  file.read(name, StoredType::of(*dtype), data.get());
+  file.read(name, StoredType::of(array.dtype), data.get());
   if (stored.type.dtype()) verify_checksum(file, name, data.get(), array.bytes(), presence);
   array.data = data;
   return array;
@@ -69,55 +72,84 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   return found;
 }
 
-/// Flushes to disk as it goes: at the end it would take its time without a sign of life.
-void write_parts(RawFile& file, const std::vector<FilePart>& parts, const std::vector<const std::byte*>& data,
-                 const std::function<void()>& progress) {
-  constexpr std::uint64_t piece = std::uint64_t{256} << 20;
-  std::uint64_t unflushed = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    for (std::uint64_t done = 0, count = 0; done < parts[i].bytes; done += count) {
-      count = std::min(piece - unflushed, parts[i].bytes - done);
-      file.write(parts[i].first + done, data[i] + done, count);
-      unflushed += count;
-      if (unflushed < piece) continue;
-      file.flush_to_disk();
-      unflushed = 0;
-      progress();
+/// Takes the numbers of arrays, each to its place. Flushes to disk as it goes: at the end it would take its time
+/// without a sign of life.
+class ArrayWriter {
+ public:
+  ArrayWriter(RawFile& file, std::vector<FilePart> parts, const std::function<void()>& progress)
+      : file_(file), progress_(progress), parts_(std::move(parts)), written_(parts_.size()), hashes_(parts_.size()) {}
+
+  void write(std::size_t array, std::span<const std::byte> next) {
+    const FilePart& part = parts_[array];
+    for (std::span<const std::byte> rest = next; !rest.empty();) {
+      constexpr std::size_t piece = std::size_t{256} << 20;
+      const std::span<const std::byte> now = rest.first(std::min(piece - unflushed_, rest.size()));
+      file_.write(part.first + written_[array], now.data(), now.size());
+      hashes_[array].add(now.data(), now.size());
+      written_[array] += now.size();
+      unflushed_ += now.size();
+      rest = rest.subspan(now.size());
+      if (unflushed_ < piece) continue;
+      file_.flush_to_disk();
+      unflushed_ = 0;
+      progress_();
     }
-}
+  }
+
+  /// With their hashes.
+  std::vector<FilePart> parts() && {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      validate(written_[i] == parts_[i].bytes, ExitStatus::internal, "{}: {} has {} bytes of {}", file_.name(),
+               parts_[i].name, written_[i], parts_[i].bytes);
+      parts_[i].hash = hashes_[i].value();
+    }
+    return std::move(parts_);
+  }
+
+ private:
+  RawFile& file_;
+  const std::function<void()>& progress_;
+  std::vector<FilePart> parts_;
+  std::vector<std::uint64_t> written_;
+  std::vector<RunningHash> hashes_;
+  std::size_t unflushed_ = 0;
+};
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointEvents& events) {
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
+                      const CheckpointEvents& events) {
   std::vector<std::string> names;
   for (const auto& array : checkpoint.arrays) names.push_back(array.name);
   const std::size_t block = manifest_block(names);
   std::vector<FilePart> parts;
-  std::vector<const std::byte*> data;
 
   ReplaceFile replacement(path);
   // HDF5 makes the structure; the numbers go past it, so that whoever reads another file need not wait for them.
   Hdf5File structure = Hdf5File::create(replacement.temporary(), block);
   for (const auto& array : checkpoint.arrays) {
-    const std::uint64_t hash = hash_of(array.data.get(), array.bytes());
     const auto place = structure.reserve(array.name, StoredType::of(array.dtype), extents_of(array.shape));
-    structure.write_attribute(array.name, checksum_attribute, checksum_text(hash));
-    if (!place) continue;
-    parts.push_back({*place, array.bytes(), hash, array.name});
-    data.push_back(array.data.get());
+    structure.write_attribute(array.name, checksum_attribute, checksum_text(0));  // not known yet
+    parts.push_back({place.value_or(0), array.bytes(), 0, array.name});
   }
   for (const auto& [name, text] : checkpoint.texts) write_text_checked(structure, "/" + name, text);
-  structure.close();
+  structure.flush();
 
   RawFile file(replacement.temporary(), RawFile::Access::change);
-  write_parts(file, parts, data, events.progress);
+  ArrayWriter writer(file, std::move(parts), events.progress);
+  numbers([&](std::size_t array, std::span<const std::byte> next) { writer.write(array, next); });
+  parts = std::move(writer).parts();
+  for (const FilePart& part : parts)
+    structure.replace_attribute(part.name, checksum_attribute, checksum_text(part.hash));
+  structure.close();
+  std::erase_if(parts, [](const FilePart& part) { return part.bytes == 0; });
   write_manifest(file, block, std::move(parts));
   file.close();
   events.before_commit();
   replacement.commit();
 }
 
-Checkpoint read_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress) {
+Checkpoint open_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress) {
   require_readable_file(path);
   validate(verify_manifest(path, progress) == ManifestState::holds, ExitStatus::bad_data,
            "{}: is no checkpoint, or a damaged one (it does not begin with a manifest); give a file of a run's folder "
@@ -126,13 +158,12 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, const std::functio
   const Hdf5File file = Hdf5File::open(path);
   Checkpoint checkpoint;
   for (const auto& name : file.datasets()) {
-    progress();
-    if (file.info(name).type.kind == StoredType::Kind::text) {
+    if (const StoredArray stored = file.info(name); stored.type.kind == StoredType::Kind::text) {
       std::string text = file.read_text(name);
       verify_checksum(file, name, text.data(), text.size(), Checksum::required);
       checkpoint.texts.emplace(name.substr(1), std::move(text));
     } else {
-      checkpoint.arrays.push_back(read_array(file, name, Checksum::required));
+      checkpoint.arrays.push_back(describe_array(name, file.name(), stored));
     }
   }
   validate(!checkpoint.texts.empty(), ExitStatus::bad_data,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,16 +20,21 @@ struct NamedArray {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::shared_ptr<const std::byte[]> data;  ///< its own, or a part of what somebody else keeps
+  std::shared_ptr<const std::byte[]> data;  ///< null: its numbers are elsewhere, as in a file
 
   std::size_t bytes() const { return static_cast<std::size_t>(shape.count()) * size_of(dtype); }
 };
 
 /// What a checkpoint holds, free of what it is for: `train` decides on names and texts.
 struct Checkpoint {
-  std::vector<NamedArray> arrays;
+  std::vector<NamedArray> arrays;            ///< without data, which come and go in pieces
   std::map<std::string, std::string> texts;  ///< "deck", "state", "build"
 };
+
+/// The next numbers of a checkpoint's array, of those by its place.
+using NumberSink = std::function<void(std::size_t array, std::span<const std::byte> next)>;
+/// Gives all numbers of all arrays to the sink: those of each array in order.
+using NumberSource = std::function<void(const NumberSink& sink)>;
 
 /// Writes to a temporary name beside `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames: `path`
 /// never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
@@ -36,12 +42,13 @@ struct CheckpointEvents {
   std::function<void()> progress = [] {};       ///< another part is on disk, of a quarter of a gigabyte or so
   std::function<void()> before_commit = [] {};  ///< all is done but the flushing to disk and the renaming
 };
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
                       const CheckpointEvents& events = {});
 
-/// Verifies all of it, and reads it. Throws missing_file, or bad_data for a file that is truncated, damaged, or no
-/// checkpoint: before HDF5 opens it. `progress`: another part has been read.
-Checkpoint read_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
+/// Verifies all of it, and reads it but for the numbers (checkpoint/checkpoint_numbers.hpp). Throws missing_file, or
+/// bad_data for a file that is truncated, damaged, or no checkpoint: before HDF5 opens it. `progress`: another part has
+/// been read.
+Checkpoint open_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 /// What a network can take of a file.
 struct ParameterFile {
@@ -50,7 +57,7 @@ struct ParameterFile {
 
   bool is_checkpoint() const { return texts.contains("state"); }
 };
-/// Reads the parameters in a checkpoint (which is verified as by read_checkpoint) or in a weights file of other
+/// Reads the parameters in a checkpoint (which is verified as by open_checkpoint) or in a weights file of other
 /// programs (which may lack checksums). PyTorch's num_batches_tracked, a count that no formula uses, is passed over.
 ParameterFile read_parameters(const std::filesystem::path& path);
 

@@ -5,43 +5,47 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <future>
-#include <span>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/behind_steps.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "core/execution.hpp"
+#include "checkpoint/number_stream.hpp"
 
 namespace lockstep {
 
-/// Writes the checkpoints of a run, behind its steps. A thread copies the state while the next step computes its
-/// gradients, which changes nothing of it, and writes the copy. A step waits for the copy where it comes to changing
-/// the state, and for the checkpoint before if that is not on disk yet. Of rank 0.
+/// Writes the checkpoints of a run, behind its steps. A thread copies what this rank holds while the next step computes
+/// its gradients, which changes nothing of it, and writes the copy, and what others give of theirs. A step waits for
+/// the copy where it comes to changing the state, and for the checkpoint before if that is not on disk yet. Of rank 0.
 class CheckpointWriter {
  public:
-  /// `folder`: of the checkpoints, of which the newest `keep` are kept (0: all). `step`: that the run goes on from,
-  /// whose checkpoint need not be written again; -1: none.
-  CheckpointWriter(std::filesystem::path folder, std::int64_t keep, std::int64_t step)
-      : folder_(std::move(folder)), keep_(keep), written_step_(step) {}
+  /// `numbers`: which has room for a copy before the first is written behind steps. `folder`: of the checkpoints, of
+  /// which the newest `keep` are kept (0: all). `step`: that the run goes on from, whose checkpoint need not be written
+  /// again; -1: none.
+  CheckpointWriter(NumberStream& numbers, std::filesystem::path folder, std::int64_t keep, std::int64_t step)
+      : numbers_(numbers), folder_(std::move(folder)), keep_(keep), written_step_(step) {}
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Waits for what is being written.
   ~CheckpointWriter() { wait(); }
 
-  /// Memory for a copy of so many bytes. Waits until the checkpoint before is written.
-  std::span<std::byte> memory(std::size_t bytes);
-  /// Returns at once. Arrays that neither are in memory() nor own theirs are somebody's live numbers: they must stay as
-  /// they are until `wait_for_snapshot`, and memory() must have room for all of them. A checkpoint that cannot be
-  /// written is a warning: the run goes on, with the one before it. `best`: as for `tidy`. `before_commit`: see
-  /// checkpoint/checkpoint.hpp; runs in the writing thread.
-  void write_async(std::int64_t step, Checkpoint checkpoint, std::function<void()> before_commit,
-                   std::vector<std::int64_t> best = {});
-  /// Until live numbers may change.
+  /// What a checkpoint has beside the numbers, and what is done for it.
+  struct Contents {
+    std::map<std::string, std::string> texts;
+    std::function<void()> before_commit;  ///< see CheckpointEvents; runs in the writing thread
+    std::vector<std::int64_t> best;       ///< as for `tidy`
+  };
+  /// How the copy is made: in the thread, or before this returns.
+  enum class Copy { behind, at_once };
+  /// Returns at once: numbers must stay as they are until `wait_for_snapshot`. Others have to serve in a turn. A
+  /// checkpoint that cannot be written is a warning: the run goes on, with the one before it.
+  void write_async(std::int64_t step, Contents contents, Copy copy);
+  /// Until numbers may change.
   void wait_for_snapshot();
   /// Returns when it is on disk; throws what write_checkpoint throws.
-  void write_now(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit,
-                 const std::vector<std::int64_t>& best = {});
+  void write_now(std::int64_t step, const Contents& contents, NumberStream::Turn& turn);
   /// Removes older checkpoints, but for those of the steps in `best`, whose first one the link `best` then names (if it
   /// could be written; else what it names stays, too). While nothing is being written.
   void tidy(const std::vector<std::int64_t>& best) const;
@@ -62,19 +66,18 @@ class CheckpointWriter {
   Times times() const;
 
  private:
-  void write(std::int64_t step, const Checkpoint& checkpoint, const std::function<void()>& before_commit,
-             const std::vector<std::int64_t>& best);
+  void write(std::int64_t step, const Contents& contents, NumberStream::Turn& turn);
 
+  NumberStream& numbers_;
   std::filesystem::path folder_;
   std::int64_t keep_;
-  Kokkos::View<std::byte*, StagingSpace> memory_;
-  std::future<void> copied_, writing_;
   std::int64_t behind_ = 0;
   double waiting_ = 0;
   // The writing thread writes these.
   std::atomic<std::int64_t> written_step_, written_ = 0;
   std::atomic<double> seconds_ = 0, longest_ = 0;
   std::atomic<std::int64_t> parts_ = 0;  ///< that have come to the disk
+  BehindSteps writing_;                  ///< last: it ends before they do
 };
 
 }  // namespace lockstep

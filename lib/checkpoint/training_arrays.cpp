@@ -9,60 +9,11 @@
 namespace lockstep {
 namespace {
 
-/// `flat` holds `layout`. Its numbers are copied to `memory`; or, where there is none and the host can read them, not
-/// at all; nor where they lie in `on_host`.
-void append_arrays(const ExecSpace& space, const std::string& prefix, const std::vector<Parameter>& layout,
-                   const Tensor& flat, const std::shared_ptr<std::byte[]>& on_host, std::byte* memory,
-                   std::vector<NamedArray>& arrays) {
-  std::shared_ptr<const std::byte[]> all;
-  if (on_host) {
-    all = {on_host, static_cast<const std::byte*>(flat.data)};
-  } else if (memory) {
-    copy_to_host(space, flat, memory);
-    all = {std::shared_ptr<void>(), memory};
-  } else if (!memory_is_separate) {
-    space.fence("lockstep::checkpoint");
-    all = {std::shared_ptr<void>(), static_cast<const std::byte*>(flat.data)};
-  } else {
-    const std::shared_ptr<std::byte[]> copy(new std::byte[flat.bytes()]);
-    copy_to_host(space, flat, copy.get());
-    all = copy;
-  }
-  for (const auto& parameter : layout) {
-    const std::byte* first = all.get() + static_cast<std::size_t>(parameter.range.first) * size_of(flat.dtype);
-    arrays.push_back({prefix + "/" + parameter.name, flat.dtype, parameter.shape, {all, first}});
-  }
-}
-
 template <class From, class To>
 void convert(const std::byte* from, std::byte* to, std::int64_t count) {
   const auto* source = reinterpret_cast<const From*>(from);
   auto* target = reinterpret_cast<To*>(to);
   std::transform(source, source + count, target, [](From value) { return static_cast<To>(value); });
-}
-
-void convert(const NamedArray& array, DType dtype, std::byte* to) {
-  const std::int64_t count = array.shape.count();
-  if (array.dtype == dtype) std::memcpy(to, array.data.get(), array.bytes());
-  else if (dtype == DType::f32) convert<double, float>(array.data.get(), to, count);
-  else convert<float, double>(array.data.get(), to, count);
-}
-
-/// `to` holds numbers of `dtype` as `layout` says, of which `arrays` may have a part.
-void set_on_host(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::vector<Parameter>& layout,
-                 DType dtype, std::byte* to) {
-  for (const auto& parameter : layout)
-    if (const NamedArray* array = find_array(arrays, prefix + "/" + parameter.name))
-      convert(*array, dtype, to + static_cast<std::size_t>(parameter.range.first) * size_of(dtype));
-}
-
-/// `flat`, in the step's memory, holds numbers as `layout` says, of which `arrays` may have a part.
-void set(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& prefix,
-         const std::vector<Parameter>& layout, const Tensor& flat) {
-  std::vector<std::byte> host(flat.bytes());
-  copy_to_host(space, flat, host.data());
-  set_on_host(arrays, prefix, layout, flat.dtype, host.data());
-  copy_from_host(space, host.data(), flat);
 }
 
 }  // namespace
@@ -72,25 +23,10 @@ const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::s
   return found == arrays.end() ? nullptr : &*found;
 }
 
-std::vector<NamedArray> training_arrays(const ExecSpace& space, const ParameterBuffer& parameters,
-                                        const WholeStates& states, std::span<std::byte> memory) {
-  std::vector<NamedArray> arrays;
-  std::size_t used = 0;
-  const auto append = [&](const std::string& prefix, const std::vector<Parameter>& layout, const Tensor& flat,
-                          const std::shared_ptr<std::byte[]>& on_host) {
-    append_arrays(space, prefix, layout, flat, on_host, memory.empty() ? nullptr : memory.data() + used, arrays);
-    if (!on_host) used += flat.bytes();
-  };
-  append("/model", parameters.parameters(), parameters.values(), nullptr);
-  for (const auto& state : states.states)
-    append("/optimizer/" + state.name, state.layout, state.values, states.on_host);
-  return arrays;
-}
-
-std::size_t training_array_bytes(const ParameterBuffer& parameters, const Optimizer& optimizer) {
-  std::size_t bytes = parameters.values().bytes();
-  for (const auto& state : optimizer.states()) bytes += state.values.bytes();
-  return bytes;
+void convert_numbers(const std::byte* from, DType dtype, std::byte* to, DType wanted, std::int64_t count) {
+  if (dtype == wanted) std::memcpy(to, from, static_cast<std::size_t>(count) * size_of(dtype));
+  else if (wanted == DType::f32) convert<double, float>(from, to, count);
+  else convert<float, double>(from, to, count);
 }
 
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
@@ -121,19 +57,18 @@ void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& a
 }
 
 void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters) {
-  set(space, arrays, "/model", parameters.parameters(), parameters.values());
+  std::vector<std::byte> host;
+  for (const Parameter& parameter : parameters.parameters())
+    if (const NamedArray* array = find_array(arrays, "/model/" + parameter.name)) {
+      const std::size_t element = size_of(parameters.dtype());
+      host.resize(static_cast<std::size_t>(parameter.range.count) * element);
+      convert_numbers(array->data.get(), array->dtype, host.data(), parameters.dtype(), array->shape.count());
+      parameters.for_kept(parameter, [&](ParameterRange range, const Tensor& values) {
+        copy_from_host(space, host.data() + static_cast<std::size_t>(range.first - parameter.range.first) * element,
+                       values);
+      });
+    }
   parameters.round(space);
-}
-
-void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
-                       const WholeStates& states) {
-  for (const auto& state : states.states) {
-    const std::string prefix = "/optimizer/" + state.name;
-    check_arrays(arrays, prefix, file, state.layout);
-    if (states.on_host)
-      set_on_host(arrays, prefix, state.layout, state.values.dtype, static_cast<std::byte*>(state.values.data));
-    else set(space, arrays, prefix, state.layout, state.values);
-  }
 }
 
 }  // namespace lockstep

@@ -2,26 +2,20 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "nn/parameter_buffer.hpp"
-#include "optim/optimizer.hpp"
 
-// Parameters and optimizers' states as the arrays of a checkpoint: /model/<layer>/<parameter> and
-// /optimizer/<state>/<layer>/<parameter>.
+// Arrays of a file for the parameters of a network.
 namespace lockstep {
 
 /// Null where there is none of that name.
 const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::string& name);
 
-/// `memory`: where live numbers are copied to (training_array_bytes); empty: on hosts the arrays are the live numbers,
-/// and are to be written before the next step.
-std::vector<NamedArray> training_arrays(const ExecSpace& space, const ParameterBuffer& parameters,
-                                        const WholeStates& states, std::span<std::byte> memory);
-std::size_t training_array_bytes(const ParameterBuffer& parameters, const Optimizer& optimizer);
+/// `count` numbers as those of another type: both f32 or f64, or the same.
+void convert_numbers(const std::byte* from, DType dtype, std::byte* to, DType wanted, std::int64_t count);
 
 /// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no
 /// others.
@@ -33,10 +27,7 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                         ParameterBuffer& parameters);
 /// Copies the arrays that are there into parameters, whose names and shapes must fit; the other parameters stay as they
-/// are.
+/// are. Of divided values, those that this rank owns.
 void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
-/// As restore_parameters, for /optimizer.
-void restore_optimizer(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
-                       const WholeStates& states);
 
 }  // namespace lockstep

@@ -35,9 +35,10 @@ void ParallelConfig::describe(Fields& fields) {
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
                 "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
-  fields.number("unit_mb", unit_mb, {0.001, 65536},
-                "neighbouring layers whose parameters travel together have up to this many megabytes, or are one layer; no "
-                "bucket reaches from one such unit into the next");
+  fields.number(
+      "unit_mb", unit_mb, {0.001, 65536},
+      "neighbouring layers whose parameters travel together have up to this many megabytes, or are one layer; no "
+      "bucket reaches from one such unit into the next");
   choose(fields, "all_reduce", all_reduce, algorithm_names([](const Algorithm&) { return true; }), all_reduce_help());
   fields.text("all_reduce_table", all_reduce_table,
               "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");

@@ -158,6 +158,21 @@ void Hdf5File::read(const std::string& dataset, const StoredType& type, void* to
   if (H5Dread(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) damaged(where);
 }
 
+std::optional<std::uint64_t> Hdf5File::place(const std::string& dataset, const StoredType& type) const {
+  const LibraryLock lock;
+  const std::string where = name_ + ":" + dataset;
+  if (info(dataset).count() == 0) return std::nullopt;
+  const Handle id(open_dataset(dataset, where), H5Dclose);
+  const Handle stored(H5Dget_type(id), H5Tclose);
+  const haddr_t place = H5Dget_offset(id);
+  validate(
+      place != HADDR_UNDEF && H5Tequal(stored, native_type(type)) > 0, ExitStatus::bad_data,
+      "{}: is not stored as Lockstep stores numbers of checkpoints (in one piece, and as {} of this machine); copy "
+      "the file again from where it was written",
+      where, to_string(type));
+  return place;
+}
+
 Hdf5Rows Hdf5File::rows(const std::string& dataset, const StoredType& type) const {
   const LibraryLock lock;
   StoredArray array = info(dataset);
@@ -263,10 +278,23 @@ void Hdf5File::write_attribute(const std::string& dataset, const std::string& ke
   if (id < 0 || H5Awrite(id, type, text.c_str()) < 0 || !id.close() || !object.close()) write_failed(name_);
 }
 
+void Hdf5File::replace_attribute(const std::string& dataset, const std::string& key, const std::string& text) {
+  const LibraryLock lock;
+  Handle object(open_dataset(dataset, name_ + ":" + dataset), H5Dclose);
+  const Handle type(text_type(text), H5Tclose);
+  Handle id(H5Aopen(object, key.c_str(), H5P_DEFAULT), H5Aclose);
+  if (id < 0 || H5Awrite(id, type, text.c_str()) < 0 || !id.close() || !object.close()) write_failed(name_);
+}
+
+void Hdf5File::flush() {
+  const LibraryLock lock;
+  if (H5Fflush(id_, H5F_SCOPE_GLOBAL) < 0) write_failed(name_);
+}
+
 void Hdf5File::close() {
   const LibraryLock lock;
   if (id_ < 0) return;
-  if (writing_ && H5Fflush(id_, H5F_SCOPE_GLOBAL) < 0) write_failed(name_);
+  if (writing_) flush();
   if (H5Fclose(std::exchange(id_, -1)) < 0) write_failed(name_);
 }
 

@@ -38,6 +38,9 @@ class Hdf5File {
 
   /// The whole dataset, converted to `type`.
   void read(const std::string& dataset, const StoredType& type, void* to) const;
+  /// Where in the file its numbers lie, packed, as this machine keeps those of that type; none for a dataset without
+  /// numbers. Throws bad_data for one that is stored in another way.
+  std::optional<std::uint64_t> place(const std::string& dataset, const StoredType& type) const;
   /// Opens a dataset for reading rows (slices along its first dimension) again and again.
   Hdf5Rows rows(const std::string& dataset, const StoredType& type) const;
   std::string read_text(const std::string& dataset) const;
@@ -46,14 +49,17 @@ class Hdf5File {
   /// Groups on the way are made. Nothing in the file depends on time or machine.
   void write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
              const void* data);
-  /// Makes a dataset whose numbers, packed, are to be written by others, once this file is closed: at this place in it.
-  /// None for a dataset without numbers.
+  /// Makes a dataset whose numbers, packed, are to be written by others, once this file is flushed: at this place in
+  /// it. None for a dataset without numbers.
   std::optional<std::uint64_t> reserve(const std::string& dataset, const StoredType& type,
                                        const std::vector<std::int64_t>& extents);
   /// Makes a dataset whose rows are then written one after the other.
   Hdf5Rows create_rows(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents);
   void write_text(const std::string& dataset, const std::string& text);
   void write_attribute(const std::string& dataset, const std::string& key, const std::string& text);
+  /// In the place of the text that is there, which is as long: nothing else in the file changes.
+  void replace_attribute(const std::string& dataset, const std::string& key, const std::string& text);
+  void flush();
   /// Flushes and closes; the destructor would keep silent about a full disk.
   void close();
 

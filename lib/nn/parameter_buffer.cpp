@@ -33,8 +33,7 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Paramete
       node_parameters_(graph.nodes().size()),
       node_ranges_(graph.nodes().size()),
       node_first_(graph.nodes().size(), layout_.size()) {
-  if (rounds())
-    rounded_ = take(memory.rounded, "lockstep::rounded_parameters", windows_.value_count(layout_), dtype_);
+  if (rounds()) rounded_ = take(memory.rounded, "lockstep::rounded_parameters", windows_.value_count(layout_), dtype_);
   std::unordered_map<std::string_view, const Parameter*> named;
   for (const Parameter& parameter : parameters()) named.emplace(parameter.name, &parameter);
   for (std::size_t node = 0; node < graph.nodes().size(); ++node)
@@ -70,13 +69,20 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
     const Tensor whole = is_divided ? memory.get() : values(parameter);
     lockstep::initialize(space, parameter.initializer, seed, parameter.number, whole);
     if (!is_divided) continue;
-    for (const ParameterRange& own : layout_.owned())
-      if (const ParameterRange part = own.within(parameter.range); part.count > 0)
-        copy(space, at(memory.buffer(), part.first - parameter.range.first, {part.count}), owned_.values(part));
+    for_kept(parameter, [&](ParameterRange range, const Tensor& kept) {
+      copy(space, at(memory.buffer(), range.first - parameter.range.first, {range.count}), kept);
+    });
     space.fence("lockstep::initialize");  // before its memory is gone
   }
-  if (windows_.division.values) round(space, others_range());
-  else round(space);
+  round(space);
+}
+
+void ParameterBuffer::for_kept(const Parameter& parameter,
+                               const std::function<void(ParameterRange range, const Tensor& values)>& use) const {
+  if (!windows_.division.values || parameter.kind != ParameterSpec::Kind::trained)
+    return use(parameter.range, values(parameter));
+  for (const ParameterRange& own : layout_.owned())
+    if (const ParameterRange part = own.within(parameter.range); part.count > 0) use(part, owned_.values(part));
 }
 
 void ParameterBuffer::round(const ExecSpace& space, ParameterRange range) {

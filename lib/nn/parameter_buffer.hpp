@@ -79,9 +79,15 @@ class ParameterBuffer {
   /// Where values are divided, those that this rank owns.
   void initialize(const ExecSpace& space, std::uint64_t seed);
   /// To be called when values were written by anybody but the optimizer.
-  void round(const ExecSpace& space) { round(space, {0, size()}); }
+  void round(const ExecSpace& space) {
+    round(space, windows_.division.values ? others_range() : ParameterRange{0, size()});
+  }
   /// Where values are divided, those of a unit, or what is not trained.
   void round(const ExecSpace& space, ParameterRange range);
+  /// Calls use(range, values) for each stretch of a parameter whose values this rank keeps: mostly all of it; where
+  /// values are divided, what it owns.
+  void for_kept(const Parameter& parameter,
+                const std::function<void(ParameterRange range, const Tensor& values)>& use) const;
   /// Adds to the statistics what a backward pass has left for them, times `scale` (one over the global examples).
   void update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out = nullptr);
 

@@ -149,22 +149,6 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
   }
 }
 
-WholeStates Optimizer::room_for_whole_states(const ParameterLayout& layout) const {
-  WholeStates whole{.states = states_, .on_host = nullptr};
-  std::size_t end = 0;
-  for (State& state : whole.states) {
-    if (state.values.count() == layout.owned_count()) state.values.shape = {layout.trained_size()};
-    end += align_up(state.values.bytes());
-  }
-  whole.on_host.reset(new std::byte[end]());
-  std::size_t begin = 0;
-  for (State& state : whole.states) {
-    state.values.data = whole.on_host.get() + begin;
-    begin += align_up(state.values.bytes());
-  }
-  return whole;
-}
-
 void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step) {
   update_average(space, blocks_.blocks, blocks_.count, ema_decay_, step, parameters.owned().values(),
                  states_.back().values);

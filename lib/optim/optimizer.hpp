@@ -64,8 +64,6 @@ class Optimizer {
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
   /// `step`: in the step's memory.
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
-  /// Zeros, where this rank's are a part.
-  struct WholeStates room_for_whole_states(const ParameterLayout& layout) const;
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
 
@@ -113,12 +111,6 @@ class Optimizer {
   Blocks blocks_;
   std::vector<State> states_;
   SumOverOwners sum_over_owners_;
-};
-
-/// States of the parameters of all ranks.
-struct WholeStates {
-  std::vector<Optimizer::State> states;
-  std::shared_ptr<std::byte[]> on_host;  ///< memory of theirs; null: they are the optimizer's own
 };
 
 /// The state that is the average of the parameters, behind the rule's states.

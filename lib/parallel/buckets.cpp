@@ -19,8 +19,7 @@ std::vector<Stretch> stretches_of(const std::vector<ParameterRange>& ranges) {
 
 }  // namespace
 
-std::vector<Stretch> cut_into_buckets(std::span<const Stretch> stretches, double megabytes,
-                                      std::size_t element_bytes) {
+std::vector<Stretch> cut_into_buckets(std::span<const Stretch> stretches, double megabytes, std::size_t element_bytes) {
   const auto elements = [&](double mb) {
     const std::int64_t count = static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(element_bytes);
     return count < array_block ? std::max<std::int64_t>(1, count) : count / array_block * array_block;

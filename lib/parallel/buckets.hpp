@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// Cuts stretches that follow each other, of elements of `element_bytes`, into buckets of at most `megabytes`. The first
-/// one of all and the last one are smaller. They begin and end with blocks (array_block), counted from the first
+/// Cuts stretches that follow each other, of elements of `element_bytes`, into buckets of at most `megabytes`. The
+/// first one of all and the last one are smaller. They begin and end with blocks (array_block), counted from the first
 /// element on, but for the end of a stretch, and where they are smaller than that.
 std::vector<Stretch> cut_into_buckets(std::span<const Stretch> stretches, double megabytes, std::size_t element_bytes);
 

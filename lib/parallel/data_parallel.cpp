@@ -19,10 +19,8 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   const GradientBuckets buckets(parameters.layout(), config);
   if (config.deterministic.present)
     reducer_ = std::make_unique<DeterministicReducer>(topology.all, config.deterministic.shards, gradients);
-  else if (on_devices)
-    reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
-  else
-    reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients, buckets);
+  else if (on_devices) reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
+  else reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients, buckets);
 }
 
 void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {
@@ -48,11 +46,6 @@ void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   for (const Optimizer::State& state : optimizer.states()) ranks_.broadcast(space, state.values);
-}
-
-WholeStates& DataParallel::whole_states(Optimizer& optimizer) {
-  states_ = {.states = optimizer.states(), .on_host = nullptr};
-  return states_;
 }
 
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,

@@ -32,8 +32,9 @@ class DataParallel final : public ParallelStrategy {
   void finish_update(const ExecSpace&) override {}
   void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  WholeStates& whole_states(Optimizer& optimizer) override;
-  WholeStates gather_states(const ExecSpace&, Optimizer& optimizer) override { return whole_states(optimizer); }
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
+    return whole_numbers(parameters_, optimizer, ranks_.is_root());
+  }
   bool ranks_share_parameters() const override { return false; }
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 
@@ -41,7 +42,6 @@ class DataParallel final : public ParallelStrategy {
   Communicator ranks_;
   ParameterBuffer& parameters_;
   std::optional<NodeMemory> memory_;
-  WholeStates states_;
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
   OwnedTensor nonfinite_;  // f64 [1]

@@ -6,6 +6,7 @@
 #include "nn/parameter_arrival.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
+#include "parallel/held_numbers.hpp"
 
 namespace lockstep {
 
@@ -47,13 +48,10 @@ class ParallelStrategy {
   /// hold all. Collective.
   virtual void change_parameters(const ExecSpace& space, const std::function<void()>& change) = 0;
 
-  /// All ranks get the parameters of rank 0, and, each of what it owns, the optimizer's states that rank 0 has put into
-  /// whole_states. Collective.
+  /// All ranks get the parameters, and of the optimizer's states those that are whole, of rank 0. Collective.
   virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
-  /// Of rank 0.
-  virtual WholeStates& whole_states(Optimizer& optimizer) = 0;
-  /// The optimizer's states of all ranks, on rank 0. Collective.
-  virtual WholeStates gather_states(const ExecSpace& space, Optimizer& optimizer) = 0;
+  /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
+  virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;
   /// Whether others may change the parameters that this rank sees before it does the next update.
   virtual bool ranks_share_parameters() const = 0;
 

@@ -45,7 +45,6 @@ ShardedOptimizer::ShardedOptimizer(const ParallelConfig& given, const Topology& 
   const ParallelConfig config = with_whole_blocks(given, size_of(parameters.dtype()));
   const GradientBuckets buckets(parameters.layout(), config);
   parameters.own(owned_of(make_shard_place(config, topology_, memory_.gradients), buckets.trained));
-  shards_.emplace(topology_.all, parameters.layout());
   counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
                         {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
   const ParameterDivision& division = parameters.windows().division;
@@ -139,29 +138,17 @@ void ShardedOptimizer::change_parameters(const ExecSpace& space, const std::func
   finish_update(space);
 }
 
-void ShardedOptimizer::share(const ExecSpace& space, Optimizer& optimizer) {
+void ShardedOptimizer::share(const ExecSpace& space, Optimizer&) {
   finish_update(space);
   const ParameterRange shared = value_windows_ ? parameters_.others_range() : ParameterRange{0, parameters_.size()};
   if (!memory_.parameters || topology_.node.is_root()) {
     const Communicator& ranks = memory_.parameters ? first_of_node_ : topology_.all;
     if (shared.count > 0) ranks.broadcast(space, parameters_.values(shared));
-    parameters_.round(space, shared);
+    parameters_.round(space);
     space.fence("lockstep::sharded_optimizer");
   }
   if (value_windows_) value_windows_->forget();
   wait_for_node();
-  if (topology_.all.all_reduce_max(given_ ? 1 : 0) == 0) return;
-  shards_->scatter(space, given_ ? *given_ : WholeStates{}, optimizer);
-  given_.reset();
-}
-
-WholeStates& ShardedOptimizer::whole_states(Optimizer& optimizer) {
-  if (!given_) given_ = optimizer.room_for_whole_states(parameters_.layout());
-  return *given_;
-}
-
-WholeStates ShardedOptimizer::gather_states(const ExecSpace& space, Optimizer& optimizer) {
-  return shards_->gather(space, optimizer);
 }
 
 double ShardedOptimizer::take_exposed_seconds() {

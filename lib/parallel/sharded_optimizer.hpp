@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/optimizer_shards.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/parameter_gather.hpp"
@@ -14,11 +13,11 @@
 
 namespace lockstep {
 
-/// Every rank owns some of the parameters: of these it gets the summed gradients, keeps the optimizer's state, and makes
-/// the new values, which all others then get. The gradients, and the parameters' values, may be divided likewise: then
-/// layers see them in windows (ParameterWindows). (The stages of Rajbhandari et al. 2020, "ZeRO: Memory Optimizations
-/// Toward Training Trillion Parameter Models".) What is owned is whole blocks of the flat buffer, and sums are made in
-/// the order of DataParallel's: with one micro-batch a step the numbers are the same bits as with it.
+/// Every rank owns some of the parameters: of these it gets the summed gradients, keeps the optimizer's state, and
+/// makes the new values, which all others then get. The gradients, and the parameters' values, may be divided likewise:
+/// then layers see them in windows (ParameterWindows). (The stages of Rajbhandari et al. 2020, "ZeRO: Memory
+/// Optimizations Toward Training Trillion Parameter Models".) What is owned is whole blocks of the flat buffer, and
+/// sums are made in the order of DataParallel's: with one micro-batch a step the numbers are the same bits as with it.
 class ShardedOptimizer final : public ParallelStrategy, WindowTraffic {
  public:
   /// `memory`: that the buffers of `parameters` lie in. Collective.
@@ -26,7 +25,9 @@ class ShardedOptimizer final : public ParallelStrategy, WindowTraffic {
                    ParameterBuffer& parameters);
   ~ShardedOptimizer() override;
 
-  void gradient_ready(const ExecSpace& space, ParameterRange range) override { reducer_->ready(space, range.first + range.count); }
+  void gradient_ready(const ExecSpace& space, ParameterRange range) override {
+    reducer_->ready(space, range.first + range.count);
+  }
   void shard_done(const ExecSpace& space) override { reducer_->shard_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
@@ -38,8 +39,9 @@ class ShardedOptimizer final : public ParallelStrategy, WindowTraffic {
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
 
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  WholeStates& whole_states(Optimizer& optimizer) override;
-  WholeStates gather_states(const ExecSpace& space, Optimizer& optimizer) override;
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
+    return owned_numbers(parameters_, optimizer, topology_.all.is_root());
+  }
   bool ranks_share_parameters() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
 
@@ -54,8 +56,6 @@ class ShardedOptimizer final : public ParallelStrategy, WindowTraffic {
   ParallelMemory memory_;
   ParameterBuffer& parameters_;
   Communicator first_of_node_;  ///< the first ranks of all nodes, or all others
-  std::optional<OptimizerShards> shards_;
-  std::optional<WholeStates> given_;  ///< on rank 0: to be dealt out
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
   std::vector<double> summed_;  ///< room of sum_over_ranks
   double exposed_seconds_ = 0;

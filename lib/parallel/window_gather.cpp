@@ -39,8 +39,7 @@ void WindowGather::enter(const ExecSpace& space, int time) {
   const std::ptrdiff_t wanted = std::min(std::ssize(pass.order),
                                          needed + static_cast<std::ptrdiff_t>(windows.division.prefetch));
   for (std::ptrdiff_t i = 0; i < wanted; ++i)
-    if (const std::size_t unit = pass.order[static_cast<std::size_t>(i)];
-        !here_[unit] && pass.uses[unit].last >= time)
+    if (const std::size_t unit = pass.order[static_cast<std::size_t>(i)]; !here_[unit] && pass.uses[unit].last >= time)
       begin(space, unit);
   const auto is_needed = [&](std::size_t unit) { return pass.uses[unit].first <= time; };
   const Timer timer;
@@ -126,8 +125,8 @@ void WindowGather::wait_for_node() {
 }
 
 std::byte* WindowGather::on_host(std::int64_t element) const {
-  return staging_.data() + static_cast<std::size_t>(parameters_.windows().value_place(element)) *
-                               size_of(parameters_.dtype());
+  return staging_.data() +
+         static_cast<std::size_t>(parameters_.windows().value_place(element)) * size_of(parameters_.dtype());
 }
 
 void WindowGather::forget() { here_.assign(here_.size(), false); }

@@ -48,7 +48,7 @@ class WindowReducer final : public GradientReducer {
   void arrive(const ExecSpace& space, const Bucket& bucket, bool first);
 
   const ParameterBuffer& parameters_;
-  bool waits_;  ///< for each bucket, when it is ready
+  bool waits_;                                      ///< for each bucket, when it is ready
   Kokkos::View<std::byte*, StagingSpace> staging_;  ///< of devices
   std::byte* host_;                                 ///< where windows are summed
   std::unique_ptr<Collective> sum_, exact_sum_;     ///< of what is trained, and of what is behind it

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "checkpoint/training_arrays.hpp"
+#include "base/heartbeat.hpp"
 
 namespace lockstep {
 
@@ -14,17 +14,33 @@ RunCheckpoints::RunCheckpoints(const Communicator& comm, const RunConfig& config
       audit_every_(config.parallel.audit_every),
       path_(folder.checkpoints()),
       trainer_(trainer),
-      contents_(std::move(contents)) {
+      contents_(std::move(contents)),
+      numbers_(comm_, trainer_.strategy().held_numbers(trainer_.optimizer())) {
   if (comm_.size() > 1 && audit_every_ > 0) audit_.emplace(comm_, trainer_.model().parameters(), trainer_.optimizer());
   trainer_.before_update([this] {
     if (writer_) writer_->wait_for_snapshot();
+    else giving_.wait_for_copy();
+  });
+}
+
+void RunCheckpoints::restore_numbers() {
+  comm_.run_collectively([&] {
+    wait();
+    if (!comm_.is_root()) return numbers_.serve();
+    const NumberStream::Turn turn(numbers_);
+    if (restored_) lockstep::restore_numbers(numbers_, *restored_, [] { heartbeat().beat(); });
+    restored_.reset();
   });
 }
 
 void RunCheckpoints::open(std::int64_t step) {
-  writer_.emplace(path_, options_.keep, step);
-  if (options_.regular()) writer_->memory(training_array_bytes(trainer_.model().parameters(), trainer_.optimizer()));
+  writer_.emplace(numbers_, path_, options_.keep, step);
   best_in_newest_ = contents_.best();
+}
+
+void RunCheckpoints::make_room() {
+  if (!options_.regular()) return;
+  comm_.run_collectively([&] { numbers_.make_room(); });
 }
 
 bool RunCheckpoints::due(std::optional<std::int64_t> epoch) const {
@@ -51,26 +67,39 @@ void RunCheckpoints::write() {
   compare_replicas();  // what differs must not take the place of what was good
   since_last_.restart();
   if (!trainer_.guard().parameters_are_finite(space_)) return;
-  const WholeStates states = trainer_.strategy().gather_states(space_, trainer_.optimizer());
-  if (!writer_) return;
-  const std::span<std::byte> memory = writer_->memory(
-      training_array_bytes(trainer_.model().parameters(), trainer_.optimizer()));
-  best_in_newest_ = contents_.best();
-  const bool copies = memory_is_separate || trainer_.strategy().ranks_share_parameters();
-  writer_->write_async(trainer_.steps(), snapshot(states, copies ? memory : std::span<std::byte>()),
-                       contents_.before_commit, best_in_newest_);
+  space_.fence("lockstep::checkpoint");
+  if (!writer_) {
+    wait();
+    if constexpr (memory_is_separate) numbers_.copy(space_);
+    return giving_.start(
+        numbers_.may_go_behind_steps(),
+        [this] {
+          if constexpr (!memory_is_separate) numbers_.copy(space_);
+        },
+        [this] { numbers_.serve(); });
+  }
+  const bool at_once = memory_is_separate || trainer_.strategy().ranks_share_parameters();
+  writer_->write_async(trainer_.steps(), contents(),
+                       at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::behind);
 }
 
 void RunCheckpoints::finish() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   compare_replicas();
-  const WholeStates states = trainer_.strategy().gather_states(space_, trainer_.optimizer());
+  space_.fence("lockstep::checkpoint");
   comm_.run_collectively([&] {
-    if (!writer_) return;
-    writer_->wait();
+    wait();
+    numbers_.forget_copy();
+    if constexpr (memory_is_separate) {  // a thread gives them
+      numbers_.make_room();
+      numbers_.copy(space_);
+    }
+  });
+  comm_.run_collectively([&] {
+    if (!writer_) return numbers_.serve();
+    NumberStream::Turn turn(numbers_);
     if (is_saved()) return;
-    best_in_newest_ = contents_.best();
-    writer_->write_now(trainer_.steps(), snapshot(states, {}), contents_.before_commit, best_in_newest_);
+    writer_->write_now(trainer_.steps(), contents(), turn);
   });
 }
 
@@ -94,19 +123,20 @@ void RunCheckpoints::outdate() {
 }
 
 void RunCheckpoints::wait() {
-  if (writer_) writer_->wait();
+  if (writer_) return writer_->wait();
+  const WaitsForRanks waits;
+  giving_.wait([] {});
 }
 
 double RunCheckpoints::seconds_for_next() const {
   constexpr double bytes_a_second = 100e6;
   const double longest = writer_ ? writer_->times().longest : 0;
-  return longest > 0 ? longest
-                     : static_cast<double>(training_array_bytes(trainer_.model().parameters(), trainer_.optimizer())) /
-                           bytes_a_second;
+  return longest > 0 ? longest : static_cast<double>(numbers_.bytes()) / bytes_a_second;
 }
 
-Checkpoint RunCheckpoints::snapshot(const WholeStates& states, std::span<std::byte> memory) const {
-  return {.arrays = training_arrays(space_, trainer_.model().parameters(), states, memory), .texts = contents_.texts()};
+CheckpointWriter::Contents RunCheckpoints::contents() {
+  best_in_newest_ = contents_.best();
+  return {.texts = contents_.texts(), .before_commit = contents_.before_commit, .best = best_in_newest_};
 }
 
 }  // namespace lockstep

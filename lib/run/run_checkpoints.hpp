@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/timer.hpp"
+#include "checkpoint/checkpoint_numbers.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
 #include "parallel/replica_audit.hpp"
 #include "run/run_config.hpp"
@@ -31,8 +32,16 @@ class RunCheckpoints {
   RunCheckpoints(const Communicator& comm, const RunConfig& config, const RunFolder& folder, Trainer& trainer,
                  Contents contents);
 
+  /// Ranks' numbers are to be those of this checkpoint, which open_checkpoint has found sound and which fits. Of rank
+  /// 0.
+  void restore_from(const std::string& file) { restored_.emplace(file); }
+  /// Each rank gets its part, if rank 0 has called restore_from. Collective.
+  void restore_numbers();
+
   /// Begins to write, on rank 0. `step`: that the run goes on from, whose checkpoint is there; -1: none.
   void open(std::int64_t step);
+  /// Takes the memory that checkpoints before the last need. Collective.
+  void make_room();
 
   /// By steps and epochs. `epoch`: the number of the one that has just ended; none: it goes on.
   bool due(std::optional<std::int64_t> epoch) const;
@@ -63,7 +72,7 @@ class RunCheckpoints {
   const std::optional<CheckpointWriter>& writer() const { return writer_; }
 
  private:
-  Checkpoint snapshot(const WholeStates& states, std::span<std::byte> memory) const;
+  CheckpointWriter::Contents contents();
   void compare_replicas();
 
   const Communicator& comm_;
@@ -72,8 +81,11 @@ class RunCheckpoints {
   std::filesystem::path path_;
   Trainer& trainer_;
   Contents contents_;
-  std::optional<CheckpointWriter> writer_;  ///< of rank 0
-  std::optional<ReplicaAudit> audit_;       ///< where the deck wants one
+  NumberStream numbers_;
+  std::optional<CheckpointNumbers> restored_;  ///< of rank 0, until all ranks have them
+  std::optional<CheckpointWriter> writer_;     ///< of rank 0
+  BehindSteps giving_;                         ///< of other ranks
+  std::optional<ReplicaAudit> audit_;          ///< where the deck wants one
   std::int64_t audited_step_ = -1;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   Timer since_last_;

@@ -57,7 +57,7 @@ std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& 
   bool all_damaged = true;
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     try {
-      return Found{candidate->string(), read_checkpoint(*candidate, sign_of_life)};
+      return Found{candidate->string(), open_checkpoint(*candidate, sign_of_life)};
     } catch (const Error& error) {
       warn("{}{}", error.what(), candidate + 1 == candidates.rend() ? "" : "; the one before it is tried");
       all_damaged = all_damaged && error.status() == ExitStatus::bad_data;
@@ -77,7 +77,7 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
   resumed_from_.clear();
   std::optional<Found> found;
   if (options_.resume == "auto") found = newest_checkpoint();
-  else if (options_.resume != "never") found = Found{options_.resume, read_checkpoint(options_.resume, sign_of_life)};
+  else if (options_.resume != "never") found = Found{options_.resume, open_checkpoint(options_.resume, sign_of_life)};
   if (!found) return std::nullopt;
   resumed_from_ = found->file;
   return std::move(found->checkpoint);

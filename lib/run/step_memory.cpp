@@ -24,16 +24,16 @@ StepMemory step_memory(const RunConfig& config, Experiment& experiment, int rank
   const auto seen = static_cast<double>(windows.value_count(layout));
   memory.parameters = (seen + (windows.division.values ? owned : 0)) * master_bytes;
   memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
-  memory.gradients = master_bytes * (static_cast<double>(windows.gradient_count(layout)) +
-                                     (windows.division.gradients ? owned : 0));
+  memory.gradients = master_bytes *
+                     (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
   if (partition.separate)
-    memory.gradients *= static_cast<double>(
-        1 + DeterministicReducer::buffers(config.parallel.deterministic.shards, ranks));
+    memory.gradients *= static_cast<double>(1 +
+                                            DeterministicReducer::buffers(config.parallel.deterministic.shards, ranks));
   for (const std::string& state : config.optimizer.state_names())
     for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
       memory.states += static_cast<double>(part.range.count) * master_bytes;
-  memory.checkpoint = static_cast<double>(graph.parameter_count()) * master_bytes + memory.states;
   if (divides) memory.states /= ranks;
+  memory.checkpoint = (windows.division.values ? owned * master_bytes : memory.parameters) + memory.states;
   const ExampleFormat& format = experiment.data.train->format();
   memory.batches = static_cast<double>(micro_batch * graph.input_shape().count()) * static_cast<double>(size_of(type)) +
                    static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());

@@ -7,12 +7,12 @@ namespace lockstep {
 
 /// What a step needs on each rank, in bytes.
 struct StepMemory {
-  StepPlan plan;                      ///< of the largest micro-batch
+  StepPlan plan;  ///< of the largest micro-batch
   // Of parameters and gradients that ranks divide, their windows and what each rank owns; as if no ranks share memory.
   double parameters = 0;              ///< of the master type
   double rounded = 0, gradients = 0;  ///< the 16-bit copy; with those of deterministic runs' shards
   double states = 0;                  ///< of the optimizer, what each rank has of them
-  double checkpoint = 0;              ///< that is written
+  double checkpoint = 0;              ///< what rank 0 copies for one
   double activations = 0, workspace = 0;
   double batches = 0;  ///< in host memory and on the device
 

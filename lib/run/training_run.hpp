@@ -93,6 +93,7 @@ class TrainingRun {
   /// What this process alone knows, and no checkpoint holds.
   struct {
     bool complete = false;            ///< nothing is left to do, as an earlier process has found
+    bool begins = false;              ///< no checkpoint is there, as rank 0 has found
     SamplerPosition position_before;  ///< the state's, before the last step
     std::string stop_reason;          ///< of this rank
     std::string went_back_to;         ///< the checkpoint of the last rollback

@@ -7,7 +7,6 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "checkpoint/state_text.hpp"
-#include "checkpoint/training_arrays.hpp"
 #include "run/provenance.hpp"
 #include "run/rank_agreement.hpp"
 #include "run/resume.hpp"
@@ -103,7 +102,14 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   });
   watchdog_.set_shared_folder(folder_.waiting());
   here_.complete = comm_.all_reduce_max(comm_.is_root() && here_.complete) != 0;
+  const bool begins = comm_.all_reduce_max(comm_.is_root() && here_.begins) != 0;
+  comm_.run_collectively([&] {
+    Model& model = trainer_->model();
+    if (begins && !comm_.is_root() && model.parameters().windows().division.values)
+      initialize_parameters(config_, model);
+  });
   share_state();
+  if (!here_.complete) checkpoints_->make_room();
   comm_.run_collectively([&] { start_loader(); });
   watchdog_.set_idle(true);  // until `run`
 }
@@ -123,6 +129,7 @@ void TrainingRun::share_state() {
   comm_.broadcast(text);
   restore_state(text, describe);
   heartbeat().step = trainer_->steps() + 1;
+  checkpoints_->restore_numbers();
   trainer_->share_parameters();
 }
 
@@ -133,6 +140,7 @@ void TrainingRun::open_folder() {
   if (checkpoint) {
     restore(*checkpoint, folder_.resumed_from());
   } else {
+    here_.begins = true;
     initialize_parameters(config_, trainer_->model());
     if (!config_.run.branch_from.empty()) branch(config_.run.branch_from);
   }
@@ -154,15 +162,13 @@ void TrainingRun::open_folder() {
 
 /// Goes on from the checkpoint; on rank 0.
 void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file) {
-  const ExecSpace space;
-  ParameterBuffer& parameters = trainer_->model().parameters();
-  with_positions(config_.source,
-                 [&] { check_resume(checkpoint, file, config_, data_.train->size(), parameters.parameters()); });
+  with_positions(config_.source, [&] {
+    check_resume(checkpoint, file, config_, data_.train->size(), trainer_->model().parameters().parameters());
+  });
   if (const auto before = checkpoint.texts.find("provenance");
       before != checkpoint.texts.end() && !same_data(before->second, provenance_))
     warn("{}: was made with other data than those that are there now; the run goes on with these", file);
-  restore_parameters(space, checkpoint.arrays, file, parameters);
-  restore_optimizer(space, checkpoint.arrays, file, trainer_->strategy().whole_states(trainer_->optimizer()));
+  checkpoints_->restore_from(file);
   ExampleOrder order;
   restore_state(checkpoint, file, [&](StateFields& fields) {
     describe_state(fields);
@@ -180,13 +186,11 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
 
 /// Begins with what another run has come to; on rank 0.
 void TrainingRun::branch(const std::string& file) {
-  const Checkpoint checkpoint = read_checkpoint(file, [] { heartbeat().beat(); });
-  const ExecSpace space;
-  ParameterBuffer& parameters = trainer_->model().parameters();
-  with_positions(config_.source,
-                 [&] { check_training_arrays(checkpoint, file, config_.optimizer, parameters.parameters()); });
-  restore_parameters(space, checkpoint.arrays, file, parameters);
-  restore_optimizer(space, checkpoint.arrays, file, trainer_->strategy().whole_states(trainer_->optimizer()));
+  const Checkpoint checkpoint = open_checkpoint(file, [] { heartbeat().beat(); });
+  with_positions(config_.source, [&] {
+    check_training_arrays(checkpoint, file, config_.optimizer, trainer_->model().parameters().parameters());
+  });
+  checkpoints_->restore_from(file);
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);
   trainer_->branch_behind(steps);
   log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);

@@ -55,7 +55,7 @@ void read_branching_point(StudyConfig& study, const Communicator& world) {
   world.run_collectively([&] {
     if (!world.is_root()) return;
     const std::string file = study.branch_file();
-    const Checkpoint checkpoint = read_checkpoint(file);
+    const Checkpoint checkpoint = open_checkpoint(file);
     StepCount count;
     RunState state;
     ExampleOrder order;

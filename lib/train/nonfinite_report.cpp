@@ -94,9 +94,8 @@ void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& 
   const ParameterBuffer& parameters = model_.parameters();
   if (parameters.layout().is_divided()) {
     if (!is_nonfinite(loss.mean())) return;
-    const std::vector<double> counts = count_divided(gradient_ranges_, [&](ParameterRange range) {
-      return count_in(space, parameters.owned().gradients(range));
-    });
+    const std::vector<double> counts = count_divided(
+        gradient_ranges_, [&](ParameterRange range) { return count_in(space, parameters.owned().gradients(range)); });
     copy_from_host(space, counts.data(), gradient_counts_.get());
     return;
   }

@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "checkpoint/checkpoint.hpp"
 #include "support/scratch.hpp"
+#include "support/whole_checkpoint.hpp"
 
 namespace lockstep::test {
 namespace {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """kill -9 of a random rank at a random moment: every restart goes on, and the end is that of a run that was never killed,
-bit for bit. Arguments: how many times [1000] and a seed [1]; none: the short form."""
+bit for bit. Arguments: how many times [1000] and a seed [1]; none: the short form. `divided`: ranks divide the optimizer's state, and
+their parts travel to rank 0 while they are killed."""
 import os
 import pathlib
 import random
@@ -27,7 +28,11 @@ DECK = {
     "batch": {"global": 33},
     "checkpoint": {"every_steps": 5, "keep": 2},
 }
-LAST = "checkpoints/step-00003000.h5"
+if "divided" in sys.argv[1:]:  # larger checkpoints, so that many a kill meets one that is being written
+    DECK["run"]["steps"] = 300
+    DECK["model"]["layers"][1] = {"linear": {"features": 300}}
+    DECK["parallel"] = {"shard": "optimizer", "bucket_mb": 0.2}
+LAST = f"checkpoints/step-{DECK['run']['steps']:08}.h5"
 
 
 class Kill(LockstepTest):

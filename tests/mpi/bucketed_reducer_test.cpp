@@ -32,7 +32,8 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
       const OwnedTensor own("gradients", dtype, {count});
       Tensor gradients = own.get();
       if (memory && !memory_is_separate) gradients.data = memory->part(topology.node.rank());
-      BucketedReducer reducer(config, {}, topology, memory, gradients, {{{0, count}}, count, bucket_mb, size_of(dtype)});
+      BucketedReducer reducer(config, {}, topology, memory, gradients,
+                              {{{0, count}}, count, bucket_mb, size_of(dtype)});
       const ExecSpace space;
       // More steps than `auto` needs to choose.
       for (std::uint64_t step = 0; step < (overlap == Overlap::automatic ? 18 : 4); ++step) {
@@ -106,7 +107,8 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
     config.wire = wire;
     config.all_reduce = find_algorithm("halving_doubling");
     const OwnedTensor gradients("gradients", DType::f32, {count});
-    BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), {{{0, exact}}, count, 25, sizeof(float)});
+    BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(),
+                            {{{0, exact}}, count, 25, sizeof(float)});
     const ExecSpace space;
     for (int step = 0; step < 20; ++step) {
       std::vector<double> values(count, 1 + 1.0 / 64);

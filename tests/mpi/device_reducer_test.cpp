@@ -39,8 +39,7 @@ TEST_P(SumsOnDevices, WhateverTheBuckets) {
       auto sums = sums_in_place(ranks);
       if (!sums) GTEST_SKIP() << "ranks share devices";
       const OwnedTensor gradients("gradients", dtype, {count});
-      DeviceReducer reducer(config, std::move(sums), gradients.get(),
-                            {{{0, count}}, count, bucket_mb, size_of(dtype)});
+      DeviceReducer reducer(config, std::move(sums), gradients.get(), {{{0, count}}, count, bucket_mb, size_of(dtype)});
       for (std::uint64_t step = 0; step < 4; ++step) {
         // By a kernel, as the backward pass does it, in pieces that are no buckets. One rank has no examples.
         const bool idle = ranks.rank() == static_cast<int>(step % 3);

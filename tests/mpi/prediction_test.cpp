@@ -8,7 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/training_arrays.hpp"
+#include "checkpoint/checkpoint_numbers.hpp"
 #include "io/hdf5.hpp"
 #include "run/experiment.hpp"
 #include "run/predictor.hpp"
@@ -55,9 +55,11 @@ class GoldenNetwork {
     model.parameters().initialize(space, 1);  // running values
     test::golden_start(model.parameters(), model.graph());
     const auto optimizer = config.optimizer.make(model.parameters());
-    write_checkpoint(checkpoint(), {.arrays = training_arrays(space, model.parameters(),
-                                                              {.states = optimizer->states(), .on_host = nullptr}, {}),
-                                    .texts = {{"deck", write_config(config)}, {"state", "{}"}}});
+    NumberStream numbers(Communicator::alone(), whole_numbers(model.parameters(), *optimizer, true));
+    write_checkpoint(
+        checkpoint(),
+        {.arrays = arrays_of(numbers.numbers()), .texts = {{"deck", write_config(config)}, {"state", "{}"}}},
+        source_of(numbers));
     Hdf5File data_file = Hdf5File::create(data());
     if (tokens) {  // windows of one row, and a token behind the last
       std::vector<std::int32_t> row = test::filling_tokens(500, examples * extents[0], 10);

@@ -16,7 +16,8 @@ class Audit : public testing::Test {
  protected:
   Audit() {
     model.parameters().initialize(space, 1);
-    for (const auto& state : optimizer->states()) copy(space, model.parameters().values({0, model.parameters().trained_size()}), state.values);
+    for (const auto& state : optimizer->states())
+      copy(space, model.parameters().values({0, model.parameters().trained_size()}), state.values);
   }
 
   void flip(const Tensor& tensor, std::int64_t bit) {

@@ -55,7 +55,8 @@ Curve train_serially(const RunConfig& config, int steps) {
     experiment.loss->evaluate(space, outputs, examples.targets, model.output_gradient(), scratch.get(), sums.get());
     model.backward(context, examples.inputs, [](ParameterRange) {});
     const double count = static_cast<double>(host.plan.global_examples);
-    const double norm_square = values_of(square.compute(space, model.parameters().gradients({0, model.parameters().trained_size()})))[0];
+    const double norm_square = values_of(
+        square.compute(space, model.parameters().gradients({0, model.parameters().trained_size()})))[0];
     optimizer->step(
         space, model.parameters(),
         scalars.set(

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "data/data_config.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
+#include "support/whole_checkpoint.hpp"
 
 namespace lockstep {
 namespace {
@@ -85,7 +85,7 @@ class SessionTest : public testing::Test {
   /// `state`: the trainer's, too.
   void expect_same(const std::string& one, const std::string& other, bool state = true) const {
     if (!comm_.is_root()) return;
-    const Checkpoint first = read_checkpoint(one), second = read_checkpoint(other);
+    const Checkpoint first = test::read_checkpoint(one), second = test::read_checkpoint(other);
     EXPECT_FALSE(first.arrays.empty());
     EXPECT_EQ(arrays_of(first), arrays_of(second));
     if (state) {
@@ -177,9 +177,9 @@ TEST_F(SessionTest, RefusesCheckpointsThatDoNotFitAndStaysAsItWas) {
   // Parameters that fit, and a state that ends in the middle.
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
-    Checkpoint broken = read_checkpoint(file("before.h5"));
+    Checkpoint broken = test::read_checkpoint(file("before.h5"));
     broken.texts["state"] = R"({"step": 7})";
-    write_checkpoint(file("broken.h5"), broken);
+    test::write_checkpoint(file("broken.h5"), broken);
   });
   EXPECT_THROW(session.restore(file("broken.h5")), SharedError);
   EXPECT_EQ(session.steps(), 1);

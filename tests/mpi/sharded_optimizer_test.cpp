@@ -2,10 +2,11 @@
 // Optimizers whose state is divided among ranks train to the same bits as whole ones.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
 #include "comm/mpi_transport.hpp"
 #include "comm/transport.hpp"
@@ -53,7 +54,7 @@ class ShardedRuns : public testing::TestWithParam<ShardedCase> {
 /// What a run has come to.
 struct Outcome {
   std::vector<std::uint8_t> parameters;
-  std::vector<std::vector<std::uint8_t>> states;  ///< on rank 0
+  std::vector<std::vector<std::byte>> states;  ///< arrays of a checkpoint, on rank 0
   double loss = 0, gradient_norm = 0;
   std::int64_t skipped = 0;
 };
@@ -88,11 +89,15 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
     outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
     outcome.parameters = test::bytes_of(trainer.model().parameters().values());
     outcome.skipped = trainer.steps() - trainer.applied_steps();
-    for (const auto& state : trainer.strategy().gather_states(space, trainer.optimizer()).states) {
-      outcome.states.emplace_back(state.values.bytes());
-      if (sharded && comm.size() > 1)
-        std::memcpy(outcome.states.back().data(), state.values.data, state.values.bytes());
-      else copy_to_host(space, state.values, outcome.states.back().data());
+    NumberStream numbers(comm, trainer.strategy().held_numbers(trainer.optimizer()));
+    if (comm.is_root()) {
+      const NumberStream::Turn turn(numbers);
+      source_of(numbers)([&](std::size_t array, std::span<const std::byte> next) {
+        outcome.states.resize(std::max(outcome.states.size(), array + 1));
+        outcome.states[array].insert(outcome.states[array].end(), next.begin(), next.end());
+      });
+    } else {
+      numbers.serve();
     }
     const ParameterLayout& layout = trainer.model().parameters().layout();
     EXPECT_EQ(trainer.optimizer().states()[0].values.count(), layout.owned_count());

@@ -11,6 +11,7 @@
 #include "io/hdf5.hpp"
 #include "io/replace_file.hpp"
 #include "support/scratch.hpp"
+#include "support/whole_checkpoint.hpp"
 
 namespace lockstep::test {
 namespace {

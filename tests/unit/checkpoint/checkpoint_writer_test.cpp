@@ -4,123 +4,141 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
 
 #include "base/log.hpp"
 #include "support/scratch.hpp"
+#include "support/whole_checkpoint.hpp"
 
-namespace lockstep {
+namespace lockstep::test {
 namespace {
 
-Checkpoint checkpoint_of(std::span<std::byte> memory, std::byte value) {
-  std::memset(memory.data(), static_cast<int>(value), memory.size());
-  Checkpoint checkpoint;
-  checkpoint.arrays.push_back({"/model/fc/weight",
-                               DType::u8,
-                               {static_cast<std::int64_t>(memory.size())},
-                               {std::shared_ptr<void>(), memory.data()}});
-  checkpoint.texts = {{"state", "{}"}};
-  return checkpoint;
-}
+/// A parameter, as rank 0 holds it.
+class Numbers {
+ public:
+  explicit Numbers(std::vector<float> values) : values_(std::move(values)) {}
 
-std::byte value_in(const std::string& file) { return read_checkpoint(file).arrays[0].data[0]; }
+  std::vector<HeldNumbers> held() {
+    const auto count = static_cast<std::int64_t>(values_.size());
+    Parameter parameter{};
+    parameter.name = "fc/weight";
+    parameter.shape = {count};
+    parameter.range = {0, count};
+    return {
+        {.state = "", .layout = {parameter}, .held = {{0, count}}, .values = {values_.data(), DType::f32, {count}}}};
+  }
+  void set(float value) { std::ranges::fill(values_, value); }
+  float& operator[](std::size_t i) { return values_[i]; }
 
-TEST(CheckpointWriter, StepsGoOnWhileItWrites) {
-  const test::ScratchFolder folder;
-  CheckpointWriter writer(folder.path(), 2, -1);
+ private:
+  std::vector<float> values_;
+};
+
+class CheckpointWriterTest : public testing::Test {
+ protected:
+  static CheckpointWriter::Contents contents(std::function<void()> before_commit = {}) {
+    return {.texts = {{"state", "{}"}}, .before_commit = std::move(before_commit), .best = {}};
+  }
+  CheckpointWriterTest() { stream_.make_room(); }
+
+  void write_async(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
+    writer.write_async(step, contents(std::move(before_commit)), CheckpointWriter::Copy::behind);
+  }
+  void write_now(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
+    NumberStream::Turn turn(stream_);
+    stream_.forget_copy();
+    writer.write_now(step, contents(std::move(before_commit)), turn);
+  }
+  float value_in(const std::string& name) const {
+    float value = 0;
+    std::memcpy(&value, read_checkpoint(folder_ / name).arrays[0].data.get(), sizeof value);
+    return value;
+  }
+
+  const ScratchFolder folder_;
+  Numbers numbers_{std::vector<float>(std::size_t{3} << 20, 1)};  // three blocks
+  NumberStream stream_{Communicator::alone(), numbers_.held()};
+};
+
+TEST_F(CheckpointWriterTest, StepsGoOnWhileItWrites) {
+  CheckpointWriter writer(stream_, folder_.path(), 2, -1);
   std::atomic<bool> may_commit = false;
-  writer.write_async(3, checkpoint_of(writer.memory(1000), std::byte{3}), [&] {
+  numbers_.set(3);
+  write_async(writer, 3, [&] {
     while (!may_commit) std::this_thread::yield();
   });
   EXPECT_EQ(writer.written_step(), -1);  // here already, and nothing is there yet
-  EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+  EXPECT_TRUE(list_checkpoints(folder_.path()).empty());
+  writer.wait_for_snapshot();
+  numbers_.set(4);
   may_commit = true;
-  // The memory is that of the checkpoint that is being written: it is given out when that is done.
-  const std::span<std::byte> memory = writer.memory(1000);
+  // The copy is that of the checkpoint that is being written: the next is made when that is done.
+  write_async(writer, 4);
   EXPECT_EQ(writer.written_step(), 3);
-  EXPECT_EQ(value_in(folder / "step-00000003.h5"), std::byte{3});
-  writer.write_async(4, checkpoint_of(memory, std::byte{4}), {});
-  writer.write_now(5, checkpoint_of(writer.memory(1000), std::byte{5}), {});
+  EXPECT_EQ(value_in("step-00000003.h5"), 3);
+  writer.wait();
+  numbers_.set(5);
+  write_now(writer, 5);
   EXPECT_EQ(writer.written_step(), 5);
   EXPECT_GT(writer.times().longest, 0);
-  EXPECT_EQ(folder.names(), (std::vector<std::string>{"latest", "step-00000004.h5", "step-00000005.h5"}));
-  EXPECT_EQ(value_in(folder / "step-00000004.h5"), std::byte{4});
-  EXPECT_EQ(value_in(folder / "latest"), std::byte{5});
+  EXPECT_EQ(writer.times().behind, 2);
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"latest", "step-00000004.h5", "step-00000005.h5"}));
+  EXPECT_EQ(value_in("step-00000004.h5"), 4);
+  EXPECT_EQ(value_in("latest"), 5);
 }
 
-TEST(CheckpointWriter, LiveNumbersAreCopiedBeforeTheyChange) {
-  const test::ScratchFolder folder;
-  CheckpointWriter writer(folder.path(), 2, -1);
-  std::vector<std::byte> live(1 << 20);
-  std::atomic<bool> may_commit = false;
+TEST_F(CheckpointWriterTest, NumbersMayChangeOnceTheyAreCopied) {
+  CheckpointWriter writer(stream_, folder_.path(), 2, -1);
   for (const int step : {1, 2}) {
-    writer.memory(2 * live.size());
-    Checkpoint checkpoint = checkpoint_of(live, static_cast<std::byte>(step));
-    checkpoint.arrays.push_back(checkpoint.arrays[0]);
-    checkpoint.arrays[1].name = "/model/fc/other";
-    may_commit = false;
-    writer.write_async(step, std::move(checkpoint), [&] {
+    std::atomic<bool> may_commit = false;
+    numbers_.set(static_cast<float>(step));
+    write_async(writer, step, [&] {
       while (!may_commit) std::this_thread::yield();
     });
     writer.wait_for_snapshot();
-    std::memset(live.data(), 99, live.size());
+    numbers_.set(99);
     may_commit = true;
     writer.wait();
     writer.wait_for_snapshot();  // nothing is looked at any more
-    const Checkpoint found = read_checkpoint(folder / "latest");
-    ASSERT_EQ(found.arrays.size(), 2u);
-    for (const NamedArray& array : found.arrays)
-      for (const std::size_t place : {std::size_t{0}, live.size() - 1})
-        EXPECT_EQ(array.data[place], static_cast<std::byte>(step));
+    const Checkpoint found = read_checkpoint(folder_ / "latest");
+    const auto* values = reinterpret_cast<const float*>(found.arrays.at(0).data.get());
+    EXPECT_TRUE(std::all_of(values, values + found.arrays[0].shape.count(),
+                            [&](float value) { return value == static_cast<float>(step); }));
   }
-  EXPECT_EQ(writer.times().behind, 2);
 }
 
 /// The newest one would be in the way of those that are of use.
-TEST(CheckpointWriter, WritesNoNumbersThatAreNotFinite) {
-  const test::ScratchFolder folder;
-  CheckpointWriter writer(folder.path(), 1, -1);
-  std::vector<float> numbers(1000, 1.0F);
-  const auto checkpoint = [&] {
-    Checkpoint made;
-    made.arrays.push_back({"/model/fc/weight",
-                           DType::f32,
-                           {1000},
-                           {std::shared_ptr<void>(), reinterpret_cast<const std::byte*>(numbers.data())}});
-    made.texts = {{"state", "{}"}};
-    return made;
-  };
-  writer.write_now(1, checkpoint(), {});
+TEST_F(CheckpointWriterTest, WritesNoNumbersThatAreNotFinite) {
+  CheckpointWriter writer(stream_, folder_.path(), 1, -1);
+  write_now(writer, 1);
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    numbers[999] = bad;
-    test::expect_error(ExitStatus::internal, "/model/fc/weight of step 2 holds numbers that are not finite",
-                       [&] { writer.write_now(2, checkpoint(), {}); });
+    numbers_[2000000] = bad;
+    expect_error(ExitStatus::internal, "/model/fc/weight of step 2 holds numbers that are not finite",
+                 [&] { write_now(writer, 2); });
   }
   EXPECT_EQ(writer.written_step(), 1);
-  EXPECT_EQ(folder.names(), (std::vector<std::string>{"latest", "step-00000001.h5"}));
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"latest", "step-00000001.h5"}));
 }
 
-TEST(CheckpointWriter, AFailureIsSaidAndGoneOnFrom) {
-  const test::ScratchFolder folder;
+TEST_F(CheckpointWriterTest, AFailureIsSaidAndGoneOnFrom) {
+  const auto fail = [] { throw Error(ExitStatus::io_error, "no disk"); };
   enable_log(false);
   {
-    CheckpointWriter writer(folder.path(), 2, 7);
-    writer.write_async(8, checkpoint_of(writer.memory(10), std::byte{8}),
-                       [] { throw Error(ExitStatus::io_error, "no disk"); });
+    CheckpointWriter writer(stream_, folder_.path(), 2, 7);
+    write_async(writer, 8, fail);
     writer.wait();
     EXPECT_EQ(writer.written_step(), 7);
-    EXPECT_TRUE(folder.names().empty());
-    test::expect_error(ExitStatus::io_error, "no disk", [&] {
-      writer.write_now(8, checkpoint_of(writer.memory(10), std::byte{8}),
-                       [] { throw Error(ExitStatus::io_error, "no disk"); });
-    });
-    writer.write_async(9, checkpoint_of(writer.memory(10), std::byte{9}), {});
+    EXPECT_TRUE(folder_.names().empty());
+    expect_error(ExitStatus::io_error, "no disk", [&] { write_now(writer, 8, fail); });
+    numbers_.set(9);
+    write_async(writer, 9);
   }  // its end waits
   enable_log(true);
-  EXPECT_EQ(value_in(folder / "latest"), std::byte{9});
+  EXPECT_EQ(value_in("latest"), 9);
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::test

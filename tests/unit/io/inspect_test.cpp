@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "checkpoint/checkpoint.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "support/scratch.hpp"
+#include "support/whole_checkpoint.hpp"
 
 namespace lockstep::test {
 namespace {

@@ -70,7 +70,8 @@ TEST(Golden, Optimizers) {
       }
       for (std::uint64_t step = 0; step < golden.value("steps", 10u); ++step) {
         fill(301 + step, [&](const Parameter& parameter) { return parameters.gradients(parameter); });
-        const double norm_square = test::values_of(square.compute(ExecSpace(), parameters.gradients({0, parameters.trained_size()})))[0];
+        const double norm_square = test::values_of(
+            square.compute(ExecSpace(), parameters.gradients({0, parameters.trained_size()})))[0];
         optimizer->step(
             ExecSpace(), parameters,
             scalars.set(ExecSpace(),

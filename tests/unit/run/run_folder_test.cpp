@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "support/scratch.hpp"
+#include "support/whole_checkpoint.hpp"
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,7 @@ class RunFolderTest : public testing::Test {
     for (const std::int64_t step : {1, 2, 3}) {
       Checkpoint checkpoint;
       checkpoint.texts = {{"state", "{}"}};
-      write_checkpoint(file(step), checkpoint);
+      test::write_checkpoint(file(step), checkpoint);
     }
   }
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checkpoint/behind_steps.hpp"
+
+#include <chrono>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace lockstep {
+
+void BehindSteps::start(bool in_thread, std::function<void()> copy, std::function<void()> work) {
+  const auto copied = std::make_shared<std::promise<void>>();
+  copied_ = copied->get_future();
+  const auto all = [copy = std::move(copy), work = std::move(work), copied] {
+    copy();
+    copied->set_value();
+    work();
+  };
+  if (!in_thread) return all();
+  try {
+    done_ = std::async(std::launch::async, all);
+  } catch (const std::system_error&) {
+    all();
+  }
+}
+
+void BehindSteps::wait_for_copy() {
+  if (copied_.valid()) copied_.get();
+}
+
+void BehindSteps::wait(const std::function<void()>& each_second) {
+  if (!done_.valid()) return;
+  while (done_.wait_for(std::chrono::seconds(1)) == std::future_status::timeout) each_second();
+  done_.get();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checkpoint/number_stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "comm/spin_backoff.hpp"
+#include "core/memory_plan.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Where they stand among each other.
+template <class Piece>
+std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
+  std::vector<Piece> pieces;
+  std::int64_t at = 0;
+  for (const ParameterRange& range : ranges) {
+    pieces.push_back({range.first, range.count, at});
+    at += range.count;
+  }
+  return pieces;
+}
+
+std::string text_of(const std::vector<ParameterRange>& ranges) {
+  return {reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(ParameterRange)};
+}
+
+std::vector<ParameterRange> ranges_of(const std::string& text) {
+  std::vector<ParameterRange> ranges(text.size() / sizeof(ParameterRange));
+  std::memcpy(ranges.data(), text.data(), text.size());
+  return ranges;
+}
+
+/// Elements [first, first + count).
+Tensor elements_of(const Tensor& numbers, std::int64_t first, std::int64_t count) {
+  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(first) * size_of(numbers.dtype),
+          numbers.dtype,
+          {count}};
+}
+
+}  // namespace
+
+NumberStream::NumberStream(const Communicator& ranks, std::vector<HeldNumbers> numbers)
+    : rank_(ranks.rank()), numbers_(std::move(numbers)) {
+  const bool holds = std::ranges::any_of(numbers_, [](const HeldNumbers& each) { return !each.held.empty(); });
+  note_holders(ranks);
+  if (ranks.all_reduce_max(holds && !ranks.is_root() ? 1 : 0) != 0) transport_ = make_transport(ranks);
+  std::size_t largest = 0;
+  for (std::size_t of = 0; of < numbers_.size(); ++of) {
+    const Block block = block_at(of, 0);
+    largest = std::max(largest, static_cast<std::size_t>(block.count) * element_bytes(block));
+  }
+  if (!transport_ && !ranks.is_root()) return;
+  block_.resize(largest);
+  if (!transport_ || !ranks.is_root()) return;
+  arriving_.resize(largest);
+  arrived_.resize(largest);
+}
+
+void NumberStream::note_holders(const Communicator& ranks) {
+  held_.resize(static_cast<std::size_t>(ranks.size()), std::vector<std::vector<Piece>>(numbers_.size()));
+  for (std::size_t of = 0; of < numbers_.size(); ++of) {
+    const std::vector<std::string> texts = ranks.gather_to_root(text_of(numbers_[of].held));
+    for (std::size_t rank = 0; rank < texts.size(); ++rank)
+      held_[rank][of] = pieces_of_ranges<Piece>(ranges_of(texts[rank]));
+    held_[static_cast<std::size_t>(rank_)][of] = pieces_of_ranges<Piece>(numbers_[of].held);
+  }
+}
+
+std::size_t NumberStream::bytes() const {
+  std::size_t bytes = 0;
+  for (const HeldNumbers& each : numbers_) bytes += static_cast<std::size_t>(each.size()) * size_of(each.values.dtype);
+  return bytes;
+}
+
+NumberStream::Block NumberStream::block_at(std::size_t of, std::int64_t first) const {
+  const auto most = static_cast<std::int64_t>(block_bytes / size_of(numbers_[of].values.dtype));
+  return {of, first, std::min(most, numbers_[of].size() - first)};
+}
+
+void NumberStream::for_each_block(const std::function<void(const Block&)>& visit) const {
+  for (std::size_t of = 0; of < numbers_.size(); ++of)
+    for (std::int64_t first = 0; first < numbers_[of].size();) {
+      const Block block = block_at(of, first);
+      visit(block);
+      first += block.count;
+    }
+}
+
+std::vector<NumberStream::Piece> NumberStream::pieces_of(const Block& block, int rank) const {
+  const std::vector<Piece>& held = held_[static_cast<std::size_t>(rank)][block.of];
+  const std::int64_t end = block.first + block.count;
+  std::vector<Piece> pieces;
+  const auto behind = std::ranges::partition_point(
+      held, [&](const Piece& piece) { return piece.first + piece.count <= block.first; });
+  for (auto piece = behind; piece != held.end() && piece->first < end; ++piece) {
+    const std::int64_t first = std::max(piece->first, block.first);
+    pieces.push_back({first, std::min(piece->first + piece->count, end) - first, piece->at + first - piece->first});
+  }
+  return pieces;
+}
+
+std::size_t NumberStream::bytes_of(const Block& block, const std::vector<Piece>& pieces) const {
+  std::int64_t count = 0;
+  for (const Piece& piece : pieces) count += piece.count;
+  return static_cast<std::size_t>(count) * element_bytes(block);
+}
+
+std::vector<NumberStream::Errand> NumberStream::errands() const {
+  std::vector<Errand> all;
+  if (!transport_) return all;
+  for_each_block([&](const Block& block) {
+    for (int rank = 1; rank < transport_->size(); ++rank)
+      if (!pieces_of(block, rank).empty()) all.push_back({block, rank});
+  });
+  return all;
+}
+
+void NumberStream::make_room() {
+  if (room_.size() > 0) return;
+  std::size_t end = 0;
+  for (const HeldNumbers& each : numbers_) end += align_up(each.values.bytes());
+  room_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::checkpoint", end);
+  std::size_t begin = 0;
+  given_.clear();
+  for (const HeldNumbers& each : numbers_) {
+    given_.push_back({room_.data() + begin, each.values.dtype, each.values.shape});
+    begin += align_up(each.values.bytes());
+  }
+}
+
+void NumberStream::copy(const ExecSpace& space) {
+  for (std::size_t of = 0; of < numbers_.size(); ++of) {
+    const Tensor& from = numbers_[of].values;
+    if constexpr (memory_is_separate) copy_to_host(space, from, given_[of].data);
+    else if (from.count() > 0) std::memcpy(given_[of].data, from.data, from.bytes());
+  }
+  is_copied_ = true;
+}
+
+const std::byte* NumberStream::whole_block(const Block& block) const {
+  if (memory_is_separate && !is_copied_) return nullptr;
+  const std::vector<Piece> own = pieces_of(block, rank_);
+  if (own.size() != 1 || own[0].count != block.count) return nullptr;
+  const Tensor& from = is_copied_ ? given_[block.of] : numbers_[block.of].values;
+  return static_cast<const std::byte*>(elements_of(from, own[0].at, 0).data);
+}
+
+void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) const {
+  const Tensor from = elements_of(is_copied_ ? given_[block.of] : numbers_[block.of].values, piece.at, piece.count);
+  if (memory_is_separate && !is_copied_) copy_to_host(space_, from, to);
+  else std::memcpy(to, from.data, from.bytes());
+}
+
+void NumberStream::send(int rank, const void* data, std::size_t bytes) {
+  transport_->send(rank, data, bytes);
+  wait_until([this] { return transport_->sent(); });
+}
+
+void NumberStream::receive(int rank, void* data, std::size_t bytes) {
+  transport_->receive(rank, data, bytes);
+  wait_until([this] { return transport_->received(); });
+}
+
+/// The answer arrives meanwhile.
+void NumberStream::ask(const Errand& errand) {
+  const Request request{Request::Kind::give, static_cast<std::int64_t>(errand.block.of), errand.block.first};
+  send(errand.rank, &request, sizeof request);
+  transport_->receive(errand.rank, arriving_.data(), bytes_of(errand.block, pieces_of(errand.block, errand.rank)));
+}
+
+void NumberStream::collect(const std::function<void(const Block&, const std::byte*)>& take) {
+  const std::vector<Errand> errands = this->errands();
+  auto next = errands.begin();
+  if (next != errands.end()) ask(*next);
+  for_each_block([&](const Block& block) {
+    if (const std::byte* whole = whole_block(block)) return take(block, whole);
+    const std::size_t element = element_bytes(block);
+    const auto place = [&](const Piece& piece) {
+      return block_.data() + static_cast<std::size_t>(piece.first - block.first) * element;
+    };
+    for (const Piece& piece : pieces_of(block, rank_)) read(block, piece, place(piece));
+    while (next != errands.end() && next->block.of == block.of && next->block.first == block.first) {
+      const int rank = next->rank;
+      wait_until([this] { return transport_->received(); });
+      std::swap(arriving_, arrived_);
+      if (++next != errands.end()) ask(*next);
+      const std::byte* from = arrived_.data();
+      for (const Piece& piece : pieces_of(block, rank)) {
+        const std::size_t bytes = static_cast<std::size_t>(piece.count) * element;
+        std::memcpy(place(piece), from, bytes);
+        from += bytes;
+      }
+    }
+    take(block, block_.data());
+  });
+}
+
+void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fill) {
+  for_each_block([&](const Block& block) {
+    const std::size_t element = element_bytes(block);
+    fill(block, block_.data());
+    const auto place = [&](const Piece& piece) {
+      return block_.data() + static_cast<std::size_t>(piece.first - block.first) * element;
+    };
+    for (const Piece& piece : pieces_of(block, rank_))
+      copy_from_host(space_, place(piece), elements_of(numbers_[block.of].values, piece.at, piece.count));
+    for (int rank = 1; transport_ && rank < transport_->size(); ++rank) {
+      const std::vector<Piece> pieces = pieces_of(block, rank);
+      if (pieces.empty()) continue;
+      std::byte* to = arriving_.data();
+      for (const Piece& piece : pieces) {
+        const std::size_t bytes = static_cast<std::size_t>(piece.count) * element;
+        std::memcpy(to, place(piece), bytes);
+        to += bytes;
+      }
+      const Request request{Request::Kind::take, static_cast<std::int64_t>(block.of), block.first};
+      send(rank, &request, sizeof request);
+      send(rank, arriving_.data(), bytes_of(block, pieces));
+    }
+  });
+}
+
+void NumberStream::serve() {
+  if (!transport_) return;
+  for (;;) {
+    Request request;
+    receive(0, &request, sizeof request);
+    if (request.kind == Request::Kind::end) return;
+    const Block block = block_at(static_cast<std::size_t>(request.of), request.first);
+    const std::vector<Piece> pieces = pieces_of(block, rank_);
+    const std::size_t bytes = bytes_of(block, pieces);
+    const bool takes = request.kind == Request::Kind::take;
+    if (takes) receive(0, block_.data(), bytes);
+    std::byte* at = block_.data();
+    for (const Piece& piece : pieces) {
+      const Tensor own = elements_of(numbers_[block.of].values, piece.at, piece.count);
+      if (takes) copy_from_host(space_, at, own);
+      else read(block, piece, at);
+      at += own.bytes();
+    }
+    if (!takes) send(0, block_.data(), bytes);
+  }
+}
+
+void NumberStream::end_turn() {
+  if (!transport_) return;
+  wait_until([this] { return transport_->received(); });  // what has been asked for, where a turn has failed
+  const Request end;
+  for (int rank = 1; rank < transport_->size(); ++rank) send(rank, &end, sizeof end);
+}
+
+}  // namespace lockstep

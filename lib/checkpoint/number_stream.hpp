@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "comm/transport.hpp"
+#include "core/execution.hpp"
+#include "parallel/held_numbers.hpp"
+
+namespace lockstep {
+
+/// Numbers that ranks hold, on their way to a file that rank 0 writes, or from one that it reads: block by block, of
+/// which rank 0 has a few at a time. In a turn rank 0 asks others for what they hold of a block, or sends it to them;
+/// they answer (`serve`) until it ends the turn, which it does whatever happens (Turn). So where rank 0 fails, nobody
+/// is left waiting; the others need nothing in a turn that they might not get, for they have it before it begins
+/// (make_room). Where rank 0 holds everything, nothing travels.
+class NumberStream {
+ public:
+  static constexpr std::size_t block_bytes = std::size_t{4} << 20;
+
+  /// `numbers`: which stay where they are. Collective.
+  NumberStream(const Communicator& ranks, std::vector<HeldNumbers> numbers);
+
+  const std::vector<HeldNumbers>& numbers() const { return numbers_; }
+  std::size_t bytes() const;  ///< of all ranks' numbers
+  /// Whether threads beside the step's may be those that have a turn, and serve in it.
+  bool may_go_behind_steps() const { return !transport_ || mpi_serves_threads(); }
+
+  /// Room for a copy of what this rank holds, which takes memory for as long as this lives.
+  void make_room();
+  /// Copies what this rank holds; given is then the copy, so the numbers may change.
+  void copy(const ExecSpace& space);
+  /// Given are the numbers themselves again.
+  void forget_copy() { is_copied_ = false; }
+
+  /// A turn of rank 0, which ends with this.
+  class Turn {
+   public:
+    explicit Turn(NumberStream& stream) : stream_(&stream) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { end(); }
+    void end() {
+      if (NumberStream* stream = std::exchange(stream_, nullptr)) stream->end_turn();
+    }
+
+   private:
+    NumberStream* stream_;
+  };
+
+  /// A stretch of numbers()[of], by element. `bytes`: there, on the host.
+  struct Block {
+    std::size_t of = 0;
+    std::int64_t first = 0, count = 0;
+  };
+  /// Gives all blocks of all ranks' numbers, in order; the numbers of the gaps between parameters are any. Of rank 0 in
+  /// a turn. What `take` throws goes through.
+  void collect(const std::function<void(const Block& block, const std::byte* bytes)>& take);
+  /// Asks for all blocks, in order, and puts them where they belong. Likewise.
+  void deal(const std::function<void(const Block& block, std::byte* bytes)>& fill);
+  /// Of the other ranks: returns when rank 0 has ended its turn.
+  void serve();
+
+ private:
+  /// A message of rank 0: what it wants of a block.
+  struct Request {
+    enum class Kind : std::int64_t { give, take, end } kind = Kind::end;
+    std::int64_t of = 0, first = 0;
+  };
+  /// A block of which another rank holds something.
+  struct Errand {
+    Block block;
+    int rank = 0;
+  };
+
+  /// A stretch of a buffer that a rank holds, and where it stands in what that rank has of the buffer.
+  struct Piece {
+    std::int64_t first = 0, count = 0, at = 0;
+  };
+
+  void note_holders(const Communicator& ranks);
+  Block block_at(std::size_t of, std::int64_t first) const;
+  void for_each_block(const std::function<void(const Block&)>& visit) const;
+  /// What the rank holds of a block.
+  std::vector<Piece> pieces_of(const Block& block, int rank) const;
+  std::vector<Errand> errands() const;
+  std::size_t element_bytes(const Block& block) const { return size_of(numbers_[block.of].values.dtype); }
+  std::size_t bytes_of(const Block& block, const std::vector<Piece>& pieces) const;
+
+  /// Null: the host has the block in no one piece.
+  const std::byte* whole_block(const Block& block) const;
+  void read(const Block& block, const Piece& piece, std::byte* to) const;
+
+  void send(int rank, const void* data, std::size_t bytes);
+  void receive(int rank, void* data, std::size_t bytes);
+  void ask(const Errand& errand);
+  void end_turn();
+
+  int rank_;
+  std::vector<HeldNumbers> numbers_;
+  std::vector<std::vector<std::vector<Piece>>> held_;  ///< by rank, by numbers; other ranks know their own
+  std::unique_ptr<Transport> transport_;               ///< null: rank 0 holds everything
+  Kokkos::View<std::byte*, StagingSpace> room_;
+  std::vector<Tensor> given_;  ///< in `room_`
+  bool is_copied_ = false;
+  // Of messages.
+  std::vector<std::byte> block_, arriving_, arrived_;
+  ExecSpace space_;
+};
+
+}  // namespace lockstep

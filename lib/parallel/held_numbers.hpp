@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/parameter_buffer.hpp"
+#include "optim/optimizer.hpp"
+
+namespace lockstep {
+
+/// The parameters, or a state of an optimizer, as ranks give them to a checkpoint and take them from one: of each
+/// number, one rank does. All ranks name the same, in the same order.
+struct HeldNumbers {
+  std::string state;                 ///< its name; empty: the parameters
+  std::vector<Parameter> layout;     ///< what they are, and where in a flat buffer, in rising order
+  std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order
+  Tensor values;                     ///< of these ranges, one after the other, in the step's memory
+
+  /// Elements of the whole buffer, up to the last that is something.
+  std::int64_t size() const { return layout.empty() ? 0 : layout.back().range.first + layout.back().range.count; }
+};
+
+/// Of ranks that each have all: rank 0's.
+std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
+/// Of ranks that each have the states of those parameters that they own (ParameterLayout::owned), and the values of
+/// all, or of these.
+std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
+
+}  // namespace lockstep
