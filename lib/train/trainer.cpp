@@ -8,7 +8,7 @@
 #include "base/heartbeat.hpp"
 #include "comm/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
-#include "parallel/sharded_optimizer.hpp"
+#include "parallel/sharded_parallel.hpp"
 
 namespace lockstep {
 namespace {
@@ -62,7 +62,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     heartbeat().beat();
   });
   if (config.parallel.shard != ParallelConfig::Shard::none && comm_.size() > 1)
-    strategy_ = std::make_unique<ShardedOptimizer>(config.parallel, topology, std::move(memory), model_->parameters());
+    strategy_ = std::make_unique<ShardedParallel>(config.parallel, topology, std::move(memory), model_->parameters());
   else
     strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
                                                std::move(memory.gradients), std::move(on_devices),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What dividing the optimizer's state saves in memory, and what it costs in time; called by perf/run shards.
+"""What dividing optimizer, gradients and parameters saves in memory, and what it costs in time; called by perf/run shards.
 
 Memory: of 4 ranks on one node and on two emulated ones, the sum of their proportional set sizes while they train, in which a page that
 several share counts once. The same with a hundredth of the parameters is taken off, so that what is left is the model's state: bytes a
-parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, with and without, in turns; medians over rounds.
+parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, of all stages in turns; medians over rounds.
 """
 import argparse
 import json
@@ -17,13 +17,15 @@ import sys
 import tempfile
 import time
 
-SHARDS = ("none", "optimizer")
+SHARDS = ("none", "optimizer", "gradients", "parameters")
+UNIT_MB = 8
+LAYERS = 8  # large ones, each a unit
 NETWORKS = {"one node": None, "20 µs, 1.25 GB/s": "latency_us=20,bandwidth_gbps=1.25"}
 
 
 def command(lockstep, ranks, binding, deck, shard, network, *options):
     emulated = ["--emulate-network", network] if network else []
-    return ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", binding, str(lockstep), "train", str(deck), f"parallel.shard={shard}", *options, *emulated]
+    return ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", binding, str(lockstep), "train", str(deck), f"parallel.shard={shard}", f"parallel.unit_mb={UNIT_MB}", *options, *emulated]
 
 
 def parameters_of(out):
@@ -42,14 +44,27 @@ def proportional_bytes(lockstep):
     return total
 
 
-def memory_of(lockstep, features, shard, network):
+def formula(shard, nodes, shares):
+    """Bytes of four ranks a parameter, the largest unit being one of LAYERS."""
+    copies, window = nodes if shares else 4, 4 / LAYERS
+    if shard == "none":
+        return 64
+    if shard == "optimizer":
+        return 4 * copies + 16 + 8
+    gradients = 4 + 4 * 2 * window  # what is owned, and two windows of each rank
+    if shard == "gradients" or (shares and nodes == 1):
+        return 4 * copies + gradients + 8
+    return 4 + copies * 2 * window + gradients + 8
+
+
+def memory_of(lockstep, features, shard, network, shares):
     deck = {"run": {"steps": 1000000, "output_dir": "run", "log_every": 1, "overwrite": True, "resume": "never", "wall_time": "5 min"},
-            "data": {"synthetic": {"kind": "random", "shape": [256], "classes": 10, "train": 64}},
-            "model": {"layers": [{"linear": {"features": features}}, "relu", {"linear": {"features": features}}, "relu", {"linear": {"features": 10}}]},
+            "data": {"synthetic": {"kind": "random", "shape": [64], "classes": 10, "train": 64}},
+            "model": {"layers": [{"linear": {"features": features}}, "relu"] * (LAYERS + 1) + [{"linear": {"features": 10}}]},
             "optimizer": {"type": "adamw"}, "batch": {"global": 4}, "checkpoint": {"every_epochs": 0},
             "providers": {"matmul": "portable"}}  # libraries keep weights in layouts of their own
     pathlib.Path("memory.yaml").write_text(json.dumps(deck))
-    run = subprocess.Popen(command(lockstep, 4, "none", "memory.yaml", shard, network), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    run = subprocess.Popen(command(lockstep, 4, "none", "memory.yaml", shard, network, f"parallel.share_parameters={str(shares).lower()}"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     count, found = None, []
     try:
         for line in run.stdout:
@@ -82,11 +97,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         print("| 4 ranks, AdamW, fp32 | shard | bytes a parameter | by the formula |\n|---|---|--:|--:|")
-        for name, network, nodes in (("one node", None, 1), ("two nodes", "latency_us=1,ranks_per_node=2", 2)):
+        two = "latency_us=1,ranks_per_node=2"
+        for name, network, nodes, shares in (("one node", None, 1, True), ("two nodes", two, 2, True), ("no memory shared", None, 1, False)):
             for shard in SHARDS:
-                (few, least), (many, most) = (memory_of(lockstep, features, shard, network) for features in (320, 3200))
-                formula = 64 if shard == "none" else 4 * nodes + 4 * 4 + 8
-                print(f"| {name} | {shard} | {(most - least) / (many - few):.2f} | {formula} |", flush=True)
+                if shard == "none" and not shares:
+                    continue
+                (few, least), (many, most) = (memory_of(lockstep, features, shard, network, shares) for features in (140, 1400))
+                print(f"| {name} | {shard} | {(most - least) / (many - few):.2f} | {formula(shard, nodes, shares):.1f} |", flush=True)
         deck = pathlib.Path("transformer.yaml")
         deck.write_text(json.dumps({
             "run": {"steps": arguments.steps, "log_every": 1000000, "resume": "never", "overwrite": True},
@@ -98,10 +115,11 @@ def main():
             for name, network in NETWORKS.items():
                 for shard in SHARDS:
                     times.setdefault((name, shard), []).append(step_ms(lockstep, deck, shard, network))
-        print("\n| 2 ranks | none, ms | optimizer, ms | optimizer / none |\n|---|--:|--:|--:|")
+        print("\n| 2 ranks | " + " | ".join(f"{shard}, ms" for shard in SHARDS) + " | " + " | ".join(f"{shard} / none" for shard in SHARDS[1:]) + " |")
+        print("|---|" + "--:|" * (2 * len(SHARDS) - 1))
         for name in NETWORKS:
-            none, divided = (statistics.median(times[name, shard]) for shard in SHARDS)
-            print(f"| {name} | {none:.1f} | {divided:.1f} | {divided / none:.3f} |")
+            of = {shard: statistics.median(times[name, shard]) for shard in SHARDS}
+            print(f"| {name} | " + " | ".join(f"{of[shard]:.1f}" for shard in SHARDS) + " | " + " | ".join(f"{of[shard] / of['none']:.3f}" for shard in SHARDS[1:]) + " |")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@
 
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
-#include "comm/mpi_transport.hpp"
-#include "comm/transport.hpp"
+#include "counting_network.hpp"
 #include "run/experiment.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"
@@ -141,48 +140,6 @@ INSTANTIATE_TEST_SUITE_P(
                     ShardedCase{"nodes_of_three", "fp32", adamw, "", 3}),
     [](const auto& info) { return info.param.name; });
 
-/// MPI's messages, whose bytes are counted, between nodes of so many ranks; votes and statistics, which are small, are
-/// not.
-class CountingNetwork final : public Interconnect {
- public:
-  explicit CountingNetwork(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
-
-  std::unique_ptr<Transport> transport(const Communicator& ranks) const override {
-    return std::make_unique<Counting>(mpi_transport(ranks), bytes_);
-  }
-  Communicator node(const Communicator& ranks) const override { return ranks.split(ranks.rank() / ranks_per_node_); }
-  std::string description() const override { return "counting"; }
-  /// Sent by all ranks since the last call. Collective.
-  double take_bytes(const Communicator& ranks) const {
-    double bytes = std::exchange(*bytes_, 0.0);
-    ranks.all_reduce_sum({&bytes, 1});
-    return bytes;
-  }
-
- private:
-  class Counting final : public Transport {
-   public:
-    Counting(std::unique_ptr<Transport> mpi, std::shared_ptr<double> bytes)
-        : mpi_(std::move(mpi)), bytes_(std::move(bytes)) {}
-    int rank() const override { return mpi_->rank(); }
-    int size() const override { return mpi_->size(); }
-    void send(int peer, const void* data, std::size_t bytes) override {
-      if (bytes > 1000) *bytes_ += static_cast<double>(bytes);
-      mpi_->send(peer, data, bytes);
-    }
-    void receive(int peer, void* data, std::size_t bytes) override { mpi_->receive(peer, data, bytes); }
-    bool sent() override { return mpi_->sent(); }
-    bool received() override { return mpi_->received(); }
-
-   private:
-    std::unique_ptr<Transport> mpi_;
-    std::shared_ptr<double> bytes_;
-  };
-
-  int ranks_per_node_;
-  std::shared_ptr<double> bytes_ = std::make_shared<double>(0.0);
-};
-
 /// Between N nodes (or ranks that share no memory) gradients are sent 4Ψ (N − 1) bytes, and parameters as many.
 TEST(ShardedTraffic, IsWhatTheFormulaeSay) {
   const Communicator world = Communicator::world();
@@ -195,7 +152,7 @@ TEST(ShardedTraffic, IsWhatTheFormulaeSay) {
       // Devices' ranks have the parameters by themselves, whatever memory their hosts share.
       if (memory_is_separate && ranks_per_node > 1 && std::string_view(shard) == "optimizer") continue;
       SCOPED_TRACE(fmt::format("{} ranks a node, {}, {}", ranks_per_node, parallel, shard));
-      const auto network = std::make_shared<CountingNetwork>(ranks_per_node);
+      const auto network = std::make_shared<test::CountingNetwork>(ranks_per_node);
       const Communicator comm = world.over(network);
       const test::TemporaryFolder folder;
       const RunConfig run = test::read_run_config(

@@ -18,12 +18,12 @@ namespace lockstep {
 /// then layers see them in windows (ParameterWindows). (The stages of Rajbhandari et al. 2020, "ZeRO: Memory
 /// Optimizations Toward Training Trillion Parameter Models".) What is owned is whole blocks of the flat buffer, and
 /// sums are made in the order of DataParallel's: with one micro-batch a step the numbers are the same bits as with it.
-class ShardedOptimizer final : public ParallelStrategy, WindowTraffic {
+class ShardedParallel final : public ParallelStrategy, WindowTraffic {
  public:
   /// `memory`: that the buffers of `parameters` lie in. Collective.
-  ShardedOptimizer(const ParallelConfig& config, const Topology& topology, ParallelMemory memory,
+  ShardedParallel(const ParallelConfig& config, const Topology& topology, ParallelMemory memory,
                    ParameterBuffer& parameters);
-  ~ShardedOptimizer() override;
+  ~ShardedParallel() override;
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override {
     reducer_->ready(space, range.first + range.count);

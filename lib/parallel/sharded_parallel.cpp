@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/sharded_optimizer.hpp"
+#include "parallel/sharded_parallel.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -32,7 +32,7 @@ ParallelConfig with_whole_blocks(ParallelConfig config, std::size_t element_byte
 
 }  // namespace
 
-ShardedOptimizer::ShardedOptimizer(const ParallelConfig& given, const Topology& topology, ParallelMemory memory,
+ShardedParallel::ShardedParallel(const ParallelConfig& given, const Topology& topology, ParallelMemory memory,
                                    ParameterBuffer& parameters)
     : topology_(topology),
       memory_(std::move(memory)),
@@ -63,33 +63,33 @@ ShardedOptimizer::ShardedOptimizer(const ParallelConfig& given, const Topology& 
   else gather_.emplace(config, topology_, memory_, parameters, buckets.trained);
 }
 
-ShardedOptimizer::~ShardedOptimizer() = default;
+ShardedParallel::~ShardedParallel() = default;
 
-void ShardedOptimizer::enter(const ExecSpace& space, int time) {
+void ShardedParallel::enter(const ExecSpace& space, int time) {
   if (gradient_windows_) gradient_windows_->enter(space, time);
   if (value_windows_) value_windows_->enter(space, time);
 }
 
-void ShardedOptimizer::finish_update(const ExecSpace& space) {
+void ShardedParallel::finish_update(const ExecSpace& space) {
   if (gather_) gather_->await(space, 0);
 }
 
-void ShardedOptimizer::wait_for_node() {
+void ShardedParallel::wait_for_node() {
   if (gather_) gather_->wait_for_node();
   else value_windows_->wait_for_node();
 }
 
-void ShardedOptimizer::start_update(const ExecSpace& space) {
+void ShardedParallel::start_update(const ExecSpace& space) {
   if (gather_) gather_->start(space);
   else value_windows_->forget();
 }
 
-void ShardedOptimizer::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+void ShardedParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
   finish_update(space);
   reducer_->finish(space, meanwhile);
 }
 
-void ShardedOptimizer::sum_over_ranks(const ExecSpace& space, const Tensor& numbers) {
+void ShardedParallel::sum_over_ranks(const ExecSpace& space, const Tensor& numbers) {
   summed_.resize(static_cast<std::size_t>(numbers.count()));
   copy_to_host(space, numbers, summed_.data());
   const Timer timer;
@@ -98,7 +98,7 @@ void ShardedOptimizer::sum_over_ranks(const ExecSpace& space, const Tensor& numb
   copy_from_host(space, summed_.data(), numbers);
 }
 
-Tensor ShardedOptimizer::gradient_square(const ExecSpace& space) {
+Tensor ShardedParallel::gradient_square(const ExecSpace& space) {
   const Tensor& squares = block_squares_.get();
   fill_zero(space, squares);
   for (const ParameterRange& range : parameters_.layout().owned())
@@ -109,7 +109,7 @@ Tensor ShardedOptimizer::gradient_square(const ExecSpace& space) {
   return square_.get();
 }
 
-Tensor ShardedOptimizer::nonfinite_gradients(const ExecSpace& space) {
+Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
   fill_zero(space, counts_.get());
   auto* count = counts_.get().as<double>();
   for (const ParameterRange& range : parameters_.layout().owned())
@@ -120,7 +120,7 @@ Tensor ShardedOptimizer::nonfinite_gradients(const ExecSpace& space) {
 }
 
 /// All ranks' sums of this step are done, so nobody reads the parameters any more.
-void ShardedOptimizer::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
+void ShardedParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                               double statistics_factor) {
   if (!optimizer.sum_over_owners())
     optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_ranks(where, numbers); });
@@ -130,7 +130,7 @@ void ShardedOptimizer::update(const ExecSpace& space, Optimizer& optimizer, cons
   start_update(space);
 }
 
-void ShardedOptimizer::change_parameters(const ExecSpace& space, const std::function<void()>& change) {
+void ShardedParallel::change_parameters(const ExecSpace& space, const std::function<void()>& change) {
   finish_update(space);
   wait_for_node();
   change();
@@ -138,20 +138,20 @@ void ShardedOptimizer::change_parameters(const ExecSpace& space, const std::func
   finish_update(space);
 }
 
-void ShardedOptimizer::share(const ExecSpace& space, Optimizer&) {
+void ShardedParallel::share(const ExecSpace& space, Optimizer&) {
   finish_update(space);
   const ParameterRange shared = value_windows_ ? parameters_.others_range() : ParameterRange{0, parameters_.size()};
   if (!memory_.parameters || topology_.node.is_root()) {
     const Communicator& ranks = memory_.parameters ? first_of_node_ : topology_.all;
     if (shared.count > 0) ranks.broadcast(space, parameters_.values(shared));
     parameters_.round(space);
-    space.fence("lockstep::sharded_optimizer");
+    space.fence("lockstep::sharded_parallel");
   }
   if (value_windows_) value_windows_->forget();
   wait_for_node();
 }
 
-double ShardedOptimizer::take_exposed_seconds() {
+double ShardedParallel::take_exposed_seconds() {
   const double gathers = gather_ ? gather_->take_exposed_seconds() : value_windows_->take_exposed_seconds();
   return std::exchange(exposed_seconds_, 0.0) + reducer_->take_exposed_seconds() + gathers;
 }

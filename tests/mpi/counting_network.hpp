@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "comm/communicator.hpp"
+#include "comm/mpi_transport.hpp"
+#include "comm/transport.hpp"
+
+namespace lockstep::test {
+
+/// MPI's messages, whose bytes are counted, between nodes of so many ranks; votes and statistics, which are small, are
+/// not.
+class CountingNetwork final : public Interconnect {
+ public:
+  explicit CountingNetwork(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
+
+  std::unique_ptr<Transport> transport(const Communicator& ranks) const override {
+    return std::make_unique<Counting>(mpi_transport(ranks), bytes_);
+  }
+  Communicator node(const Communicator& ranks) const override { return ranks.split(ranks.rank() / ranks_per_node_); }
+  std::string description() const override { return "counting"; }
+  /// Sent by all ranks since the last call. Collective.
+  double take_bytes(const Communicator& ranks) const {
+    double bytes = std::exchange(*bytes_, 0.0);
+    ranks.all_reduce_sum({&bytes, 1});
+    return bytes;
+  }
+
+ private:
+  class Counting final : public Transport {
+   public:
+    Counting(std::unique_ptr<Transport> mpi, std::shared_ptr<double> bytes)
+        : mpi_(std::move(mpi)), bytes_(std::move(bytes)) {}
+    int rank() const override { return mpi_->rank(); }
+    int size() const override { return mpi_->size(); }
+    void send(int peer, const void* data, std::size_t bytes) override {
+      if (bytes > 1000) *bytes_ += static_cast<double>(bytes);
+      mpi_->send(peer, data, bytes);
+    }
+    void receive(int peer, void* data, std::size_t bytes) override { mpi_->receive(peer, data, bytes); }
+    bool sent() override { return mpi_->sent(); }
+    bool received() override { return mpi_->received(); }
+
+   private:
+    std::unique_ptr<Transport> mpi_;
+    std::shared_ptr<double> bytes_;
+  };
+
+  int ranks_per_node_;
+  std::shared_ptr<double> bytes_ = std::make_shared<double>(0.0);
+};
+
+}  // namespace lockstep::test
