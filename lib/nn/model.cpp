@@ -315,7 +315,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
     send_statistics(context, segment, Task::Kind::accumulate_gradient_statistics);
     report();
   }
-  is_final(parameters_.statistics_range());
+  is_final(parameters_.layout().statistics());
 }
 
 void Model::run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {

@@ -93,7 +93,7 @@ void ParameterBuffer::round(const ExecSpace& space, ParameterRange range) {
 
 void ParameterBuffer::update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out) {
   if (layout_.summed_size() == trained_size()) return;
-  accumulate(space, scale, owned_.gradients(statistics_range()), values(statistics_range()), left_out);
+  accumulate(space, scale, owned_.gradients(layout_.statistics()), values(layout_.statistics()), left_out);
 }
 
 }  // namespace lockstep

@@ -71,16 +71,12 @@ class ParameterBuffer {
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
   /// The first element of a layer's parameters, those that it is tied to included; size() for layers without.
   std::int64_t first_of(std::size_t node) const { return node_first_[node]; }
-  /// All that is not trained.
-  ParameterRange others_range() const { return {trained_size(), size() - trained_size()}; }
-  /// All statistics.
-  ParameterRange statistics_range() const { return {trained_size(), layout_.summed_size() - trained_size()}; }
 
   /// Where values are divided, those that this rank owns.
   void initialize(const ExecSpace& space, std::uint64_t seed);
   /// To be called when values were written by anybody but the optimizer.
   void round(const ExecSpace& space) {
-    round(space, windows_.division.values ? others_range() : ParameterRange{0, size()});
+    round(space, windows_.division.values ? layout_.others() : ParameterRange{0, size()});
   }
   /// Where values are divided, those of a unit, or what is not trained.
   void round(const ExecSpace& space, ParameterRange range);

@@ -57,6 +57,8 @@ class ParameterLayout {
   std::int64_t trained_size() const { return trained_size_; }
   std::int64_t summed_size() const { return summed_size_; }  ///< trained, and statistics
   std::int64_t size() const { return size_; }
+  ParameterRange statistics() const { return {trained_size_, summed_size_ - trained_size_}; }
+  ParameterRange others() const { return {trained_size_, size_ - trained_size_}; }  ///< statistics, and what is frozen
   /// What is trained, cut between layers into stretches that follow each other: of at most so many megabytes, but for
   /// what large layers, and the small ones beside them, have as a whole. They begin with blocks.
   std::vector<ParameterRange> units(double megabytes) const;

@@ -30,7 +30,7 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
     all.push_back({.state = "", .layout = trained, .held = owned, .values = parameters.owned().values()});
     std::vector<Parameter> others(parameters.parameters().begin() + std::ssize(trained), parameters.parameters().end());
     for (Parameter& parameter : others) parameter.range.first -= parameters.trained_size();
-    if (!others.empty()) all.push_back(of_root("", others, parameters.values(parameters.others_range()), is_root));
+    if (!others.empty()) all.push_back(of_root("", others, parameters.values(parameters.layout().others()), is_root));
   } else {
     all.push_back(of_root("", parameters.parameters(), parameters.values(), is_root));
   }

@@ -33,7 +33,7 @@ ParallelConfig with_whole_blocks(ParallelConfig config, std::size_t element_byte
 }  // namespace
 
 ShardedParallel::ShardedParallel(const ParallelConfig& given, const Topology& topology, ParallelMemory memory,
-                                   ParameterBuffer& parameters)
+                                 ParameterBuffer& parameters)
     : topology_(topology),
       memory_(std::move(memory)),
       parameters_(parameters),
@@ -121,7 +121,7 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
 
 /// All ranks' sums of this step are done, so nobody reads the parameters any more.
 void ShardedParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
-                              double statistics_factor) {
+                             double statistics_factor) {
   if (!optimizer.sum_over_owners())
     optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_ranks(where, numbers); });
   optimizer.step(space, parameters_, step);
@@ -140,7 +140,7 @@ void ShardedParallel::change_parameters(const ExecSpace& space, const std::funct
 
 void ShardedParallel::share(const ExecSpace& space, Optimizer&) {
   finish_update(space);
-  const ParameterRange shared = value_windows_ ? parameters_.others_range() : ParameterRange{0, parameters_.size()};
+  const ParameterRange shared = value_windows_ ? parameters_.layout().others() : ParameterRange{0, parameters_.size()};
   if (!memory_.parameters || topology_.node.is_root()) {
     const Communicator& ranks = memory_.parameters ? first_of_node_ : topology_.all;
     if (shared.count > 0) ranks.broadcast(space, parameters_.values(shared));

@@ -22,7 +22,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
  public:
   /// `memory`: that the buffers of `parameters` lie in. Collective.
   ShardedParallel(const ParallelConfig& config, const Topology& topology, ParallelMemory memory,
-                   ParameterBuffer& parameters);
+                  ParameterBuffer& parameters);
   ~ShardedParallel() override;
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override {

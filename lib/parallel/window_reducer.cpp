@@ -25,7 +25,7 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const Topology& topol
   const ReduceBuffer buffer{windows.dtype, host_};
   sum_ = make_reduce_scatter(config, topology, memory, buffer);
   add_buckets(buckets.trained, sum_.get(), parameters.layout().owned());
-  if (const ParameterRange statistics = parameters.statistics_range(); statistics.count > 0) {
+  if (const ParameterRange statistics = parameters.layout().statistics(); statistics.count > 0) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
     exact_sum_ = make_all_reduce(whole, {}, topology, memory, buffer);

@@ -118,7 +118,7 @@ double NonfiniteReport::count_in(const ExecSpace& space, const Tensor& numbers) 
 std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRange> tensors,
                                                    const std::function<double(ParameterRange)>& count_in_range) const {
   std::vector<ParameterRange> owned = model_.parameters().layout().owned();
-  if (comm_.is_root()) owned.push_back(model_.parameters().others_range());
+  if (comm_.is_root()) owned.push_back(model_.parameters().layout().others());
   std::vector<double> counts(tensors.size());
   for (std::size_t i = 0; i < counts.size(); ++i)
     for (const ParameterRange& range : owned)
@@ -129,7 +129,7 @@ std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRang
 
 bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {
   if (optimizer.left_nonfinite(space)) return false;
-  const ParameterRange statistics = model_.parameters().statistics_range();
+  const ParameterRange statistics = model_.parameters().layout().statistics();
   return statistics.count == 0 || count_in(space, model_.parameters().values(statistics)) == 0;
 }
 
