@@ -2,11 +2,11 @@
 #include "checkpoint/checkpoint_writer.hpp"
 
 #include <gtest/gtest.h>
-#include <limits>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "base/log.hpp"
@@ -19,22 +19,33 @@ namespace {
 /// A parameter, as rank 0 holds it.
 class Numbers {
  public:
-  explicit Numbers(std::vector<float> values) : values_(std::move(values)) {}
+  explicit Numbers(std::vector<float> values)
+      : values_(std::move(values)), held_("numbers", DType::f32, {static_cast<std::int64_t>(values_.size())}) {
+    put();
+  }
 
-  std::vector<HeldNumbers> held() {
-    const auto count = static_cast<std::int64_t>(values_.size());
+  std::vector<HeldNumbers> held() const {
+    const std::int64_t count = held_.get().count();
     Parameter parameter{};
     parameter.name = "fc/weight";
     parameter.shape = {count};
     parameter.range = {0, count};
-    return {
-        {.state = "", .layout = {parameter}, .held = {{0, count}}, .values = {values_.data(), DType::f32, {count}}}};
+    return {{.state = "", .layout = {parameter}, .held = {{0, count}}, .values = held_.get()}};
   }
-  void set(float value) { std::ranges::fill(values_, value); }
-  float& operator[](std::size_t i) { return values_[i]; }
+  void set(float value) {
+    std::ranges::fill(values_, value);
+    put();
+  }
+  void set(std::size_t i, float value) {
+    values_[i] = value;
+    put();
+  }
 
  private:
+  void put() { copy_from_host(ExecSpace(), values_.data(), held_.get()); }
+
   std::vector<float> values_;
+  OwnedTensor held_;
 };
 
 class CheckpointWriterTest : public testing::Test {
@@ -45,7 +56,8 @@ class CheckpointWriterTest : public testing::Test {
   CheckpointWriterTest() { stream_.make_room(); }
 
   void write_async(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
-    writer.write_async(step, contents(std::move(before_commit)), CheckpointWriter::Copy::behind);
+    writer.write_async(step, contents(std::move(before_commit)),
+                       memory_is_separate ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::behind);
   }
   void write_now(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
     NumberStream::Turn turn(stream_);
@@ -115,7 +127,7 @@ TEST_F(CheckpointWriterTest, WritesNoNumbersThatAreNotFinite) {
   CheckpointWriter writer(stream_, folder_.path(), 1, -1);
   write_now(writer, 1);
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    numbers_[2000000] = bad;
+    numbers_.set(2000000, bad);
     expect_error(ExitStatus::internal, "/model/fc/weight of step 2 holds numbers that are not finite",
                  [&] { write_now(writer, 2); });
   }
