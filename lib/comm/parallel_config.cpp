@@ -54,8 +54,7 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps, but not on one node, whose cores would do both");
-  static constexpr std::string_view shards[] = {"none", "optimizer", "gradients", "parameters"};
-  fields.choice("shard", shard, shards,
+  fields.choice("shard", shard, shard_names,
                 "what ranks divide among them in the place of having it all: nothing; the optimizer's state, of which "
                 "each updates its part of the parameters (ZeRO's first stage); the gradients, too (the second); or the "
                 "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
@@ -63,6 +62,10 @@ void ParallelConfig::describe(Fields& fields) {
   fields.boolean("share_parameters", share_parameters,
                  "whether ranks that share memory have one copy of the parameters a node, where they are divided and "
                  "memory is the host's");
+  fields.number(
+      "memory_gb", memory_gb, not_negative,
+      "the most that a step may need on a rank, in gigabytes, by its plan: what needs more does not begin (0: "
+      "any)");
   fields.integer("prefetch", prefetch, {0, 16},
                  "units (unit_mb) that arrive while layers use the one before them, where parameters are divided");
   fields.boolean("sync_batch_norm", sync_batch_norm,
@@ -105,7 +108,7 @@ void ParallelConfig::describe(Fields& fields) {
     fields.check(
         shard == Shard::none || divides(algorithm), key,
         fmt::format("{} leaves all sums on all ranks, and shard: {} wants them divided; take one of {}",
-                    algorithm ? algorithm->name : "", shards[static_cast<std::size_t>(shard)],
+                    algorithm ? algorithm->name : "", shard_names[static_cast<std::size_t>(shard)],
                     fmt::join(algorithm_names([&](const Algorithm& other) { return divides(&other); }), ", ")));
   fields.check(shard < Shard::gradients || overlap != Overlap::thread, "overlap",
                "divided gradients are summed between layers, by no thread of their own; take poll");

@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "config/fields.hpp"
 
 namespace lockstep {
 
 struct Algorithm;
+
+/// Of ParallelConfig::Shard.
+inline constexpr std::string_view shard_names[] = {"none", "optimizer", "gradients", "parameters"};
 
 /// The deck's `parallel` section.
 struct ParallelConfig : Config {
@@ -18,6 +22,7 @@ struct ParallelConfig : Config {
   enum class Shard { none, optimizer, gradients, parameters };  ///< each divides what those before it do
 
   double bucket_mb = 25, unit_mb = 25;
+  double memory_gb = 0;                      ///< of a rank; 0: any
   const Algorithm* all_reduce = nullptr;     ///< null: auto
   std::string all_reduce_table;              ///< file; empty: none
   const Algorithm* between_nodes = nullptr;  ///< of the leaders of nodes; null: auto

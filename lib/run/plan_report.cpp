@@ -17,7 +17,7 @@
 #include "run/run_folder.hpp"
 #include "run/run_state.hpp"
 #include "run/starting_weights.hpp"
-#include "run/step_memory.hpp"
+#include "train/step_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -102,8 +102,9 @@ std::string report(const RunConfig& config, int ranks) {
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
   choose_device_sums(config.parallel,
                      expected_devices(ranks));  // throws where this build has not what the deck asks for
-  const StepMemory memory = step_memory(config, experiment, ranks);
+  const StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, {ranks});
   const Graph& graph = experiment.graph;
+  with_positions(config.source, [&] { check_memory(config, graph, memory, {ranks}); });
   const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);
 
   std::string text = layer_table(graph);
@@ -126,6 +127,8 @@ std::string report(const RunConfig& config, int ranks) {
       bytes_text(memory.total()), bytes_text(memory.parameters + memory.rounded), bytes_text(memory.gradients),
       bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
       bytes_text(memory.batches));
+  if (ranks > 1 && config.optimizer.divides())
+    text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, {ranks}));
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
   // one process has about this much (Open MPI 5).
@@ -136,7 +139,10 @@ std::string report(const RunConfig& config, int ranks) {
                       bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
   text += planned_for(memory.total());
   text += fmt::format("begins with          {}\n", start);
-  text += fmt::format("reduced a step       {} a rank\n", bytes_text(ranks > 1 ? memory.parameters : 0));
+  text += fmt::format("reduced a step       {} a rank\n",
+                      bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
+                                                 static_cast<double>(size_of(master_dtype(config.dtype())))
+                                           : 0));
   return text;
 }
 

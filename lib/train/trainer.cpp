@@ -9,6 +9,7 @@
 #include "comm/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/sharded_parallel.hpp"
+#include "train/step_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -49,6 +50,13 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
+  const bool shares = config.parallel.share_parameters && !memory_is_separate && !config.parallel.deterministic.present;
+  const RankCount ranks{comm_.size(), shares ? comm_.size() / topology.nodes : 1};
+  comm_.run_collectively([&] {
+    if (config.parallel.memory_gb > 0)
+      with_positions(config.source,
+                     [&] { check_memory(config, graph, step_memory(config, graph, problem_.data, ranks), ranks); });
+  });
   Model::Options options = model_options(config, max_micro_batch_, Purpose::training);
   StepPlan plan;
   comm_.run_collectively([&] { with_positions(config.source, [&] { plan = plan_model(graph, options); }); });

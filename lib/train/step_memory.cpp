@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/step_memory.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "parallel/deterministic_reducer.hpp"
+#include "parallel/parallel_memory.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What a step needs with another parallel.shard.
+double total_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
+                  RankCount ranks) {
+  config.parallel.shard = shard;
+  return memory.total() - memory.model() + model_memory(config, graph, memory.plan, ranks).model();
+}
+
+}  // namespace
+
+ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks) {
+  ModelMemory memory;
+  const DType type = config.dtype(), master = master_dtype(type);
+  const ParameterLayout layout(graph, type);
+  const ParallelConfig& parallel = config.parallel;
+  const bool divides = parallel.shard != ParallelConfig::Shard::none && ranks.all > 1;
+  const bool shares = divides && ranks.sharing == ranks.all;
+  const ParameterWindows windows = plan_windows(graph, layout, plan, parameter_division(parallel, ranks.all, shares));
+  const auto master_bytes = static_cast<double>(size_of(master));
+  const double owned = divides ? static_cast<double>(layout.trained_size()) / ranks.all : 0;
+  const double seen = static_cast<double>(windows.value_count(layout)) / (divides ? ranks.sharing : 1);
+  memory.parameters = (seen + (windows.division.values ? owned : 0)) * master_bytes;
+  memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
+  memory.gradients = master_bytes *
+                     (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
+  if (parallel.deterministic.present)
+    memory.gradients *= static_cast<double>(1 +
+                                            DeterministicReducer::buffers(parallel.deterministic.shards, ranks.all));
+  for (const std::string& state : config.optimizer.state_names())
+    for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
+      memory.states += static_cast<double>(part.range.count) * master_bytes;
+  if (divides) memory.states /= ranks.all;
+  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes +
+                      memory.states;
+  return memory;
+}
+
+StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks) {
+  const std::int64_t global = std::min(config.batch.largest(), train.size());
+  const BatchPartition partition = batch_partition(config, graph, ranks.all);
+  const std::int64_t share = partition.largest_share(global), micro_batch = partition.largest_micro_batch(global);
+  StepMemory memory;
+  memory.plan = plan_model(graph, model_options(config, micro_batch, Purpose::training));
+  static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, ranks);
+  const ExampleFormat& format = train.format();
+  memory.batches = static_cast<double>(micro_batch * graph.input_shape().count()) *
+                       static_cast<double>(size_of(config.dtype())) +
+                   static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
+  memory.activations = static_cast<double>(memory.plan.bytes);
+  memory.workspace = static_cast<double>(prepare_layers(graph, memory.plan, micro_batch));
+  return memory;
+}
+
+void check_memory(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks) {
+  const double limit = 1e9 * config.parallel.memory_gb;
+  if (limit == 0 || memory.total() <= limit) return;
+  std::string others;
+  if (config.optimizer.divides() && ranks.all > 1)
+    for (std::size_t shard = 0; shard < std::size(shard_names) && others.empty(); ++shard)
+      if (const double bytes = total_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks);
+          bytes <= limit)
+        others = fmt::format("shard: {} needs {}, ", shard_names[shard], bytes_text(bytes));
+  validate_key(false, "parallel.memory_gb",
+               "a step needs {} on each of {} rank{} (as its plan says), and {} are allowed; {}",
+               bytes_text(memory.total()), ranks.all, ranks.all == 1 ? "" : "s", bytes_text(limit),
+               others.empty() ? "take more ranks, a smaller batch.micro, or model.activation_checkpointing"
+                              : others + "and smaller pieces (batch.micro, parallel.unit_mb) need less");
+}
+
+std::string memory_by_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory,
+                            RankCount ranks) {
+  std::vector<std::string> all;
+  for (std::size_t shard = 0; shard < std::size(shard_names); ++shard)
+    all.push_back(
+        fmt::format("{} {}", shard_names[shard],
+                    bytes_text(total_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks))));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+}  // namespace lockstep
