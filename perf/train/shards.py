@@ -3,8 +3,7 @@
 """What dividing optimizer, gradients and parameters saves in memory, and what it costs in time; called by perf/run shards.
 
 Memory: of 4 ranks on one node and on two emulated ones, the sum of their proportional set sizes while they train, in which a page that
-several share counts once. The same with a hundredth of the parameters is taken off, so that what is left is the model's state: bytes a
-parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, of all stages in turns; medians over rounds.
+several share counts once. The same of a narrower network is taken off, so that what is left is the model's state: bytes a parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, of all stages in turns; medians over rounds.
 """
 import argparse
 import json
@@ -18,14 +17,15 @@ import tempfile
 import time
 
 SHARDS = ("none", "optimizer", "gradients", "parameters")
-UNIT_MB = 8
-LAYERS = 8  # large ones, each a unit
+LAYERS = 8  # large ones of the network whose memory is measured, each a unit
+INPUTS = 64
+WIDTHS = (520, 1400)
 NETWORKS = {"one node": None, "20 µs, 1.25 GB/s": "latency_us=20,bandwidth_gbps=1.25"}
 
 
 def command(lockstep, ranks, binding, deck, shard, network, *options):
     emulated = ["--emulate-network", network] if network else []
-    return ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", binding, str(lockstep), "train", str(deck), f"parallel.shard={shard}", f"parallel.unit_mb={UNIT_MB}", *options, *emulated]
+    return ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", binding, str(lockstep), "train", str(deck), f"parallel.shard={shard}", *options, *emulated]
 
 
 def parameters_of(out):
@@ -44,9 +44,14 @@ def proportional_bytes(lockstep):
     return total
 
 
-def formula(shard, nodes, shares):
-    """Bytes of four ranks a parameter, the largest unit being one of LAYERS."""
-    copies, window = nodes if shares else 4, 4 / LAYERS
+def largest_unit(features):
+    """A large layer, to which the first one, which is small, belongs."""
+    return features * (features + 1) + (INPUTS + 1) * features
+
+
+def formula(shard, nodes, shares, unit):
+    """Bytes of four ranks a parameter; `unit`: the largest one's part of all parameters."""
+    copies, window = nodes if shares else 4, 4 * unit
     if shard == "none":
         return 64
     if shard == "optimizer":
@@ -59,12 +64,12 @@ def formula(shard, nodes, shares):
 
 def memory_of(lockstep, features, shard, network, shares):
     deck = {"run": {"steps": 1000000, "output_dir": "run", "log_every": 1, "overwrite": True, "resume": "never", "wall_time": "5 min"},
-            "data": {"synthetic": {"kind": "random", "shape": [64], "classes": 10, "train": 64}},
+            "data": {"synthetic": {"kind": "random", "shape": [INPUTS], "classes": 10, "train": 64}},
             "model": {"layers": [{"linear": {"features": features}}, "relu"] * (LAYERS + 1) + [{"linear": {"features": 10}}]},
             "optimizer": {"type": "adamw"}, "batch": {"global": 4}, "checkpoint": {"every_epochs": 0},
             "providers": {"matmul": "portable"}}  # libraries keep weights in layouts of their own
     pathlib.Path("memory.yaml").write_text(json.dumps(deck))
-    run = subprocess.Popen(command(lockstep, 4, "none", "memory.yaml", shard, network, f"parallel.share_parameters={str(shares).lower()}"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    run = subprocess.Popen(command(lockstep, 4, "none", "memory.yaml", shard, network, f"parallel.share_parameters={str(shares).lower()}", "parallel.unit_mb=0.1"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     count, found = None, []
     try:
         for line in run.stdout:
@@ -81,7 +86,7 @@ def memory_of(lockstep, features, shard, network, shares):
 
 
 def step_ms(lockstep, deck, shard, network):
-    done = subprocess.run(command(lockstep, 2, "core", deck, shard, network, "run.output_dir=run"), capture_output=True, text=True)
+    done = subprocess.run(command(lockstep, 2, "core", deck, shard, network, "run.output_dir=run", "parallel.unit_mb=8"), capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"error: {done.stdout}{done.stderr}")
     return json.loads(pathlib.Path("run/summary.json").read_text())["step_ms"]["median"]
@@ -102,8 +107,9 @@ def main():
             for shard in SHARDS:
                 if shard == "none" and not shares:
                     continue
-                (few, least), (many, most) = (memory_of(lockstep, features, shard, network, shares) for features in (140, 1400))
-                print(f"| {name} | {shard} | {(most - least) / (many - few):.2f} | {formula(shard, nodes, shares):.1f} |", flush=True)
+                (few, least), (many, most) = (memory_of(lockstep, features, shard, network, shares) for features in WIDTHS)
+                unit = (largest_unit(WIDTHS[1]) - largest_unit(WIDTHS[0])) / (many - few)
+                print(f"| {name} | {shard} | {(most - least) / (many - few):.2f} | {formula(shard, nodes, shares, unit):.2f} |", flush=True)
         deck = pathlib.Path("transformer.yaml")
         deck.write_text(json.dumps({
             "run": {"steps": arguments.steps, "log_every": 1000000, "resume": "never", "overwrite": True},
@@ -115,6 +121,8 @@ def main():
             for name, network in NETWORKS.items():
                 for shard in SHARDS:
                     times.setdefault((name, shard), []).append(step_ms(lockstep, deck, shard, network))
+        if not times:
+            return
         print("\n| 2 ranks | " + " | ".join(f"{shard}, ms" for shard in SHARDS) + " | " + " | ".join(f"{shard} / none" for shard in SHARDS[1:]) + " |")
         print("|---|" + "--:|" * (2 * len(SHARDS) - 1))
         for name in NETWORKS:
