@@ -30,7 +30,7 @@ std::string text_of(const std::vector<ParameterRange>& ranges) {
 
 std::vector<ParameterRange> ranges_of(const std::string& text) {
   std::vector<ParameterRange> ranges(text.size() / sizeof(ParameterRange));
-  std::memcpy(ranges.data(), text.data(), text.size());
+  if (!ranges.empty()) std::memcpy(ranges.data(), text.data(), text.size());
   return ranges;
 }
 
