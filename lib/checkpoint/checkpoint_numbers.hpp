@@ -22,7 +22,7 @@ NumberSource source_of(NumberStream& stream);
 /// The numbers of a checkpoint, read as they are asked for.
 class CheckpointNumbers {
  public:
-  /// Of a checkpoint that open_checkpoint has found sound.
+  /// Opens a checkpoint that open_checkpoint has found sound.
   explicit CheckpointNumbers(const std::string& path)
       : file_(Hdf5File::open(path)), bytes_(path, RawFile::Access::read) {}
 

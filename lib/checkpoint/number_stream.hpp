@@ -63,7 +63,7 @@ class NumberStream {
   void collect(const std::function<void(const Block& block, const std::byte* bytes)>& take);
   /// Asks for all blocks, in order, and puts them where they belong. Likewise.
   void deal(const std::function<void(const Block& block, std::byte* bytes)>& fill);
-  /// Of the other ranks: returns when rank 0 has ended its turn.
+  /// Answers what rank 0 asks, until it ends its turn; for the other ranks.
   void serve();
 
  private:

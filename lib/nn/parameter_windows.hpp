@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Which numbers of what is trained no rank has as a whole.
+/// What ranks divide among them, so that none has the gradients, or the values, of all trained parameters.
 struct ParameterDivision {
   bool gradients = false, values = false;
   double unit_mb = 25;        ///< see ParameterLayout::units

@@ -10,6 +10,10 @@
 namespace lockstep {
 namespace {
 
+bool sums_in_node_memory(const ParallelConfig& config) {
+  return !config.all_reduce || config.all_reduce->in_node_memory;
+}
+
 /// Units travel in the order in which ranks' layers use them.
 void check_same_windows(const Communicator& ranks, const ParameterWindows& windows) {
   std::string plan;
@@ -27,7 +31,7 @@ void check_same_windows(const Communicator& ranks, const ParameterWindows& windo
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
-/// Of the values, and of their copy in 16 bits, which stands behind them.
+/// Bytes of the values; behind them stands their copy in 16 bits.
 std::size_t value_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
   return align_up(bytes_of(windows.value_count(layout), layout.master()));
 }
@@ -41,8 +45,7 @@ std::size_t gradient_bytes(const ParameterWindows& windows, const ParameterLayou
 }  // namespace
 
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
-  const bool wanted = !config.all_reduce || config.all_reduce->in_node_memory;
-  if (!wanted || topology.all.size() == 1) return std::nullopt;
+  if (!sums_in_node_memory(config) || topology.all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
   // Where one node has none, nobody uses any: all ranks must sum in the same way.
   if (topology.all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
@@ -62,6 +65,10 @@ ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bo
           .prefetch = config.prefetch};
 }
 
+bool may_share_parameters(const ParallelConfig& config) {
+  return config.share_parameters && !config.deterministic.present && !memory_is_separate && sums_in_node_memory(config);
+}
+
 ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const Graph& graph,
                                const StepPlan& plan, DType dtype) {
   const ParameterLayout layout(graph, dtype);
@@ -69,9 +76,9 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& top
     return plan_windows(graph, layout, plan, parameter_division(config, topology.all.size(), shares));
   };
   ParallelMemory memory{.windows = windows(false)};
-  check_same_windows(topology.all, memory.windows);
-  const bool divides = config.shard != ParallelConfig::Shard::none;
-  const bool shares = divides && config.share_parameters && !memory_is_separate;
+  const ParameterDivision& division = memory.windows.division;
+  if (division.gradients || division.values) check_same_windows(topology.all, memory.windows);
+  const bool divides = config.shard != ParallelConfig::Shard::none, shares = divides && may_share_parameters(config);
   // What is gathered in a node's memory is owned as its sums are.
   if (config.deterministic.present || (divides && !shares)) return memory;
   memory.gradients = gradient_memory(config, topology, gradient_bytes(memory.windows, layout));

@@ -30,6 +30,8 @@ struct ParallelMemory {
 /// What the deck wants, where it can be had; says so once if it cannot. `dtype`: of the activations. Collective.
 ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const Graph& graph,
                                const StepPlan& plan, DType dtype);
+/// Whether a node's ranks have one copy of parameters that are divided, or of their windows, if there is memory for it.
+bool may_share_parameters(const ParallelConfig& config);
 /// What so many ranks divide as the deck wants it; `shares`: whether they have one copy of the values in memory that
 /// all of them share.
 ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares);

@@ -50,8 +50,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
-  const bool shares = config.parallel.share_parameters && !memory_is_separate && !config.parallel.deterministic.present;
-  const RankCount ranks{comm_.size(), shares ? comm_.size() / topology.nodes : 1};
+  const RankCount ranks{comm_.size(), may_share_parameters(config.parallel) ? comm_.size() / topology.nodes : 1};
   comm_.run_collectively([&] {
     if (config.parallel.memory_gb > 0)
       with_positions(config.source,

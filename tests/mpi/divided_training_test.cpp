@@ -93,8 +93,8 @@ std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer&
   return arrays;
 }
 
-/// Of all arrays, which hold f64, relative to the largest number of each; what rounding alone has made (the gradient of
-/// a bias in front of a batch norm) is not looked at closely.
+/// How far numbers of two sets of arrays, all f64, are from each other, relative to the largest of their array, or to
+/// 1e-4 where all are smaller: rounding alone has made the gradient of a bias in front of a batch norm.
 double largest_difference(const std::vector<std::vector<std::byte>>& some,
                           const std::vector<std::vector<std::byte>>& others) {
   double most = 0;

@@ -50,7 +50,7 @@ void mend_manifest(std::span<std::uint8_t> file) {
   if (text.size() == block) std::ranges::copy(text, file.begin());
 }
 
-/// All of it, as a run that goes on from it does.
+/// Reads a whole checkpoint, as a run that goes on from it does.
 void read_numbers(const std::string& path) {
   constexpr std::int64_t piece = 1000;
   std::byte room[piece * 8];
