@@ -47,12 +47,16 @@ void declare_check(CLI::App& app, Command& chosen) {
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   struct Options {
-    int ranks = 0;
+    int ranks = 0, nodes = 0;
     std::string device, machine;
     bool deck_alone = false, data = false, schedule = false, time = false;
   };
   const auto options = std::make_shared<Options>();
   command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on, or of its Slurm job)")
+      ->check(CLI::Range(1, 10000000));
+  command
+      ->add_option("--nodes", options->nodes,
+                   "nodes that these ranks are on, as many on each (default: a node for each, with nothing to share)")
       ->check(CLI::Range(1, 10000000));
   CLI::Option* machine = command
                              ->add_option("--machine", options->machine,
@@ -85,6 +89,12 @@ void declare_check(CLI::App& app, Command& chosen) {
       on_root(comm, [&] {
         if (!options->device.empty()) plan_for_described_device(options->device);
         const int ranks = options->ranks > 0 ? options->ranks : requested_ranks();
+        const int nodes = options->nodes > 0 ? options->nodes : ranks;
+        validate(
+            ranks % nodes == 0, ExitStatus::bad_usage,
+            "check --nodes: {} rank{} cannot be on {} nodes with as many on each; take ranks that are a multiple of "
+            "the nodes",
+            ranks, ranks == 1 ? "" : "s", nodes);
         std::string text = write_config(config);
         if (options->data) {
           const DataScan found = scan_data(config);
@@ -94,7 +104,7 @@ void declare_check(CLI::App& app, Command& chosen) {
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
         if (options->schedule) text += "\n" + schedule_report(config);
-        else if (!options->deck_alone) text += "\n" + plan_report(config, ranks);
+        else if (!options->deck_alone) text += "\n" + plan_report(config, {ranks, nodes});
         if (!options->machine.empty()) text += prediction_line(config, options->machine, ranks);
         print(comm, text);
       });

@@ -59,6 +59,10 @@ void ParallelConfig::describe(Fields& fields) {
                 "each updates its part of the parameters (ZeRO's first stage); the gradients, too (the second); or the "
                 "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
                 "also called fully sharded data parallelism)");
+  static constexpr std::string_view groups[] = {"all", "node"};
+  fields.integer_or("shard_group", shard_group, groups, at_least_one,
+                    "ranks that divide the model with each other, one after the other in the order of ranks, or those "
+                    "of a node; every such group has all of it, and sums of gradients are added up between groups");
   fields.boolean("share_parameters", share_parameters,
                  "whether ranks that share memory have one copy of the parameters a node, where they are divided and "
                  "memory is the host's");

@@ -30,6 +30,8 @@ struct ParallelConfig : Config {
   Wire wire = Wire::fp32;
   Overlap overlap = Overlap::automatic;
   Shard shard = Shard::none;
+  enum GroupWord : std::size_t { all, node };
+  NumberOrWord shard_group;  ///< ranks that divide the model with each other; or a GroupWord
   bool share_parameters = true;
   std::int64_t prefetch = 1;
   bool sync_batch_norm = true;

@@ -80,6 +80,12 @@ inline constexpr Range at_least_one{1};
 inline constexpr Range fraction{0, 1};
 inline constexpr Range fraction_below_one{0, 1, false, true};
 
+/// A whole number, or one of some words in its place.
+struct NumberOrWord {
+  std::optional<std::int64_t> number;
+  std::size_t word = 0;  ///< counts in the words, where there is no number
+};
+
 /// Visits the keys of one mapping. Implementations read a deck, write the resolved deck, the JSON
 /// Schema or the reference page. Values passed by reference hold the default on entry.
 class Fields {
@@ -91,9 +97,9 @@ class Fields {
                        Presence presence = Presence::optional) = 0;
   virtual void integer(std::string_view key, std::optional<std::int64_t>& value, Range range,
                        std::string_view help) = 0;
-  /// A whole number, or one word in its place (no value).
-  virtual void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
-                          std::string_view help) = 0;
+  /// See the overload for one word below.
+  virtual void integer_or(std::string_view key, NumberOrWord& value, std::span<const std::string_view> words,
+                          Range range, std::string_view help) = 0;
   virtual void number(std::string_view key, double& value, Range range, std::string_view help,
                       Presence presence = Presence::optional) = 0;
   virtual void number(std::string_view key, std::optional<double>& value, Range range, std::string_view help) = 0;
@@ -161,6 +167,14 @@ class Fields {
     int index = static_cast<int>(value);
     choice(key, index, names, help);
     value = static_cast<Enum>(index);
+  }
+
+  /// A whole number, or `word` where there is none.
+  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+                  std::string_view help) {
+    NumberOrWord chosen{value};
+    integer_or(key, chosen, std::span(&word, 1), range, help);
+    value = chosen.number;
   }
 };
 

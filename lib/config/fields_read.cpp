@@ -36,11 +36,12 @@ class Reader final : public Fields {
     with(key, Presence::optional, [&](const DeckNode& node) { value = to_integer(node, range); });
   }
 
-  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+  void integer_or(std::string_view key, NumberOrWord& value, std::span<const std::string_view> words, Range range,
                   std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) {
-      if (node.kind == DeckNode::Kind::scalar && node.text == word) return value.reset();
-      value = to_integer(node, range, fmt::format("a whole number or '{}'", word));
+      const auto word = node.kind == DeckNode::Kind::scalar ? std::ranges::find(words, node.text) : words.end();
+      if (word != words.end()) value = {std::nullopt, static_cast<std::size_t>(word - words.begin())};
+      else value.number = to_integer(node, range, fmt::format("a whole number or '{}'", fmt::join(words, "' or '")));
     });
   }
 

@@ -24,10 +24,10 @@ class ReferenceWriter final : public Fields {
   void integer(std::string_view key, std::optional<std::int64_t>&, Range range, std::string_view help) override {
     row(key, limited("whole number", range), "–", help);
   }
-  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+  void integer_or(std::string_view key, NumberOrWord& value, std::span<const std::string_view> words, Range range,
                   std::string_view help) override {
-    row(key, fmt::format("{} or `{}`", limited("whole number", range), word),
-        value ? std::to_string(*value) : std::string(word), help);
+    row(key, fmt::format("{} or `{}`", limited("whole number", range), fmt::join(words, "` or `")),
+        value.number ? std::to_string(*value.number) : std::string(words[value.word]), help);
   }
   void number(std::string_view key, double& value, Range range, std::string_view help, Presence presence) override {
     row(key, limited("number", range), presence == Presence::required ? "**required**" : fmt::format("{}", value),

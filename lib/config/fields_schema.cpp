@@ -27,10 +27,11 @@ class SchemaWriter final : public Fields {
   void integer(std::string_view key, std::optional<std::int64_t>&, Range range, std::string_view help) override {
     add(key, limited("integer", range), help);
   }
-  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
+  void integer_or(std::string_view key, NumberOrWord& value, std::span<const std::string_view> words, Range range,
                   std::string_view help) override {
-    Json schema = {{"anyOf", {limited("integer", range), {{"const", word}}}}};
-    schema["default"] = value ? Json(*value) : Json(word);
+    Json schema = {{"anyOf", Json::array({limited("integer", range)})}};
+    for (const std::string_view word : words) schema["anyOf"].push_back({{"const", word}});
+    schema["default"] = value.number ? Json(*value.number) : Json(words[value.word]);
     add(key, schema, help);
   }
   void number(std::string_view key, double& value, Range range, std::string_view help, Presence presence) override {

@@ -25,9 +25,9 @@ class Writer final : public Fields {
   void integer(std::string_view key, std::optional<std::int64_t>& value, Range, std::string_view) override {
     if (value) pair(key, std::to_string(*value));
   }
-  void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range,
+  void integer_or(std::string_view key, NumberOrWord& value, std::span<const std::string_view> words, Range,
                   std::string_view) override {
-    pair(key, value ? std::to_string(*value) : std::string(word));
+    pair(key, value.number ? std::to_string(*value.number) : std::string(words[value.word]));
   }
   void number(std::string_view key, double& value, Range, std::string_view, Presence) override {
     pair(key, number_text(value));

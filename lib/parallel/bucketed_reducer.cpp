@@ -103,14 +103,14 @@ class BucketedReducer::Trial {
 };
 
 BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured,
-                                 const Topology& topology, const std::optional<NodeMemory>& memory,
+                                 const ShardGroups& groups, const std::optional<NodeMemory>& memory,
                                  const Tensor& gradients, const GradientBuckets& buckets)
-    : ranks_(topology.all), gradients_(gradients) {
+    : ranks_(groups.ranks.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
   if constexpr (memory_is_separate) {
     if (!memory) staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::gradients_on_host", gradients.bytes());
-    host_ = memory ? memory->part(topology.node.rank()) : staging_.data();
+    host_ = memory ? memory->part(groups.group.node.rank()) : staging_.data();
     if (memory) pinned_ = PinnedMemory(host_, gradients.bytes());
     streams_ = Streams{space_beside(ExecSpace()), space_beside(ExecSpace())};
   }
@@ -119,18 +119,18 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
         ExitStatus::bad_deck,
         "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
   const ReduceBuffer buffer{gradients.dtype, host_};
-  sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, topology, memory, buffer)
-                                                     : make_reduce_scatter(config, topology, memory, buffer);
+  sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, groups, memory, buffer)
+                                                     : make_reduce_scatter(config, groups, memory, buffer);
   add_buckets(buckets.trained, sum_.get());
   if (!buckets.statistics.empty()) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
-    exact_sum_ = make_all_reduce(whole, measured, topology, memory, buffer);
+    exact_sum_ = make_all_reduce(whole, measured, groups, memory, buffer);
     add_buckets(buckets.statistics, exact_sum_.get());
   }
   const bool automatic = config.overlap == Overlap::automatic;
   // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
-  if (automatic && (memory_is_separate || !topology.one_node())) trial_ = std::make_unique<Trial>();
+  if (automatic && (memory_is_separate || !groups.ranks.one_node())) trial_ = std::make_unique<Trial>();
   use(automatic ? Trial::ways[0] : config.overlap);
 }
 

@@ -24,9 +24,9 @@ class BucketedReducer final : public GradientReducer {
 
   /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Those of what is
   /// trained are divided among ranks where the deck says so (config.shard): each has the sums that it owns
-  /// (shard_place). Those behind them travel in their own type, whatever config.wire says. Collective; throws
+  /// (make_shard_place). Those behind them travel in their own type, whatever config.wire says. Collective; throws
   /// SharedError where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
-  BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
+  BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                   const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets);
   ~BucketedReducer() override;
 

@@ -8,9 +8,9 @@
 namespace lockstep {
 
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
-                           const Topology& topology, std::optional<NodeMemory> memory,
+                           const ShardGroups& groups, std::optional<NodeMemory> memory,
                            std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters)
-    : ranks_(topology.all),
+    : ranks_(groups.ranks.all),
       parameters_(parameters),
       memory_(std::move(memory)),
       square_(parameters.trained_size()),
@@ -18,9 +18,9 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   const Tensor gradients = parameters.gradients();
   const GradientBuckets buckets(parameters.layout(), config);
   if (config.deterministic.present)
-    reducer_ = std::make_unique<DeterministicReducer>(topology.all, config.deterministic.shards, gradients);
+    reducer_ = std::make_unique<DeterministicReducer>(ranks_, config.deterministic.shards, gradients);
   else if (on_devices) reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
-  else reducer_ = std::make_unique<BucketedReducer>(config, measured, topology, memory_, gradients, buckets);
+  else reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets);
 }
 
 void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {

@@ -17,7 +17,7 @@ class DataParallel final : public ParallelStrategy {
   /// `measured`: see make_all_reduce. `memory`: of the node's gradients (gradient_memory), on hosts that in which those
   /// of `parameters` lie. `on_devices`: sums gradients in the devices' memory; null: they are summed on the hosts.
   /// Collective.
-  DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const Topology& topology,
+  DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters);
 

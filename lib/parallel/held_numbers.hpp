@@ -24,7 +24,8 @@ struct HeldNumbers {
 /// Of ranks that each have all: rank 0's.
 std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
 /// Of ranks that each have the states of those parameters that they own (ParameterLayout::owned), and the values of
-/// all, or of these.
-std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
+/// all, or of these; where several groups of ranks have the same, those of the first do.
+std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
+                                       bool of_first_group);
 
 }  // namespace lockstep

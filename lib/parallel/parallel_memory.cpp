@@ -44,12 +44,13 @@ std::size_t gradient_bytes(const ParameterWindows& windows, const ParameterLayou
 
 }  // namespace
 
-std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes) {
-  if (!sums_in_node_memory(config) || topology.all.size() == 1) return std::nullopt;
-  std::optional<NodeMemory> memory = NodeMemory::make(topology.node, bytes);
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Communicator& all,
+                                          const Communicator& node, std::size_t bytes) {
+  if (!sums_in_node_memory(config) || all.size() == 1) return std::nullopt;
+  std::optional<NodeMemory> memory = NodeMemory::make(node, bytes);
   // Where one node has none, nobody uses any: all ranks must sum in the same way.
-  if (topology.all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
-  if (topology.all.is_root())
+  if (all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
+  if (all.is_root())
     warn(
         "a node's ranks cannot share {} bytes of memory each; gradients are sent in messages instead, which takes "
         "longer (is /dev/shm large enough?)",
@@ -69,29 +70,30 @@ bool may_share_parameters(const ParallelConfig& config) {
   return config.share_parameters && !config.deterministic.present && !memory_is_separate && sums_in_node_memory(config);
 }
 
-ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const Graph& graph,
+ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
                                const StepPlan& plan, DType dtype) {
   const ParameterLayout layout(graph, dtype);
   const auto windows = [&](bool shares) {
-    return plan_windows(graph, layout, plan, parameter_division(config, topology.all.size(), shares));
+    return plan_windows(graph, layout, plan, parameter_division(config, groups.group.all.size(), shares));
   };
   ParallelMemory memory{.windows = windows(false)};
   const ParameterDivision& division = memory.windows.division;
-  if (division.gradients || division.values) check_same_windows(topology.all, memory.windows);
+  if (division.gradients || division.values) check_same_windows(groups.ranks.all, memory.windows);
   const bool divides = config.shard != ParallelConfig::Shard::none, shares = divides && may_share_parameters(config);
   // What is gathered in a node's memory is owned as its sums are.
   if (config.deterministic.present || (divides && !shares)) return memory;
-  memory.gradients = gradient_memory(config, topology, gradient_bytes(memory.windows, layout));
+  memory.gradients = gradient_memory(config, groups.ranks.all, groups.group.node,
+                                     gradient_bytes(memory.windows, layout));
   if (!shares || !memory.gradients) return memory;
-  ParameterWindows shared = windows(topology.one_node());
+  ParameterWindows shared = windows(groups.group.one_node());
   const std::size_t bytes = value_bytes(shared, layout) + rounded_bytes(shared, layout, dtype);
-  memory.parameters = node_block(topology.node, bytes);
-  memory.flags = NodeMemory::make(topology.node, 0);
-  if (topology.all.all_reduce_max(memory.parameters && memory.flags ? 0 : 1) == 0) {
+  memory.parameters = node_block(groups.group.node, bytes);
+  memory.flags = NodeMemory::make(groups.group.node, 0);
+  if (groups.ranks.all.all_reduce_max(memory.parameters && memory.flags ? 0 : 1) == 0) {
     memory.windows = std::move(shared);
     return memory;
   }
-  if (topology.all.is_root())
+  if (groups.ranks.all.is_root())
     warn(
         "a node's ranks cannot share {} bytes of memory; each has {} of its own, and gets the others' parts in "
         "messages, which takes longer (is /dev/shm large enough?)",

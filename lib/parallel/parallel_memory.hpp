@@ -6,14 +6,15 @@
 
 #include "comm/node_memory.hpp"
 #include "comm/parallel_config.hpp"
-#include "comm/topology.hpp"
+#include "comm/shard_groups.hpp"
 #include "nn/parameter_buffer.hpp"
 
 namespace lockstep {
 
-/// Memory of a node for `bytes` of gradients of each rank, where the deck's all-reduce wants one and it can be had.
-/// Says so once if it cannot. Collective.
-std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Topology& topology, std::size_t bytes);
+/// Memory of these ranks of a node for `bytes` of gradients of each, where the deck's all-reduce wants one and it can
+/// be had on all nodes. Says so once if it cannot. Collective over all ranks.
+std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Communicator& all,
+                                          const Communicator& node, std::size_t bytes);
 
 /// How layers see parameters and gradients, and what of them a node's ranks show each other.
 struct ParallelMemory {
@@ -23,12 +24,12 @@ struct ParallelMemory {
   std::shared_ptr<std::byte[]> parameters;
   std::optional<NodeMemory> flags;  ///< beside `parameters`
 
-  /// What a rank's buffers lie in: of hosts, since devices have memory of their own.
+  /// What a rank's buffers lie in: of hosts, since devices have memory of their own. `rank_in_node`: of its group's.
   ParameterMemory of_buffers(const ParameterLayout& layout, DType dtype, int rank_in_node) const;
 };
 
 /// What the deck wants, where it can be had; says so once if it cannot. `dtype`: of the activations. Collective.
-ParallelMemory parallel_memory(const ParallelConfig& config, const Topology& topology, const Graph& graph,
+ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
                                const StepPlan& plan, DType dtype);
 /// Whether a node's ranks have one copy of parameters that are divided, or of their windows, if there is memory for it.
 bool may_share_parameters(const ParallelConfig& config);

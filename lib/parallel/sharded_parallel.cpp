@@ -32,35 +32,35 @@ ParallelConfig with_whole_blocks(ParallelConfig config, std::size_t element_byte
 
 }  // namespace
 
-ShardedParallel::ShardedParallel(const ParallelConfig& given, const Topology& topology, ParallelMemory memory,
+ShardedParallel::ShardedParallel(const ParallelConfig& given, const ShardGroups& groups, ParallelMemory memory,
                                  ParameterBuffer& parameters)
-    : topology_(topology),
+    : groups_(groups),
       memory_(std::move(memory)),
       parameters_(parameters),
-      first_of_node_(topology.all.split(topology.node.is_root() ? 0 : 1)),
+      first_of_node_(groups.ranks.all.split(groups.group.node.is_root() ? 0 : 1)),
       block_squares_("lockstep::block_squares", DType::f64,
                      {std::max<std::int64_t>(1, array_blocks(parameters.trained_size()))}),
       square_("lockstep::gradient_square", DType::f64, {1}),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
   const ParallelConfig config = with_whole_blocks(given, size_of(parameters.dtype()));
   const GradientBuckets buckets(parameters.layout(), config);
-  parameters.own(owned_of(make_shard_place(config, topology_, memory_.gradients), buckets.trained));
+  parameters.own(owned_of(make_shard_place(config, groups_.group, memory_.gradients), buckets.trained));
   counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
                         {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
   const ParameterDivision& division = parameters.windows().division;
   if (division.gradients) {
-    auto windows = std::make_unique<WindowReducer>(config, topology_, memory_.gradients, parameters, buckets);
+    auto windows = std::make_unique<WindowReducer>(config, groups_, memory_.gradients, parameters, buckets);
     gradient_windows_ = windows.get();
     reducer_ = std::move(windows);
   } else if (config.deterministic.present) {
-    reducer_ = std::make_unique<DeterministicReducer>(topology_.all, config.deterministic.shards,
+    reducer_ = std::make_unique<DeterministicReducer>(groups_.ranks.all, config.deterministic.shards,
                                                       parameters.gradients());
   } else {
-    reducer_ = std::make_unique<BucketedReducer>(config, std::span<const AllReduceRow>(), topology_, memory_.gradients,
+    reducer_ = std::make_unique<BucketedReducer>(config, std::span<const AllReduceRow>(), groups_, memory_.gradients,
                                                  parameters.gradients(), buckets);
   }
-  if (division.values) value_windows_.emplace(config, topology_, memory_, parameters, buckets.trained);
-  else gather_.emplace(config, topology_, memory_, parameters, buckets.trained);
+  if (division.values) value_windows_.emplace(config, groups_.group, memory_, parameters, buckets.trained);
+  else gather_.emplace(config, groups_.group, memory_, parameters, buckets.trained);
 }
 
 ShardedParallel::~ShardedParallel() = default;
@@ -89,11 +89,11 @@ void ShardedParallel::finish_gradients(const ExecSpace& space, const std::functi
   reducer_->finish(space, meanwhile);
 }
 
-void ShardedParallel::sum_over_ranks(const ExecSpace& space, const Tensor& numbers) {
+void ShardedParallel::sum_over_owners(const ExecSpace& space, const Tensor& numbers) {
   summed_.resize(static_cast<std::size_t>(numbers.count()));
   copy_to_host(space, numbers, summed_.data());
   const Timer timer;
-  topology_.all.all_reduce_sum(summed_);
+  groups_.group.all.all_reduce_sum(summed_);
   exposed_seconds_ += timer.seconds();
   copy_from_host(space, summed_.data(), numbers);
 }
@@ -104,7 +104,7 @@ Tensor ShardedParallel::gradient_square(const ExecSpace& space) {
   for (const ParameterRange& range : parameters_.layout().owned())
     block_sums_of_squares(space, parameters_.owned().gradients(range),
                           {squares.as<double>() + range.first / array_block, DType::f64, {array_blocks(range.count)}});
-  sum_over_ranks(space, squares);
+  sum_over_owners(space, squares);
   add_block_sums(space, squares, square_.get());
   return square_.get();
 }
@@ -115,7 +115,7 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
   for (const ParameterRange& range : parameters_.layout().owned())
     count_nonfinite(space, parameters_.owned().gradients(range), {count++, DType::f64, {1}});
   add_block_sums(space, counts_.get(), nonfinite_.get());
-  sum_over_ranks(space, nonfinite_.get());
+  sum_over_owners(space, nonfinite_.get());
   return nonfinite_.get();
 }
 
@@ -123,9 +123,9 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
 void ShardedParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                              double statistics_factor) {
   if (!optimizer.sum_over_owners())
-    optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_ranks(where, numbers); });
+    optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_owners(where, numbers); });
   optimizer.step(space, parameters_, step);
-  if (!memory_.parameters || topology_.node.is_root())
+  if (!memory_.parameters || groups_.group.node.is_root())
     parameters_.update_statistics(space, statistics_factor, &step->left_out);
   start_update(space);
 }
@@ -138,11 +138,16 @@ void ShardedParallel::change_parameters(const ExecSpace& space, const std::funct
   finish_update(space);
 }
 
-void ShardedParallel::share(const ExecSpace& space, Optimizer&) {
+void ShardedParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   finish_update(space);
+  if (groups_.count() > 1) {
+    const Communicator& replicas = groups_.replicas.all;
+    if (value_windows_) replicas.broadcast(space, parameters_.owned().values());
+    for (const Optimizer::State& state : optimizer.states()) replicas.broadcast(space, state.values);
+  }
   const ParameterRange shared = value_windows_ ? parameters_.layout().others() : ParameterRange{0, parameters_.size()};
-  if (!memory_.parameters || topology_.node.is_root()) {
-    const Communicator& ranks = memory_.parameters ? first_of_node_ : topology_.all;
+  if (!memory_.parameters || groups_.group.node.is_root()) {
+    const Communicator& ranks = memory_.parameters ? first_of_node_ : groups_.ranks.all;
     if (shared.count > 0) ranks.broadcast(space, parameters_.values(shared));
     parameters_.round(space);
     space.fence("lockstep::sharded_parallel");

@@ -14,14 +14,15 @@
 namespace lockstep {
 
 /// Every rank owns some of the parameters: of these it gets the summed gradients, keeps the optimizer's state, and
-/// makes the new values, which all others then get. The gradients, and the parameters' values, may be divided likewise:
-/// then layers see them in windows (ParameterWindows). (The stages of Rajbhandari et al. 2020, "ZeRO: Memory
-/// Optimizations Toward Training Trillion Parameter Models".) What is owned is whole blocks of the flat buffer, and
-/// sums are made in the order of DataParallel's: with one micro-batch a step the numbers are the same bits as with it.
+/// makes the new values, which all others of its group (ShardGroups) then get. The gradients, and the parameters'
+/// values, may be divided likewise: then layers see them in windows (ParameterWindows). (The stages of Rajbhandari et
+/// al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models".) What is owned is whole blocks of
+/// the flat buffer, and sums are made in the order of DataParallel's: with one micro-batch a step the numbers are the
+/// same bits as with it.
 class ShardedParallel final : public ParallelStrategy, WindowTraffic {
  public:
   /// `memory`: that the buffers of `parameters` lie in. Collective.
-  ShardedParallel(const ParallelConfig& config, const Topology& topology, ParallelMemory memory,
+  ShardedParallel(const ParallelConfig& config, const ShardGroups& groups, ParallelMemory memory,
                   ParameterBuffer& parameters);
   ~ShardedParallel() override;
 
@@ -40,7 +41,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
 
   void share(const ExecSpace& space, Optimizer& optimizer) override;
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
-    return owned_numbers(parameters_, optimizer, topology_.all.is_root());
+    return owned_numbers(parameters_, optimizer, groups_.ranks.all.is_root(), groups_.of_first_group());
   }
   bool ranks_share_parameters() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
@@ -50,14 +51,15 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   /// This rank's parameters are new.
   void start_update(const ExecSpace& space);
   void wait_for_node();
-  void sum_over_ranks(const ExecSpace& space, const Tensor& numbers);
+  /// What each rank of a group says of what it owns.
+  void sum_over_owners(const ExecSpace& space, const Tensor& numbers);
 
-  Topology topology_;
+  ShardGroups groups_;
   ParallelMemory memory_;
   ParameterBuffer& parameters_;
-  Communicator first_of_node_;  ///< the first ranks of all nodes, or all others
+  Communicator first_of_node_;  ///< the first ranks of all groups on all nodes, or all others
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
-  std::vector<double> summed_;  ///< room of sum_over_ranks
+  std::vector<double> summed_;  ///< room of sum_over_owners
   double exposed_seconds_ = 0;
   std::unique_ptr<GradientReducer> reducer_;
   WindowReducer* gradient_windows_ = nullptr;  ///< it, where gradients are divided

@@ -10,12 +10,12 @@
 
 namespace lockstep {
 
-WindowReducer::WindowReducer(const ParallelConfig& config, const Topology& topology,
+WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& groups,
                              const std::optional<NodeMemory>& memory, const ParameterBuffer& parameters,
                              const GradientBuckets& buckets)
     : parameters_(parameters),
       waits_(config.overlap == ParallelConfig::Overlap::none ||
-             (config.overlap == ParallelConfig::Overlap::automatic && topology.one_node())) {
+             (config.overlap == ParallelConfig::Overlap::automatic && groups.ranks.one_node())) {
   const Tensor windows = parameters.gradients();
   host_ = static_cast<std::byte*>(windows.data);
   if constexpr (memory_is_separate) {
@@ -23,12 +23,12 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const Topology& topol
     host_ = staging_.data();
   }
   const ReduceBuffer buffer{windows.dtype, host_};
-  sum_ = make_reduce_scatter(config, topology, memory, buffer);
+  sum_ = make_reduce_scatter(config, groups, memory, buffer);
   add_buckets(buckets.trained, sum_.get(), parameters.layout().owned());
   if (const ParameterRange statistics = parameters.layout().statistics(); statistics.count > 0) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
-    exact_sum_ = make_all_reduce(whole, {}, topology, memory, buffer);
+    exact_sum_ = make_all_reduce(whole, {}, groups, memory, buffer);
     add_buckets(buckets.statistics, exact_sum_.get(), {statistics});
   }
   find_windows();

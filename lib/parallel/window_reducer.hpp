@@ -17,7 +17,7 @@ namespace lockstep {
 class WindowReducer final : public GradientReducer {
  public:
   /// `memory`: see gradient_memory; on hosts the windows of `parameters`, which outlives this, lie in it. Collective.
-  WindowReducer(const ParallelConfig& config, const Topology& topology, const std::optional<NodeMemory>& memory,
+  WindowReducer(const ParallelConfig& config, const ShardGroups& groups, const std::optional<NodeMemory>& memory,
                 const ParameterBuffer& parameters, const GradientBuckets& buckets);
 
   /// Layers of this time are next: waits until the windows that they write are free. Collective.

@@ -94,7 +94,8 @@ std::string planned_for(double step) {
                                : "exceeds; use smaller micro-batches, model.activation_checkpointing, or more ranks");
 }
 
-std::string report(const RunConfig& config, int ranks) {
+std::string report(const RunConfig& config, RankCount count) {
+  const int ranks = count.all;
   Experiment experiment = open_experiment(config);
   const std::string start = starting_point(config, experiment);
 
@@ -102,9 +103,9 @@ std::string report(const RunConfig& config, int ranks) {
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
   choose_device_sums(config.parallel,
                      expected_devices(ranks));  // throws where this build has not what the deck asks for
-  const StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, {ranks});
+  const StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
   const Graph& graph = experiment.graph;
-  with_positions(config.source, [&] { check_memory(config, graph, memory, {ranks}); });
+  check_memory(config, graph, memory, count);
   const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);
 
   std::string text = layer_table(graph);
@@ -128,7 +129,7 @@ std::string report(const RunConfig& config, int ranks) {
       bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
       bytes_text(memory.batches));
   if (ranks > 1 && config.optimizer.divides())
-    text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, {ranks}));
+    text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
   // one process has about this much (Open MPI 5).
@@ -178,7 +179,7 @@ std::string schedule_report(const RunConfig& config) {
   });
 }
 
-std::string plan_report(const RunConfig& config, int ranks) {
+std::string plan_report(const RunConfig& config, RankCount ranks) {
   return with_positions(config.source, [&] { return report(config, ranks); });
 }
 

@@ -28,7 +28,9 @@ class Workload {
   explicit Workload(const RunConfig& config);
 
   /// The step on so many ranks.
-  StepMemory plan(int ranks) { return step_memory(config_, experiment_.graph, *experiment_.data.train, {ranks}); }
+  StepMemory plan(int ranks) {
+    return step_memory(config_, experiment_.graph, *experiment_.data.train, {ranks, ranks});
+  }
   /// In the order of the backward pass; the last one has all gradients.
   std::vector<ReadyPoint> ready_points(const StepPlan& plan) const;
   /// Bytes that ranks exchange for each exchange of batch_norm's statistics in a step; empty: none.

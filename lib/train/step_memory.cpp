@@ -27,12 +27,15 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const DType type = config.dtype(), master = master_dtype(type);
   const ParameterLayout layout(graph, type);
   const ParallelConfig& parallel = config.parallel;
-  const bool divides = parallel.shard != ParallelConfig::Shard::none && ranks.all > 1;
-  const bool shares = divides && ranks.sharing == ranks.all;
-  const ParameterWindows windows = plan_windows(graph, layout, plan, parameter_division(parallel, ranks.all, shares));
+  const int group = shard_group_size(parallel, ranks.all, ranks.nodes);
+  const bool divides = parallel.shard != ParallelConfig::Shard::none && group > 1;
+  // Ranks of a group that have one copy of what layers see.
+  const int sharing = divides && may_share_parameters(parallel) ? std::min(group, ranks.all / ranks.nodes) : 1;
+  const ParameterDivision division = parameter_division(parallel, group, divides && sharing == group);
+  const ParameterWindows windows = plan_windows(graph, layout, plan, division);
   const auto master_bytes = static_cast<double>(size_of(master));
-  const double owned = divides ? static_cast<double>(layout.trained_size()) / ranks.all : 0;
-  const double seen = static_cast<double>(windows.value_count(layout)) / (divides ? ranks.sharing : 1);
+  const double owned = divides ? static_cast<double>(layout.trained_size()) / group : 0;
+  const double seen = static_cast<double>(windows.value_count(layout)) / sharing;
   memory.parameters = (seen + (windows.division.values ? owned : 0)) * master_bytes;
   memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
   memory.gradients = master_bytes *
@@ -43,7 +46,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   for (const std::string& state : config.optimizer.state_names())
     for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
       memory.states += static_cast<double>(part.range.count) * master_bytes;
-  if (divides) memory.states /= ranks.all;
+  if (divides) memory.states /= group;
   memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes +
                       memory.states;
   return memory;

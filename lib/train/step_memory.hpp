@@ -6,10 +6,9 @@
 
 namespace lockstep {
 
-/// Ranks of a run.
+/// Ranks of a run, as many on each of its nodes.
 struct RankCount {
-  int all = 1;
-  int sharing = 1;  ///< those of a node that have one copy of parameters that are divided
+  int all, nodes;
 };
 
 /// What each rank has of the model in a step, in bytes. Of parameters and gradients that ranks divide, that is their
@@ -22,6 +21,7 @@ struct ModelMemory {
 
   double model() const { return parameters + rounded + gradients + states; }
 };
+/// Throws KeyError where the deck's groups do not suit the ranks.
 ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks);
 
 /// What a step needs on each rank, in bytes.

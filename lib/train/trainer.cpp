@@ -50,7 +50,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
-  const RankCount ranks{comm_.size(), may_share_parameters(config.parallel) ? comm_.size() / topology.nodes : 1};
+  const RankCount ranks{comm_.size(), topology.nodes};
   comm_.run_collectively([&] {
     if (config.parallel.memory_gb > 0)
       with_positions(config.source,
@@ -59,21 +59,23 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   Model::Options options = model_options(config, max_micro_batch_, Purpose::training);
   StepPlan plan;
   comm_.run_collectively([&] { with_positions(config.source, [&] { plan = plan_model(graph, options); }); });
+  std::optional<ShardGroups> groups;
+  comm_.run_collectively([&] { with_positions(config.source, [&] { groups.emplace(config.parallel, topology); }); });
   ParallelMemory memory;
   std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
-  if (!on_devices) memory = parallel_memory(config.parallel, topology, graph, plan, config.dtype());
+  if (!on_devices) memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
   comm_.run_collectively([&] {
     options.windows = memory.windows;
-    options.memory = memory.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(), topology.node.rank());
+    options.memory = memory.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
+                                       groups->group.node.rank());
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
   if (config.parallel.shard != ParallelConfig::Shard::none && comm_.size() > 1)
-    strategy_ = std::make_unique<ShardedParallel>(config.parallel, topology, std::move(memory), model_->parameters());
+    strategy_ = std::make_unique<ShardedParallel>(config.parallel, *groups, std::move(memory), model_->parameters());
   else
-    strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, topology,
-                                               std::move(memory.gradients), std::move(on_devices),
-                                               model_->parameters());
+    strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, *groups, std::move(memory.gradients),
+                                               std::move(on_devices), model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters());

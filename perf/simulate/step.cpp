@@ -66,7 +66,7 @@ void simulate(char** argv) {
   config.all_reduce = find_algorithm(argv[5]);
   const Topology topology(Communicator::world());
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
-  const auto memory = gradient_memory(config, topology, bytes);
+  const auto memory = gradient_memory(config, topology.all, topology.node, bytes);
   std::vector<std::byte> own(memory ? 0 : bytes);
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
   BucketedReducer reducer(config, {}, topology, memory, {gradients, DType::f32, {count}}, count);

@@ -28,7 +28,7 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
       config.overlap = overlap;
       config.all_reduce = find_algorithm(all_reduce);
       const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
-      const auto memory = gradient_memory(config, topology, bytes);
+      const auto memory = gradient_memory(config, topology.all, topology.node, bytes);
       const OwnedTensor own("gradients", dtype, {count});
       Tensor gradients = own.get();
       if (memory && !memory_is_separate) gradients.data = memory->part(topology.node.rank());

@@ -10,6 +10,7 @@
 
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
+#include "comm/shard_groups.hpp"
 #include "counting_network.hpp"
 #include "run/experiment.hpp"
 #include "serial_training.hpp"
@@ -116,8 +117,11 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
   const char* const shard = std::get<1>(GetParam());
   static constexpr std::string_view on_any_number_of_ranks[] = {"adamw", "lamb_alone", "ring", "nodes_of_three",
                                                                 "pieces"};
-  if (comm.size() != 2 && comm.size() != 4 && std::ranges::count(on_any_number_of_ranks, c.name) == 0)
+  if (std::string_view(c.name) == "groups_of_two_nodes") {
+    if (comm.size() % 4 != 0) GTEST_SKIP() << "for groups of 4 ranks";
+  } else if (comm.size() != 2 && comm.size() != 4 && std::ranges::count(on_any_number_of_ranks, c.name) == 0) {
     GTEST_SKIP() << "for 2 and 4 ranks";
+  }
   if (std::string_view(c.name) == "trees" && 8 % comm.size() != 0) GTEST_SKIP() << "8 shards are for 2, 4 or 8 ranks";
   Outcome outcomes[2];
   for (const bool divided : {false, true}) {
@@ -154,7 +158,8 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
     const ParameterLayout& layout = parameters.layout();
     const ParameterWindows& windows = parameters.windows();
     ASSERT_GE(windows.units.size(), 4u);
-    const bool shares = run.parallel.share_parameters && !run.parallel.all_reduce && Topology(comm).one_node() &&
+    const ShardGroups groups(run.parallel, Topology(comm));
+    const bool shares = run.parallel.share_parameters && !run.parallel.all_reduce && groups.group.one_node() &&
                         !memory_is_separate && !run.parallel.deterministic.present;
     EXPECT_EQ(windows.division.values, std::string_view(shard) == "parameters" && !shares);
     EXPECT_LT(layout.owned_count(), layout.trained_size());
@@ -184,6 +189,8 @@ constexpr const char* clipped = "{type: sgd, momentum: 0.9, clip_norm: 0.5}";
 constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5}";
 constexpr const char* lamb = "{type: lamb, learning_rate: 0.01}";
 constexpr const char* alone = ", share_parameters: false, all_reduce: halving_doubling";
+constexpr const char* in_groups_of_two = ", shard_group: 2, share_parameters: false, all_reduce: halving_doubling";
+constexpr const char* trees_in_groups = ", shard_group: 2, sync_batch_norm: false, deterministic: {shards: 8}";
 constexpr const char* trees = ", sync_batch_norm: false, deterministic: {shards: 8}";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -201,6 +208,12 @@ INSTANTIATE_TEST_SUITE_P(
             DividedCase{"nodes_of_two", "fp32", adamw, "", 2},
             DividedCase{"rounded_on_nodes_of_two", "bf16", adamw, "", 2},
             DividedCase{"nodes_of_three", "fp64", momentum, ", between_nodes: ring, leaders: 1", 3},
+            DividedCase{"groups_are_nodes", "fp32", adamw, ", shard_group: node", 2},
+            DividedCase{"rounded_groups", "bf16", momentum, ", shard_group: node", 2},
+            DividedCase{"groups_of_two", "fp64", clipped, in_groups_of_two, 0, 16, 1e-12},
+            DividedCase{"pieces_in_groups", "fp64", clipped, in_groups_of_two, 0, 3, 1e-12},
+            DividedCase{"groups_of_two_nodes", "fp64", clipped, ", shard_group: 4", 2, 16, 1e-12},
+            DividedCase{"trees_in_groups", "fp32", adamw, trees_in_groups},
             DividedCase{"tied", "fp32", adamw, alone, 0, 16, 0, words},
             DividedCase{"in_blocks", "fp32", adamw, alone, 0, 16, 0, in_blocks},
             DividedCase{"tied_in_a_node", "bf16", momentum, "", 0, 16, 0, words},
@@ -259,6 +272,46 @@ TEST(DividedTraffic, IsWhatTheFormulaeSay) {
         EXPECT_EQ(network->take_bytes(world), 4 * sent * (world.size() - 1));
       }
     }
+}
+
+/// Groups that are N nodes, whose ranks share memory: a micro-batch of Ψ parameters is summed between nodes in
+/// 8 (N − 1) Ψ bytes, and nothing else travels.
+TEST(GroupTraffic, IsSumsAlone) {
+  const Communicator world = Communicator::world();
+  if (world.size() % 2 != 0 || memory_is_separate) GTEST_SKIP() << "for hosts, on nodes of two ranks";
+  const auto network = std::make_shared<test::CountingNetwork>(2);
+  const Communicator comm = world.over(network);
+  const int nodes = world.size() / 2, batch = 6 * world.size();
+  const test::TemporaryFolder folder;
+  for (const char* shard : {"optimizer", "gradients", "parameters"}) {
+    SCOPED_TRACE(shard);
+    const RunConfig run = test::read_run_config(
+        fmt::format("{{run: {{steps: 9}}, batch: {{global: {}, micro: 2}},"
+                    " data: {{synthetic: {{kind: random, shape: [512], classes: 7, train: 640}}}},"
+                    " model: {{layers: [{{linear: {{features: 512}}}}, relu, {{linear: {{features: 7}}}}]}},"
+                    " parallel: {{shard: {}, shard_group: node, bucket_mb: 0.5, between_nodes: ring, overlap: none}},"
+                    " optimizer: {{type: adamw}}}}",
+                    batch, shard),
+        (folder.path() / "run").string());
+    Experiment experiment = open_experiment(run);
+    TrainingProblem problem{.loss = std::move(experiment.loss),
+                            .data = *experiment.data.train,
+                            .normalize = run.data.normalize,
+                            .length = run_length(run, experiment.data.train->size())};
+    Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
+    DataLoader loader(
+        *experiment.data.train,
+        Sampler({.dataset_size = 640, .global_batch = batch, .rank = comm.rank(), .partition = trainer.partition()}),
+        batch, AugmentConfig{}, 5);
+    const auto parameters = static_cast<double>(trainer.model().parameters().trained_size());
+    const int sums = std::string_view(shard) == "optimizer" ? 1 : 3;
+    for (int step = 0; step < 2; ++step) {
+      network->take_bytes(world);
+      ASSERT_TRUE(trainer.step(*loader.next()).done());
+      trainer.settle();
+      EXPECT_EQ(network->take_bytes(world), 8 * parameters * sums * (nodes - 1));
+    }
+  }
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ constexpr std::pair<const char*, const char*> stages[] = {
     {"optimizer_by_messages", "shard: optimizer, share_parameters: false"},
     {"gradients", "shard: gradients"},
     {"parameters", "shard: parameters, share_parameters: false, unit_mb: 0.1"},
+    {"groups", "shard: parameters, shard_group: 2, share_parameters: false, unit_mb: 0.1"},
 };
+bool divides(std::string_view stage, int ranks) { return stage != "groups" || ranks % 2 == 0; }
 constexpr int middle = 3, end = 5;
 
 class Resharding : public testing::TestWithParam<const char*> {
@@ -78,6 +80,7 @@ TEST_P(Resharding, AllPairsComeToTheSameBits) {
   std::vector<std::string> written;
   for (const auto& [stage, deck] : stages)
     for (const int ranks : numbers_of_ranks) {
+      if (!divides(stage, ranks)) continue;
       const std::string name = fmt::format("{}_{}", stage, ranks);
       train(name, ranks, deck, middle, "");
       EXPECT_EQ(arrays_in(file(name, 2)), in_the_middle) << "written by " << name << " behind its steps";
@@ -89,6 +92,7 @@ TEST_P(Resharding, AllPairsComeToTheSameBits) {
   std::size_t next = 0;
   for (const auto& [stage, deck] : stages)
     for (const int ranks : numbers_of_ranks) {
+      if (!divides(stage, ranks)) continue;
       const std::string& writer = written[next++ * 7 % written.size()];
       EXPECT_EQ(arrays_in(file(writer, middle)), behind_middle) << "written by " << writer;
       const std::string name = fmt::format("from_{}_{}", stage, ranks);

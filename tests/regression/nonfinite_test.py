@@ -86,7 +86,8 @@ class Nonfinite(LockstepTest):
     def test_a_rate_that_is_too_large(self):
         self.decked(self.dataset("good.h5"))
         # Where two ranks divide so small a network, it is all the other's, and rank 0 sees nothing but finite numbers.
-        for ranks, *options in ((1,), (2, "parallel={shard: optimizer, audit_every: 1}"), (2, "parallel={shard: parameters, share_parameters: false, audit_every: 1}")):
+        for ranks, *options in ((1,), (2, "parallel={shard: optimizer, audit_every: 1}"), (2, "parallel={shard: parameters, share_parameters: false, audit_every: 1}"),
+                                (2, "parallel={shard: optimizer, shard_group: 1, audit_every: 1}")):
             for steps in ("run.steps=20", "run.steps=1"):
                 for rate, step in (("1e30", 2), ("1e39", 1)):
                     if steps == "run.steps=1" and step == 2:

@@ -170,6 +170,8 @@ class Parallel(LockstepTest):
                                 ("{shard: optimizer, all_reduce_table: t.yaml}", ["parallel.all_reduce_table", "leave one out"]),
                                 ("{shard: gradients, overlap: thread}", ["parallel.overlap", "take poll"]),
                                 ("{shard: parameters, prefetch: -1}", ["parallel.prefetch", "0"]),
+                                ("{shard: optimizer, shard_group: 3}", ["parallel.shard_group", "2 ranks cannot be divided into groups of 3"]),
+                                ("{shard: optimizer, shard_group: nodes}", ["parallel.shard_group", "a whole number or 'all' or 'node'", "nodes"]),
                                 ("{shard: optimiser}", ["parallel.shard", "none, optimizer, gradients, parameters"])):
             self.deck()
             self.refused(78, words, "train", "deck.yaml", f"parallel={parallel}", ranks=2)
@@ -186,6 +188,9 @@ class Parallel(LockstepTest):
         self.refused(78, ["table.yaml", "parallel.wire"], "train", "deck.yaml", "parallel={all_reduce_table: table.yaml, wire: bf16}", ranks=2)
         network = ("--emulate-network", "latency_us=1")
         self.refused(78, ["table.yaml", "--emulate-network"], "train", "deck.yaml", "parallel.all_reduce_table=table.yaml", *network, ranks=2)
+        self.refused(78, ["parallel.shard_group", "nodes of this job have different numbers of ranks"], "train", "deck.yaml", "parallel={shard: optimizer, shard_group: node}",
+                     "--emulate-network", "latency_us=1,ranks_per_node=2", ranks=3)
+        self.refused(64, ["check --nodes: 4 ranks cannot be on 3 nodes"], "check", "deck.yaml", "--ranks", "4", "--nodes", "3")
         self.refused(78, ["parallel.all_reduce: mpi sends its messages itself", "--emulate-network"], "train", "deck.yaml", "parallel.all_reduce=mpi", *network, ranks=2)
 
     def test_deterministic_needs_a_divisor(self):

@@ -9,6 +9,7 @@
 #include "comm/collective/shard_place.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/parallel_config.hpp"
+#include "comm/shard_groups.hpp"
 #include "comm/topology.hpp"
 
 namespace lockstep {
@@ -19,16 +20,23 @@ namespace lockstep {
 std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                                             const Topology& topology, const std::optional<NodeMemory>& memory,
                                             const ReduceBuffer& buffer);
-/// The reduce-scatter of a deck whose ranks divide the sums among them, as make_shard_place says; other arguments are
-/// those of make_all_reduce. Collective.
-std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const Topology& topology,
-                                                const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer);
-/// The all-gather of what ranks own so, of whole numbers, whatever the wire's type. `flags`: where a node's ranks have
-/// the buffer in common, memory of any size of theirs; none: each has its own.
-std::unique_ptr<Collective> make_all_gather(const ParallelConfig& config, const Topology& topology,
-                                            const std::optional<NodeMemory>& flags, const ReduceBuffer& buffer);
+
+// Of a deck whose ranks divide sums in groups; `memory`: of the group's ranks on this node. Other arguments are those
+// of make_all_reduce. Collective.
+
 /// What this rank owns of a divided sum.
-ShardPlace make_shard_place(const ParallelConfig& config, const Topology& topology,
+ShardPlace make_shard_place(const ParallelConfig& config, const Topology& group,
                             const std::optional<NodeMemory>& memory);
+/// The sum over all ranks, of which each has what it owns.
+std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const ShardGroups& groups,
+                                                const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer);
+/// The sum over all ranks, of which each has all.
+std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::span<const AllReduceRow> measured,
+                                            const ShardGroups& groups, const std::optional<NodeMemory>& memory,
+                                            const ReduceBuffer& buffer);
+/// The all-gather in a group of what its ranks own, of whole numbers, whatever the wire's type. `flags`: where a node's
+/// ranks have the buffer in common, memory of any size of theirs; none: each has its own.
+std::unique_ptr<Collective> make_all_gather(const ParallelConfig& config, const Topology& group,
+                                            const std::optional<NodeMemory>& flags, const ReduceBuffer& buffer);
 
 }  // namespace lockstep

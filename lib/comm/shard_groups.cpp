@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/shard_groups.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+
+#include "config/deck.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What the deck says, of runs that divide something; others are one group.
+NumberOrWord wanted(const ParallelConfig& config) {
+  return config.shard == ParallelConfig::Shard::none ? NumberOrWord{} : config.shard_group;
+}
+
+/// The number of this rank's group.
+int group_of(const NumberOrWord& group, const Topology& ranks) {
+  const int rank = ranks.all.rank();
+  if (group.number) return static_cast<int>(rank / *group.number);
+  return group.word == ParallelConfig::node ? ranks.node_of[static_cast<std::size_t>(rank)] : 0;
+}
+
+void check_size(const NumberOrWord& group, int ranks) {
+  validate_key(!group.number || ranks % *group.number == 0, "parallel.shard_group",
+               "{} ranks cannot be divided into groups of {}; take as many as divide them", ranks,
+               group.number.value_or(0));
+}
+
+/// Groups must lie on their nodes in the same way, so that ranks of the same place own the same.
+void check_alike(const Topology& ranks, const Topology& group) {
+  std::string shape = fmt::format("{}", fmt::join(group.node_of, " ")), first = shape;
+  ranks.all.broadcast(first, 0);
+  validate_key(
+      ranks.all.all_reduce_max(shape == first ? 0 : 1) == 0, "parallel.shard_group",
+      "the nodes of this job have different numbers of ranks, or groups lie on them in different ways, so that "
+      "ranks of the same place would own different parts; take as many ranks on each node, in groups that fill "
+      "nodes or divide them evenly");
+}
+
+}  // namespace
+
+ShardGroups::ShardGroups(const ParallelConfig& config, const Topology& all)
+    : ranks(all),
+      group(all.of(all.all.split(group_of(wanted(config), all)))),
+      replicas(all.of(all.all.split(group.all.rank()))) {
+  check_size(wanted(config), all.all.size());
+  check_alike(ranks, group);
+}
+
+int shard_group_size(const ParallelConfig& config, int ranks, int nodes) {
+  const NumberOrWord group = wanted(config);
+  check_size(group, ranks);
+  if (group.number) return static_cast<int>(*group.number);
+  return group.word == ParallelConfig::node ? ranks / nodes : ranks;
+}
+
+}  // namespace lockstep
