@@ -200,6 +200,11 @@ ParameterFile read_parameters(const std::filesystem::path& path) {
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", name_prefix, step, name_suffix); }
 
+std::int64_t newest_step(const std::filesystem::path& folder) {
+  const auto steps = steps_in(folder);
+  return steps.empty() ? -1 : steps.back().first;
+}
+
 void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
   for (const auto& [other, path] : steps_in(folder))
     if (other > step) {

@@ -68,6 +68,9 @@ std::string checkpoint_name(std::int64_t step);
 /// Throws io_error when it cannot be read.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 
+/// The step of the newest one; -1: there is none. Throws io_error likewise.
+std::int64_t newest_step(const std::filesystem::path& folder);
+
 /// Renames the checkpoints of later steps to step-….h5.aside: what a run that goes on from `step` writes is newer than
 /// they are, though its steps are smaller. Throws io_error.
 void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);

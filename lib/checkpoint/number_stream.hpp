@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,10 @@ class NumberStream {
   void make_room();
   /// Copies what this rank holds; given is then the copy, so the numbers may change.
   void copy(const ExecSpace& space);
+  /// Of the copy: what this rank holds of numbers()[of], on the host.
+  std::span<const std::byte> copied(std::size_t of) const {
+    return {static_cast<const std::byte*>(given_[of].data), given_[of].bytes()};
+  }
   /// Given are the numbers themselves again.
   void forget_copy() { is_copied_ = false; }
 

@@ -18,6 +18,7 @@ int flags_of(RawFile::Access access) {
   switch (access) {
     case RawFile::Access::read: return O_RDONLY;
     case RawFile::Access::change: return O_RDWR;
+    case RawFile::Access::create: return O_RDWR | O_CREAT | O_TRUNC;
     case RawFile::Access::folder: return O_RDONLY | O_DIRECTORY;
   }
   return O_RDONLY;
@@ -26,7 +27,7 @@ int flags_of(RawFile::Access access) {
 }  // namespace
 
 RawFile::RawFile(const std::filesystem::path& path, Access access)
-    : name_(path.string()), file_(::open(path.c_str(), flags_of(access) | O_CLOEXEC)) {
+    : name_(path.string()), file_(::open(path.c_str(), flags_of(access) | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
   validate(file_ >= 0, ExitStatus::io_error, "{}: cannot be opened ({})", name_, std::strerror(errno));
 }
 

@@ -12,7 +12,7 @@ namespace lockstep {
 /// are gone on with; what fails throws io_error, naming the file and the reason.
 class RawFile {
  public:
-  enum class Access { read, change, folder };
+  enum class Access { read, change, create, folder };  ///< create: anew, for its owner alone
   RawFile(const std::filesystem::path& path, Access access);
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;

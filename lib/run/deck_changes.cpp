@@ -15,10 +15,11 @@ DeckChange::Effect effect_of(const std::string& key) {
   for (const char* key :
        {"model.weights.freeze", "parallel.sync_batch_norm", "parallel.group_size", "parallel.virtual_replicas"})
     if (below(key)) return DeckChange::Effect::training;
-  if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends(".initial_std") || ends(".zero_gamma"))
+  if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends(".initial_std") ||
+      ends(".zero_gamma"))
     return DeckChange::Effect::none;
-  for (const char* section :
-       {"run", "checkpoint", "parallel", "providers", "device", "loss_watch", "batch.micro", "model.activation_checkpointing"})
+  for (const char* section : {"run", "checkpoint", "parallel", "providers", "device", "loss_watch", "batch.micro",
+                              "model.activation_checkpointing"})
     if (below(section)) return DeckChange::Effect::operation;
   return DeckChange::Effect::training;
 }

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "checkpoint/neighbour_recovery.hpp"
 
 namespace lockstep {
 
@@ -20,6 +22,7 @@ RunCheckpoints::RunCheckpoints(const Communicator& comm, const RunConfig& config
   trainer_.before_update([this] {
     if (writer_) writer_->wait_for_snapshot();
     else giving_.wait_for_copy();
+    if (copies_) copies_->wait_for_snapshot();
   });
 }
 
@@ -38,9 +41,37 @@ void RunCheckpoints::open(std::int64_t step) {
   best_in_newest_ = contents_.best();
 }
 
-void RunCheckpoints::make_room() {
-  if (!options_.regular()) return;
+void RunCheckpoints::make_room(const RunFolder& folder) {
+  if (!options_.regular() && options_.neighbours_every == 0) return;
   comm_.run_collectively([&] { numbers_.make_room(); });
+  if (options_.neighbours_every == 0) return;
+  std::string mark;
+  std::optional<MemoryFolder> memory;
+  comm_.run_collectively([&] {
+    memory.emplace(folder.path());
+    if (comm_.is_root()) mark = folder.identify_copies();
+  });
+  comm_.broadcast(mark);
+  copies_.emplace(Topology(comm_), *memory, mark, numbers_);
+  copies_->remove();  // of what is on disk by now, or of nobody
+}
+
+void RunCheckpoints::recover_from_neighbours(const RunFolder& folder) {
+  if (options_.neighbours_every == 0) return;
+  std::string mark;
+  std::int64_t newest = -1;
+  std::optional<MemoryFolder> memory;
+  comm_.run_collectively([&] {
+    memory.emplace(folder.path());
+    if (!comm_.is_root() || !folder.goes_on_by_itself()) return;
+    mark = folder.copies_of();
+    newest = newest_step(path_);
+  });
+  if (comm_.all_reduce_max(std::ssize(mark)) == 0) return;
+  const CheckpointEvents events{.progress = [] { heartbeat().beat(); }};
+  if (const auto step = lockstep::recover_from_neighbours(Topology(comm_), *memory, mark, newest, path_, events))
+    log("{}: made of the copies in the memory of the nodes, which are newer than what was on disk",
+        (path_ / checkpoint_name(*step)).string());
 }
 
 bool RunCheckpoints::due(std::optional<std::int64_t> epoch) const {
@@ -64,10 +95,9 @@ void RunCheckpoints::compare_replicas() {
 
 void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
-  compare_replicas();  // what differs must not take the place of what was good
   since_last_.restart();
-  if (!trainer_.guard().parameters_are_finite(space_)) return;
-  space_.fence("lockstep::checkpoint");
+  if (!is_good()) return;
+  if (copies_) copies_->wait();
   if (!writer_) {
     wait();
     if constexpr (memory_is_separate) numbers_.copy(space_);
@@ -81,6 +111,25 @@ void RunCheckpoints::write() {
   const bool at_once = memory_is_separate || trainer_.strategy().ranks_share_parameters();
   writer_->write_async(trainer_.steps(), contents(),
                        at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::behind);
+}
+
+void RunCheckpoints::write_copies() {
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  if (!is_good()) return;
+  wait();
+  std::map<std::string, std::string> texts;
+  if (comm_.is_root()) texts = contents_.texts();
+  copies_->write(
+      trainer_.steps(), std::move(texts), memory_is_separate || trainer_.strategy().ranks_share_parameters(),
+      comm_.is_root() ? contents_.before_commit : [] {});
+}
+
+/// What differs, or is not finite, must not take the place of what was good.
+bool RunCheckpoints::is_good() {
+  compare_replicas();
+  if (!trainer_.guard().parameters_are_finite(space_)) return false;
+  space_.fence("lockstep::checkpoint");
+  return true;
 }
 
 void RunCheckpoints::finish() {
@@ -101,6 +150,7 @@ void RunCheckpoints::finish() {
     if (is_saved()) return;
     writer_->write_now(trainer_.steps(), contents(), turn);
   });
+  if (copies_) copies_->remove();
 }
 
 void RunCheckpoints::tidy() const {
@@ -113,6 +163,7 @@ void RunCheckpoints::tidy() const {
 
 void RunCheckpoints::go_back_to(std::int64_t step) {
   audited_step_ = -1;
+  if (copies_) copies_->remove();  // of steps that are left
   if (!writer_) return;
   writer_->set_written_step(step);
   best_in_newest_ = contents_.best();
@@ -123,6 +174,7 @@ void RunCheckpoints::outdate() {
 }
 
 void RunCheckpoints::wait() {
+  if (copies_) copies_->wait();
   if (writer_) return writer_->wait();
   const WaitsForRanks waits;
   giving_.wait([] {});

@@ -11,6 +11,7 @@
 #include "base/timer.hpp"
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
+#include "checkpoint/neighbour_copies.hpp"
 #include "parallel/replica_audit.hpp"
 #include "run/run_config.hpp"
 #include "run/run_folder.hpp"
@@ -32,6 +33,10 @@ class RunCheckpoints {
   RunCheckpoints(const Communicator& comm, const RunConfig& config, const RunFolder& folder, Trainer& trainer,
                  Contents contents);
 
+  /// Makes a checkpoint of what the nodes' memory holds, where that is newer than those of the folder, which is
+  /// claimed. Collective.
+  void recover_from_neighbours(const RunFolder& folder);
+
   /// Ranks' numbers are to be those of this checkpoint, which open_checkpoint has found sound and which fits. Of rank
   /// 0.
   void restore_from(const std::string& file) { restored_.emplace(file); }
@@ -40,17 +45,21 @@ class RunCheckpoints {
 
   /// Begins to write, on rank 0. `step`: that the run goes on from, whose checkpoint is there; -1: none.
   void open(std::int64_t step);
-  /// Takes the memory that checkpoints before the last need. Collective.
-  void make_room();
+  /// Takes the memory that checkpoints before the last need, and forgets what the nodes' memory holds. Collective.
+  void make_room(const RunFolder& folder);
 
   /// By steps and epochs. `epoch`: the number of the one that has just ended; none: it goes on.
   bool due(std::optional<std::int64_t> epoch) const;
+  /// Whether nodes' memory is to have copies of this step.
+  bool copies_due() const { return copies_ && trainer_.steps() % options_.neighbours_every == 0; }
   /// By minutes, on rank 0.
   bool time_has_come() const;
 
   /// Begins to write one, behind the next steps. Not where parameters are not finite: the run ends then, or goes back.
   /// Collective.
   void write();
+  /// Begins to write copies to the nodes' memory; as `write`.
+  void write_copies();
   /// Returns when the checkpoint of this step is on disk. Collective.
   void finish();
   /// Removes checkpoints that are not among the newest or best any more.
@@ -58,7 +67,7 @@ class RunCheckpoints {
   /// Throws SharedError where replicas differ, every parallel.audit_every steps. Collective.
   void audit_if_due();
 
-  /// The run is at an earlier step again, whose checkpoint is there. Of rank 0.
+  /// The run is at an earlier step again, whose checkpoint is there. Collective.
   void go_back_to(std::int64_t step);
   /// Something has become known that the newest checkpoint does not hold.
   void outdate();
@@ -74,6 +83,7 @@ class RunCheckpoints {
  private:
   CheckpointWriter::Contents contents();
   void compare_replicas();
+  bool is_good();
 
   const Communicator& comm_;
   CheckpointOptions options_;
@@ -85,7 +95,8 @@ class RunCheckpoints {
   std::optional<CheckpointNumbers> restored_;  ///< of rank 0, until all ranks have them
   std::optional<CheckpointWriter> writer_;     ///< of rank 0
   BehindSteps giving_;                         ///< of other ranks
-  std::optional<ReplicaAudit> audit_;          ///< where the deck wants one
+  std::optional<NeighbourCopies> copies_;      ///< where the deck wants them
+  std::optional<ReplicaAudit> audit_;          ///< likewise
   std::int64_t audited_step_ = -1;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   Timer since_last_;

@@ -75,6 +75,9 @@ void CheckpointOptions::describe(Fields& fields) {
   fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
   fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: not by time)");
   fields.integer("keep", keep, not_negative, "newest checkpoints that are kept (0: all)");
+  fields.integer("neighbours_every", neighbours_every, not_negative,
+                 "steps between copies of what ranks hold in the memory of their node and of the next one, which a run "
+                 "that was killed goes on from where they are newer than its checkpoints (0: none)");
   fields.optional_section(
       "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
       "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");

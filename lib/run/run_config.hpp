@@ -42,8 +42,9 @@ struct CheckpointOptions {
   double every_minutes = 0;
   std::int64_t keep = 2;
   KeepBestOptions keep_best;
+  std::int64_t neighbours_every = 0;
 
-  /// Whether there are any before the last one.
+  /// Whether there are any on disk before the last one.
   bool regular() const { return every_steps > 0 || every_epochs > 0 || every_minutes > 0 || keep_best.present; }
   void describe(Fields& fields);
 };

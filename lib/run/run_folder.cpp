@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
@@ -18,6 +19,9 @@ namespace {
 
 constexpr const char* deck_mark = "# Resolved by Lockstep: every key that has a value. It is itself a deck.\n";
 
+constexpr const char* copies_name = "copies";
+constexpr std::string_view copies_begin = "Lockstep's copies in memory are marked ";
+
 /// What a run keeps beside its checkpoints, and how each begins: so it is known for Lockstep's.
 struct OwnFile {
   const char* name;
@@ -25,7 +29,8 @@ struct OwnFile {
 };
 constexpr OwnFile files[] = {{"metrics.csv", "step,epoch,split,loss,accuracy,"},
                              {"summary.json", "{\n  \"status\": "},
-                             {"deck.yaml", "# Resolved by Lockstep"}};
+                             {"deck.yaml", "# Resolved by Lockstep"},
+                             {copies_name, copies_begin}};
 
 bool begins_with(const fs::path& path, std::string_view begin) {
   std::ifstream file(path, std::ios::binary);
@@ -207,6 +212,19 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
                 fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
                             path_.string(), error.code().message()));
   }
+}
+
+std::string RunFolder::copies_of() const {
+  const std::string text = text_of(path_ / copies_name);
+  return text.starts_with(copies_begin) ? text.substr(copies_begin.size()) : "";
+}
+
+std::string RunFolder::identify_copies() const {
+  if (std::string mark = copies_of(); !mark.empty()) return mark;
+  std::random_device random;
+  const std::string mark = fmt::format("{:08x}{:08x}", random(), random());
+  write_text(copies_name, std::string(copies_begin) + mark);
+  return mark;
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {

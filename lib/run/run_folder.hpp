@@ -53,6 +53,11 @@ class RunFolder {
   /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
   bool has_ended() const;
   void write_text(const std::string& name, const std::string& text) const;
+  /// What tells copies in memory (checkpoint.neighbours_every) of this folder's run from those of any other; empty:
+  /// there are none. `identify_copies` makes one, where there is none.
+  std::string copies_of() const;
+  std::string identify_copies() const;
+  const std::filesystem::path& path() const { return path_; }
 
   std::filesystem::path summary() const { return path_ / "summary.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.csv"; }

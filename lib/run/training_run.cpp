@@ -122,7 +122,7 @@ void TrainingRun::take(StepResult result) {
 /// Whether something comes behind the last step that wants to know all about it.
 bool TrainingRun::is_looked_at() const {
   return trainer_->steps() % config_.run.log_every == 0 || finished() || evaluation_due() || checkpoint_due() ||
-         last_step_.requests.stop;
+         checkpoints_->copies_due() || last_step_.requests.stop;
 }
 
 void TrainingRun::after_step(double seconds) {
@@ -212,7 +212,10 @@ bool TrainingRun::checkpoint_due() const {
 /// Every rank holds the same state, so rank 0 writes it, behind the next steps.
 void TrainingRun::checkpoint_if_due() {
   const bool best = std::exchange(here_.among_the_best, false);
-  if (!best && !checkpoint_due()) return;
+  if (!best && !checkpoint_due()) {
+    if (checkpoints_->copies_due()) checkpoints_->write_copies();
+    return;
+  }
   watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
   checkpoints_->write();
 }

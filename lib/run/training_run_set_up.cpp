@@ -98,6 +98,10 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
 
   // Rank 0 alone reads and writes the folder.
   comm_.run_collectively([&] {
+    if (comm_.is_root()) folder_.claim();
+  });
+  checkpoints_->recover_from_neighbours(folder_);
+  comm_.run_collectively([&] {
     if (comm_.is_root()) open_folder();
   });
   watchdog_.set_shared_folder(folder_.waiting());
@@ -109,7 +113,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
       initialize_parameters(config_, model);
   });
   share_state();
-  if (!here_.complete) checkpoints_->make_room();
+  if (!here_.complete) checkpoints_->make_room(folder_);
   comm_.run_collectively([&] { start_loader(); });
   watchdog_.set_idle(true);  // until `run`
 }
@@ -135,7 +139,6 @@ void TrainingRun::share_state() {
 
 /// Finds where to begin, and makes the files that the run will write; on rank 0.
 void TrainingRun::open_folder() {
-  folder_.claim();
   const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
   if (checkpoint) {
     restore(*checkpoint, folder_.resumed_from());

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checkpoint/copy_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.hpp"
+#include "io/checksum.hpp"
+#include "io/raw_file.hpp"
+
+namespace lockstep {
+namespace {
+
+struct Prefix {
+  char magic[8] = {'L', 'O', 'C', 'K', 'C', 'O', 'P', 'Y'};
+  std::uint64_t description = 0, numbers = 0;  ///< bytes
+};
+
+[[noreturn]] void refuse(const std::string& file, const std::string& why) {
+  throw Error(ExitStatus::bad_data, fmt::format("{}: is damaged ({})", file, why));
+}
+
+nlohmann::json json_of(const HeldNumbers& numbers) {
+  nlohmann::json layout = nlohmann::json::array(), held = nlohmann::json::array();
+  for (const Parameter& parameter : numbers.layout)
+    layout.push_back({parameter.name,
+                      std::vector<std::int64_t>(parameter.shape.extents().begin(), parameter.shape.extents().end()),
+                      parameter.range.first});
+  for (const ParameterRange& range : numbers.held) held.push_back({range.first, range.count});
+  return {{"state", numbers.state},
+          {"double", numbers.values.dtype == DType::f64},
+          {"layout", std::move(layout)},
+          {"held", std::move(held)}};
+}
+
+HeldNumbers numbers_of(const nlohmann::json& json) {
+  HeldNumbers numbers{.state = json.at("state"), .layout = {}, .held = {}, .values = {}};
+  for (const nlohmann::json& entry : json.at("layout")) {
+    const auto extents = entry.at(1).get<std::vector<std::int64_t>>();
+    Parameter& parameter = numbers.layout.emplace_back();
+    parameter.name = entry.at(0);
+    parameter.shape = Shape(std::span<const std::int64_t>(extents));
+    parameter.range = {entry.at(2), parameter.shape.count()};
+  }
+  std::int64_t count = 0;
+  for (const nlohmann::json& range : json.at("held")) {
+    numbers.held.push_back({range.at(0), range.at(1)});
+    count += numbers.held.back().count;
+  }
+  numbers.values = {nullptr, json.at("double").get<bool>() ? DType::f64 : DType::f32, {count}};
+  return numbers;
+}
+
+CopyOrigin origin_in(const nlohmann::json& json) {
+  return {.run = json.at("run"), .step = json.at("step"), .owner = json.at("owner"), .owners = json.at("owners")};
+}
+
+Prefix read_prefix(const RawFile& file) {
+  const Prefix wanted;
+  Prefix prefix;
+  const std::uint64_t size = file.size();
+  if (size < sizeof prefix + sizeof(std::uint64_t)) refuse(file.name(), "it is cut off");
+  file.read(0, &prefix, sizeof prefix);
+  if (std::memcmp(prefix.magic, wanted.magic, sizeof wanted.magic) != 0) refuse(file.name(), "it begins otherwise");
+  const std::uint64_t rest = size - sizeof prefix - sizeof(std::uint64_t);
+  if (prefix.description > rest || prefix.numbers != rest - prefix.description) refuse(file.name(), "it is cut off");
+  return prefix;
+}
+
+nlohmann::json read_description(const RawFile& file, const Prefix& prefix) {
+  std::string text(prefix.description, '\0');
+  file.read(sizeof prefix, text.data(), text.size());
+  return nlohmann::json::parse(text);
+}
+
+/// What is asked of a description; it may be anything where its bytes have changed.
+template <class Work>
+auto of_description(const RawFile& file, Work work) {
+  try {
+    return work();
+  } catch (const nlohmann::json::exception& error) {
+    refuse(file.name(), error.what());
+  }
+}
+
+}  // namespace
+
+std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std::string>& texts,
+                      const std::vector<HeldNumbers>& numbers) {
+  nlohmann::json all = nlohmann::json::array();
+  Prefix prefix;
+  for (const HeldNumbers& each : numbers) {
+    all.push_back(json_of(each));
+    prefix.numbers += each.values.bytes();
+  }
+  const std::string description = nlohmann::json{{"run", origin.run},     {"step", origin.step},
+                                                 {"owner", origin.owner}, {"owners", origin.owners},
+                                                 {"texts", texts},        {"numbers", std::move(all)}}
+                                      .dump();
+  prefix.description = description.size();
+  return std::string(reinterpret_cast<const char*>(&prefix), sizeof prefix) + description;
+}
+
+CopyDescription describe_copy(const std::string& head) {
+  const nlohmann::json json = nlohmann::json::parse(head.substr(sizeof(Prefix)));
+  CopyDescription copy{.origin = origin_in(json), .texts = json.at("texts"), .numbers = {}, .places = {}};
+  std::uint64_t place = head.size();
+  for (const nlohmann::json& entry : json.at("numbers")) {
+    copy.places.push_back(place);
+    place += copy.numbers.emplace_back(numbers_of(entry)).values.bytes();
+  }
+  return copy;
+}
+
+CopyOrigin origin_of_copy(const std::filesystem::path& path) {
+  const RawFile file(path, RawFile::Access::read);
+  return of_description(file, [&] { return origin_in(read_description(file, read_prefix(file))); });
+}
+
+CopyDescription verify_copy(const std::filesystem::path& path) {
+  const RawFile file(path, RawFile::Access::read);
+  const Prefix prefix = read_prefix(file);
+  std::vector<std::byte> block(std::size_t{4} << 20);
+  RunningHash found;
+  const std::uint64_t end = sizeof prefix + prefix.description + prefix.numbers;
+  for (std::uint64_t at = 0; at < end; at += block.size()) {
+    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), end - at));
+    file.read(at, block.data(), bytes);
+    found.add(block.data(), bytes);
+  }
+  std::uint64_t hash = 0;
+  file.read(end, &hash, sizeof hash);
+  if (found.value() != hash) refuse(file.name(), "its bytes do not have its checksum");
+  std::string head(sizeof prefix + prefix.description, '\0');
+  file.read(0, head.data(), head.size());
+  return of_description(file, [&] { return describe_copy(head); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallel/held_numbers.hpp"
+
+// A rank's part of a checkpoint as a file in a node's memory: "LOCKCOPY", bytes of the description (u64) and of the
+// numbers (u64), the description (JSON), the numbers that the rank holds, and XXH3 (u64) of all before.
+namespace lockstep {
+
+/// Whose part of what checkpoint it is.
+struct CopyOrigin {
+  std::string run;  ///< known to this run alone
+  std::int64_t step = 0;
+  int owner = 0, owners = 1;  ///< ranks
+
+  friend bool operator==(const CopyOrigin&, const CopyOrigin&) = default;
+};
+
+/// What comes before the numbers. `numbers`: without their values; `texts`: of the checkpoint.
+std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std::string>& texts,
+                      const std::vector<HeldNumbers>& numbers);
+
+/// The origin, as the description says it, whatever follows. Throws bad_data or io_error, naming the file.
+CopyOrigin origin_of_copy(const std::filesystem::path& file);
+
+struct CopyDescription {
+  CopyOrigin origin;
+  std::map<std::string, std::string> texts;
+  std::vector<HeldNumbers> numbers;   ///< without their values
+  std::vector<std::uint64_t> places;  ///< in the file, of each one's values
+};
+CopyDescription describe_copy(const std::string& head);
+/// Reads all of a file. Throws bad_data for one that is truncated, damaged, or none of these.
+CopyDescription verify_copy(const std::filesystem::path& file);
+
+}  // namespace lockstep

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checkpoint/neighbour_copies.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "checkpoint/copy_file.hpp"
+#include "comm/spin_backoff.hpp"
+#include "io/checksum.hpp"
+#include "io/raw_file.hpp"
+
+namespace lockstep {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t block_bytes = NumberStream::block_bytes;
+
+/// On each node, its ranks in rising order.
+std::vector<std::vector<int>> ranks_of_nodes(const Topology& ranks) {
+  std::vector<std::vector<int>> of_nodes(static_cast<std::size_t>(ranks.nodes));
+  for (std::size_t rank = 0; rank < ranks.node_of.size(); ++rank)
+    of_nodes[static_cast<std::size_t>(ranks.node_of[rank])].push_back(static_cast<int>(rank));
+  return of_nodes;
+}
+
+/// The rank of the next node that keeps the copies of `rank`.
+int keeper_of(int rank, const Topology& ranks, const std::vector<std::vector<int>>& of_nodes) {
+  const int node = ranks.node_of[static_cast<std::size_t>(rank)];
+  const std::vector<int>& here = of_nodes[static_cast<std::size_t>(node)];
+  const std::vector<int>& there = of_nodes[static_cast<std::size_t>((node + 1) % ranks.nodes)];
+  const auto place = static_cast<std::size_t>(std::ranges::find(here, rank) - here.begin());
+  return there[place % there.size()];
+}
+
+/// A file that is there when all of it is.
+class GrowingFile {
+ public:
+  explicit GrowingFile(std::filesystem::path path)
+      : path_(std::move(path)), file_(MemoryFolder::unfinished(path_), RawFile::Access::create) {}
+  GrowingFile(const GrowingFile&) = delete;
+  GrowingFile& operator=(const GrowingFile&) = delete;
+  ~GrowingFile() {
+    std::error_code ignored;
+    std::filesystem::remove(MemoryFolder::unfinished(path_), ignored);  // unless it was renamed
+  }
+
+  void append(Bytes bytes) {
+    file_.write(size_, bytes.data(), bytes.size());
+    size_ += bytes.size();
+  }
+  void commit() {
+    file_.close();
+    std::filesystem::rename(MemoryFolder::unfinished(path_), path_);
+  }
+
+ private:
+  std::filesystem::path path_;
+  RawFile file_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+/// This rank's copy, on its way to its own node's memory and to the next node: first its size, and then blocks, of
+/// which only the last one may be smaller than others.
+struct NeighbourCopies::Sent {
+  explicit Sent(const std::string& head) { pieces.push_back(std::as_bytes(std::span(head))); }
+
+  void add(Bytes numbers) { pieces.push_back(numbers); }
+  /// Behind all that is added.
+  void add_hash() {
+    pieces.push_back(std::as_bytes(std::span(&hash_value, 1)));
+    for (const Bytes& piece : pieces) size += piece.size();
+  }
+
+  /// Until the next call; empty behind the last one.
+  Bytes take_block() {
+    std::size_t filled = 0;
+    while (filled < block.size() && piece < pieces.size()) {
+      const bool is_hash = piece + 1 == pieces.size();
+      if (is_hash) hash_value = hash.value();
+      const Bytes rest = pieces[piece].subspan(taken);
+      const Bytes now = rest.first(std::min(rest.size(), block.size() - filled));
+      std::ranges::copy(now, block.begin() + static_cast<std::ptrdiff_t>(filled));
+      if (!is_hash) hash.add(now.data(), now.size());
+      filled += now.size();
+      taken += now.size();
+      if (taken < pieces[piece].size()) continue;
+      taken = 0;
+      ++piece;
+    }
+    return Bytes(block).first(filled);
+  }
+
+  std::uint64_t size = 0;  ///< of the file
+  std::vector<Bytes> pieces;
+  std::size_t piece = 0, taken = 0;  ///< the next one, and bytes of it that are gone
+  RunningHash hash;
+  std::uint64_t hash_value = 0;
+  std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
+  std::optional<GrowingFile> file;
+};
+
+/// The copies of other ranks, one after the other.
+struct NeighbourCopies::Received {
+  std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
+  std::size_t from = 0;     ///< counts in kept_for_
+  std::uint64_t size = 0;   ///< of the file
+  std::uint64_t there = 0;  ///< of it
+  enum class Stage { begins, knows_size, arrives } stage = Stage::begins;
+  std::optional<GrowingFile> file;  ///< none where it cannot be written
+};
+
+NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers)
+    : ranks_(ranks), folder_(std::move(folder)), run_(std::move(run)), numbers_(numbers) {
+  if (ranks_.one_node()) return;
+  transport_ = make_transport(ranks_.all);
+  const auto of_nodes = ranks_of_nodes(ranks_);
+  next_ = keeper_of(ranks_.all.rank(), ranks_, of_nodes);
+  for (int rank = 0; rank < ranks_.all.size(); ++rank)
+    if (keeper_of(rank, ranks_, of_nodes) == ranks_.all.rank()) kept_for_.push_back(rank);
+}
+
+void NeighbourCopies::write(std::int64_t step, std::map<std::string, std::string> texts, bool at_once,
+                            std::function<void()> before_commit) {
+  wait();
+  settle_last();
+  last_ = step;
+  if (at_once) numbers_.copy(ExecSpace());
+  const bool in_thread = !transport_ || mpi_serves_threads();
+  writing_.start(
+      in_thread,
+      [this, at_once] {
+        if (!at_once) numbers_.copy(ExecSpace());
+      },
+      [this, step, texts = std::move(texts), before_commit = std::move(before_commit)] {
+        try {
+          before_commit();
+        } catch (const std::exception& error) {
+          note_failure(error);
+        }
+        exchange(step, texts);
+      });
+}
+
+/// What was written last takes the place of what was written before it, if all ranks have it.
+void NeighbourCopies::settle_last() {
+  if (!last_) return;
+  const bool failed = ranks_.all.all_reduce_max(failure_.empty() ? 0 : 1) != 0;
+  if (failed) {
+    const std::vector<std::string> failures = ranks_.all.gather_to_root(failure_);
+    const auto first = std::ranges::find_if(failures, [](const std::string& each) { return !each.empty(); });
+    if (first != failures.end())
+      warn("step {} is not in the memory of nodes: rank {}: {}; the run goes on, and the next one is tried", *last_,
+           first - failures.begin(), *first);
+    failure_.clear();
+  }
+  const std::optional<std::int64_t> old = failed ? last_ : before_last_;
+  if (!failed) before_last_ = last_;
+  last_.reset();
+  if (!old) return;
+  const int node = ranks_.node_of[static_cast<std::size_t>(ranks_.all.rank())];
+  std::error_code ignored;
+  std::filesystem::remove(folder_.file(node, ranks_.all.rank(), *old), ignored);
+  for (const int owner : kept_for_) std::filesystem::remove(folder_.file(node, owner, *old), ignored);
+}
+
+/// Never throws: others wait for this rank's messages.
+void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, std::string>& texts) {
+  const int rank = ranks_.all.rank(), node = ranks_.node_of[static_cast<std::size_t>(rank)];
+  const auto guarded = [this](auto work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      note_failure(error);
+    }
+  };
+  std::string head;
+  guarded([&] {
+    head = copy_head({.run = run_, .step = step, .owner = rank, .owners = ranks_.all.size()}, texts,
+                     numbers_.numbers());
+  });
+  Sent sent(head);
+  for (std::size_t of = 0; of < numbers_.numbers().size(); ++of) sent.add(numbers_.copied(of));
+  sent.add_hash();
+  guarded([&] { sent.file.emplace(folder_.file(node, rank, step)); });
+  if (transport_) transport_->send(next_, &sent.size, sizeof sent.size);
+  const auto go_on_sending = [&] {
+    if (transport_ && !transport_->sent()) return false;
+    const Bytes block = sent.take_block();
+    if (block.empty()) return true;
+    if (transport_) transport_->send(next_, block.data(), block.size());
+    if (sent.file && failure_.empty()) guarded([&] { sent.file->append(block); });
+    return false;
+  };
+
+  Received received;
+  const auto go_on_receiving = [&] {
+    using Stage = Received::Stage;
+    while (received.from < kept_for_.size()) {
+      const int owner = kept_for_[received.from];
+      if (received.stage == Stage::begins) {
+        transport_->receive(owner, &received.size, sizeof received.size);
+        received.stage = Stage::knows_size;
+      }
+      if (!transport_->received()) return false;
+      if (received.stage == Stage::knows_size) {
+        received.there = 0;
+        received.file.reset();
+        guarded([&] { received.file.emplace(folder_.file(node, owner, step)); });
+        received.stage = Stage::arrives;
+      } else {
+        const auto bytes = std::min<std::uint64_t>(block_bytes, received.size - received.there);
+        if (received.file && failure_.empty())
+          guarded([&] { received.file->append(Bytes(received.block).first(bytes)); });
+        received.there += bytes;
+      }
+      if (received.there < received.size) {
+        transport_->receive(owner, received.block.data(),
+                            std::min<std::uint64_t>(block_bytes, received.size - received.there));
+        return false;
+      }
+      if (received.file && failure_.empty()) guarded([&] { received.file->commit(); });
+      ++received.from;
+      received.stage = Stage::begins;
+    }
+    return true;
+  };
+  wait_until([&, is_sent = false]() mutable {
+    is_sent = is_sent || go_on_sending();
+    return go_on_receiving() && is_sent;
+  });
+  if (sent.file && failure_.empty()) guarded([&] { sent.file->commit(); });
+}
+
+void NeighbourCopies::note_failure(const std::exception& error) {
+  if (failure_.empty()) failure_ = error.what();
+}
+
+void NeighbourCopies::wait() {
+  const WaitsForRanks waits;
+  writing_.wait([] {});
+}
+
+void NeighbourCopies::remove() {
+  wait();
+  ranks_.all.barrier();
+  if (ranks_.node.is_root()) folder_.clear();
+}
+
+}  // namespace lockstep

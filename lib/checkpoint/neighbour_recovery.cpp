@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checkpoint/neighbour_recovery.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ranges>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/copy_file.hpp"
+#include "checkpoint/number_stream.hpp"
+#include "io/raw_file.hpp"
+
+namespace lockstep {
+namespace {
+
+/// The copy of an owner's part, in a file that the machine of rank `by` has.
+struct Find {
+  CopyOrigin origin;
+  int by = 0;
+  std::string file;
+
+  nlohmann::json json() const { return {origin.run, origin.step, origin.owner, origin.owners, by, file}; }
+  static Find of(const nlohmann::json& json) {
+    return {.origin = {.run = json[0], .step = json[1], .owner = json[2], .owners = json[3]},
+            .by = json[4],
+            .file = json[5]};
+  }
+  friend bool operator==(const Find&, const Find&) = default;
+};
+
+std::string text_of(const std::vector<Find>& finds) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Find& find : finds) json.push_back(find.json());
+  return json.dump();
+}
+
+std::vector<Find> finds_of(const std::string& text) {
+  std::vector<Find> finds;
+  for (const nlohmann::json& json : nlohmann::json::parse(text)) finds.push_back(Find::of(json));
+  return finds;
+}
+
+/// This rank's share of what its node has.
+std::vector<Find> look(const Topology& ranks, const MemoryFolder& folder, std::string& problems) {
+  std::vector<Find> finds;
+  int number = 0;
+  for (const std::filesystem::path& file : folder.files()) {
+    if (number++ % ranks.node.size() != ranks.node.rank()) continue;
+    try {
+      finds.push_back({origin_of_copy(file), ranks.all.rank(), file.string()});
+    } catch (const Error& error) {
+      problems += fmt::format("{}; it is passed over\n", error.what());
+    }
+  }
+  return finds;
+}
+
+/// The newest step of which each owner's part is found, once each; empty: there is none.
+std::vector<Find> newest_whole(const std::vector<Find>& finds, const std::string& run, std::int64_t step) {
+  std::map<std::int64_t, std::map<int, Find>> by_step;
+  for (const Find& find : finds)
+    if (find.origin.run == run && find.origin.step > step) by_step[find.origin.step].emplace(find.origin.owner, find);
+  for (auto& [of, parts] : std::views::reverse(by_step)) {
+    if (std::ssize(parts) != parts.begin()->second.origin.owners) continue;
+    std::vector<Find> whole;
+    for (auto& [owner, find] : parts) whole.push_back(find);
+    return whole;
+  }
+  return {};
+}
+
+/// A rank's share of the parts that are chosen, or those that are damaged.
+struct Loaded {
+  std::vector<CopyDescription> copies;
+  std::vector<std::string> files;  ///< theirs
+  std::vector<Find> damaged;
+};
+
+Loaded load(const std::vector<Find>& chosen, int rank, std::string& problems) {
+  Loaded loaded;
+  for (const Find& find : chosen) {
+    if (find.by != rank) continue;
+    try {
+      loaded.copies.push_back(verify_copy(find.file));
+      loaded.files.push_back(find.file);
+      validate(loaded.copies.back().origin == find.origin, ExitStatus::bad_data, "{}: was replaced", find.file);
+    } catch (const Error& error) {
+      problems += fmt::format("{}; another copy is taken, or an older one\n", error.what());
+      loaded.damaged.push_back(find);
+    }
+  }
+  return loaded;
+}
+
+/// The numbers of all copies of this rank as what it holds; `all`: what there is. `memory`: keeps them.
+std::vector<HeldNumbers> held_numbers(const std::vector<HeldNumbers>& all, const Loaded& loaded,
+                                      std::vector<OwnedTensor>& memory) {
+  struct Piece {
+    ParameterRange range;
+    std::size_t copy;
+    std::uint64_t place;  ///< in its file
+  };
+  std::vector<HeldNumbers> held;
+  std::vector<std::byte> bytes;
+  for (std::size_t of = 0; of < all.size(); ++of) {
+    const std::size_t element = size_of(all[of].values.dtype);
+    std::vector<Piece> pieces;
+    std::int64_t count = 0;
+    for (std::size_t copy = 0; copy < loaded.copies.size(); ++copy) {
+      std::uint64_t place = loaded.copies[copy].places[of];
+      for (const ParameterRange& range : loaded.copies[copy].numbers[of].held) {
+        pieces.push_back({range, copy, place});
+        place += static_cast<std::size_t>(range.count) * element;
+        count += range.count;
+      }
+    }
+    std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.range.first; });
+    HeldNumbers& numbers = held.emplace_back(all[of]);
+    numbers.held.clear();
+    numbers.values = memory.emplace_back("lockstep::recovered", all[of].values.dtype, Shape{count}).get();
+    auto* to = static_cast<std::byte*>(numbers.values.data);
+    for (const Piece& piece : pieces) {
+      const Tensor there{to, numbers.values.dtype, {piece.range.count}};
+      bytes.resize(there.bytes());
+      RawFile(loaded.files[piece.copy], RawFile::Access::read).read(piece.place, bytes.data(), bytes.size());
+      copy_from_host(ExecSpace(), bytes.data(), there);
+      numbers.held.push_back(piece.range);
+      to += there.bytes();
+    }
+  }
+  return held;
+}
+
+/// Rank 0 names what any rank has found. Collective.
+void report(const Communicator& ranks, const std::string& problems) {
+  for (const std::string& text : ranks.gather_to_root(problems))
+    for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
+      warn("{}", text.substr(begin, end - begin));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const MemoryFolder& folder,
+                                                    const std::string& run, std::int64_t step,
+                                                    const std::filesystem::path& checkpoints,
+                                                    const CheckpointEvents& events) {
+  const Communicator& all = ranks.all;
+  std::vector<Find> finds, chosen;
+  std::string problems;
+  const std::vector<Find> here = look(ranks, folder, problems);
+  report(all, problems);
+  for (const std::string& text : all.gather_to_root(text_of(here)))
+    std::ranges::move(finds_of(text), std::back_inserter(finds));
+  std::ranges::sort(finds, {}, &Find::file);
+  Loaded loaded;
+  for (bool sound = false; !sound;) {
+    std::string text = text_of(newest_whole(finds, run, step));
+    all.broadcast(text);
+    chosen = finds_of(text);
+    if (chosen.empty()) return std::nullopt;
+    problems.clear();
+    loaded = load(chosen, all.rank(), problems);
+    report(all, problems);
+    sound = all.all_reduce_max(std::ssize(loaded.damaged)) == 0;
+    for (const std::string& damaged : all.gather_to_root(text_of(loaded.damaged)))
+      for (const Find& find : finds_of(damaged)) std::erase(finds, find);
+  }
+  // The copy of the first owner says what there is, and has the texts.
+  std::string first;
+  if (chosen[0].by == all.rank()) first = copy_head(chosen[0].origin, loaded.copies[0].texts, loaded.copies[0].numbers);
+  all.broadcast(first, chosen[0].by);
+  const CopyDescription description = describe_copy(first);
+  std::vector<OwnedTensor> memory;
+  std::vector<HeldNumbers> held;
+  all.run_collectively([&] { held = held_numbers(description.numbers, loaded, memory); });
+  NumberStream stream(all, std::move(held));
+  all.run_collectively([&] {
+    if (!all.is_root()) return stream.serve();
+    const NumberStream::Turn turn(stream);
+    std::filesystem::create_directories(checkpoints);
+    write_checkpoint(checkpoints / checkpoint_name(chosen[0].origin.step),
+                     {.arrays = arrays_of(stream.numbers()), .texts = description.texts}, source_of(stream), events);
+  });
+  return chosen[0].origin.step;
+}
+
+}  // namespace lockstep

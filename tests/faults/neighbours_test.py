@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Copies in the memory of nodes: a run that was killed goes on from them, though a node's memory is lost."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from processes import ranks_of
+from program import LockstepTest, metrics, without_times
+
+MEMORY = pathlib.Path("/dev/shm")
+NODES = ("--emulate-network", "ranks_per_node=2")
+STEPS, EVERY = 120, 3
+DECK = {
+    "run": {"steps": STEPS, "output_dir": "run", "log_every": 7, "seed": 7},
+    "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
+    "model": {"layers": ["flatten", {"linear": {"features": 300}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
+    "optimizer": {"type": "adamw", "learning_rate": 0.002, "ema_decay": 0.9},
+    "batch": {"global": 33},
+    "parallel": {"shard": "parameters", "bucket_mb": 0.2, "unit_mb": 0.2, "deterministic": {"shards": 12}, "sync_batch_norm": False},
+    "checkpoint": {"every_steps": 50, "neighbours_every": EVERY},
+}
+
+
+def arrays(checkpoint):
+    found = {}
+    with h5py.File(checkpoint) as file:
+        file.visititems(lambda name, item: found.update({name: item[()].tobytes()}) if getattr(item, "ndim", 0) else None)
+    return found
+
+
+class Neighbours(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.others = set(MEMORY.glob("lockstep-*"))
+        self.addCleanup(lambda: [file.unlink(missing_ok=True) for file in self.files("*")])
+        self.deck("whole/deck.yaml", **DECK)
+        self.lockstep("train", "deck.yaml", *NODES, ranks=4, cwd=self.folder / "whole")
+        self.assertEqual(self.files("*"), [], "a run that has ended leaves nothing in memory")
+        self.deck(**DECK)
+
+    def files(self, pattern):
+        return sorted(set(MEMORY.glob(f"lockstep-{pattern}")) - self.others)
+
+    def steps(self):
+        """Behind which all copies are there: each rank's, in its own node and in the other one."""
+        steps = [int(file.name.rsplit("-", 1)[1]) for file in self.files("*-step-*") if file.suffix != ".part"]
+        return sorted(step for step in set(steps) if steps.count(step) == 8)
+
+    def train_and_kill(self, rank, beyond=0):
+        """Kills a rank when two sets of copies of steps beyond this one are there. The step of the newest."""
+        child = subprocess.Popen([*program.MPIEXEC, "4", program.PROGRAM, "train", "deck.yaml", *NODES], cwd=self.folder,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 start_new_session=True)
+        try:
+            while child.poll() is None and len([step for step in self.steps() if step > beyond]) < 2:
+                time.sleep(0.005)
+            os.kill(ranks_of(child.pid, program.PROGRAM)[rank], signal.SIGKILL)
+            out, err = child.communicate(timeout=120)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.communicate()
+        self.assertNotEqual(child.returncode, 0, f"it has ended before it was killed\n{out}{err}")
+        return self.steps()[-1]
+
+    def goes_on(self, step, *options, ranks=4, warning=None):
+        """To the end, from this step, which no checkpoint was of."""
+        result = self.lockstep("train", "deck.yaml", *options, ranks=ranks)
+        name = f"run/checkpoints/step-{step:08}.h5"
+        self.assertIn(f"{name}: made of the copies in the memory of the nodes", result.out)
+        self.assertIn(f"goes on from {name} at step {step}\n", result.out)
+        if warning:
+            self.assertIn(warning, result.err)
+        last = f"run/checkpoints/step-{STEPS:08}.h5"
+        self.assertEqual(arrays(self.folder / "whole" / last), arrays(self.folder / last))
+        self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / "run")))
+        self.assertEqual(self.files("*"), [])
+
+    def test_a_node_is_lost(self):
+        self.train_and_kill(1)
+        step = self.train_and_kill(2, beyond=30)
+        for file in self.files("*-node1-*"):
+            file.unlink()
+        self.goes_on(step, *NODES)
+
+    def test_fewer_ranks_go_on(self):
+        step = self.train_and_kill(3)
+        for file in self.files("*-node0-*"):
+            file.unlink()
+        self.goes_on(step, ranks=2)
+
+    def test_a_copy_is_damaged(self):
+        step = self.train_and_kill(0)
+        damaged, = self.files(f"*-node0-rank0-step-{step}")
+        data = bytearray(damaged.read_bytes())
+        data[len(data) // 2] ^= 1
+        damaged.write_bytes(data)
+        # The other node has another one.
+        copies = {file: file.read_bytes() for file in self.files("*")}
+        self.goes_on(step, *NODES, warning=f"{damaged}: is damaged (its bytes do not have its checksum)")
+        # Without it, there is the set before.
+        shutil.rmtree(self.folder / "run/checkpoints")
+        (self.folder / "run/summary.json").unlink()
+        for file, content in copies.items():
+            if not file.match(f"*-node1-rank0-step-{step}"):
+                file.write_bytes(content)
+        self.goes_on(step - EVERY, *NODES, warning="is damaged")
+
+    def test_memory_is_full(self):
+        disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
+        os.environ.update(LD_PRELOAD=str(disk), LOCKSTEP_DISK="node0-rank2 write -1 ENOSPC")
+        try:
+            result = self.lockstep("train", "deck.yaml", *NODES, ranks=4)
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["LOCKSTEP_DISK"]
+        self.assertRegex(result.err, r"warning: step 3 is not in the memory of nodes: rank 0: \S*-node0-rank2-step-3.part: cannot be written \(No space left on device\)")
+        self.assertEqual(self.files("*"), [])
+
+
+if __name__ == "__main__":
+    program.main()
