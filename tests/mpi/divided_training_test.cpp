@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -164,10 +165,13 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
     EXPECT_EQ(windows.division.values, std::string_view(shard) == "parameters" && !shares);
     EXPECT_LT(layout.owned_count(), layout.trained_size());
     const bool is_deterministic = run.parallel.deterministic.present;
-    if (!is_deterministic) EXPECT_LT(parameters.gradients().count(), 0.9 * static_cast<double>(layout.trained_size()));
+    if (!is_deterministic) {
+      EXPECT_LT(parameters.gradients().count(), 0.9 * static_cast<double>(layout.trained_size()));
+    }
     const bool is_whole = !windows.division.values || run.parallel.prefetch > 1;
-    if (std::string_view(shard) == "parameters" && !is_whole)
+    if (std::string_view(shard) == "parameters" && !is_whole) {
       EXPECT_LT(parameters.values().count(), 0.9 * static_cast<double>(layout.trained_size()));
+    }
   }
   const auto& [whole, divided] = outcomes;
   if (c.tolerance > 0) {
@@ -224,19 +228,42 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values("gradients", "parameters")),
     [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
 
+/// All ranks' bytes in each of three steps of a deck are those that are expected.
+void expect_traffic(const std::string& deck, int ranks_per_node, const std::function<double(Trainer&)>& expected) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(ranks_per_node);
+  const Communicator comm = world.over(network);
+  const test::TemporaryFolder folder;
+  const RunConfig run = test::read_run_config(deck, (folder.path() / "run").string());
+  Experiment experiment = open_experiment(run);
+  TrainingProblem problem{.loss = std::move(experiment.loss),
+                          .data = *experiment.data.train,
+                          .normalize = run.data.normalize,
+                          .length = run_length(run, experiment.data.train->size())};
+  Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
+  DataLoader loader(*experiment.data.train,
+                    Sampler({.dataset_size = experiment.data.train->size(),
+                             .global_batch = run.batch.global,
+                             .rank = comm.rank(),
+                             .partition = trainer.partition()}),
+                    run.batch.global, AugmentConfig{}, 5);
+  for (int step = 0; step < 3; ++step) {
+    network->take_bytes(world);
+    ASSERT_TRUE(trainer.step(*loader.next()).done());
+    trainer.settle();
+    EXPECT_EQ(network->take_bytes(world), expected(trainer));
+  }
+}
+
 /// Of N ranks that share no memory, a step of A micro-batches of Ψ parameters sends 4 (N − 1) times as many bytes as:
 /// gradients: A Ψ for sums, and Ψ for new parameters; parameters: A Ψ for sums, and Ψ for each forward and each
 /// backward pass, but for what the windows still hold of the pass before.
 TEST(DividedTraffic, IsWhatTheFormulaeSay) {
-  const Communicator world = Communicator::world();
-  const auto network = std::make_shared<test::CountingNetwork>(1);
-  const Communicator comm = world.over(network);
-  const test::TemporaryFolder folder;
+  const int ranks = Communicator::world().size();
   for (const char* shard : {"gradients", "parameters"})
     for (const int pieces : {1, 3}) {
       SCOPED_TRACE(fmt::format("{}, {} micro-batches", shard, pieces));
-      const int batch = 6 * world.size();
-      const RunConfig run = test::read_run_config(
+      expect_traffic(
           fmt::format(
               "{{run: {{steps: 9}}, batch: {{global: {}, micro: {}}},"
               " data: {{synthetic: {{kind: random, shape: [512], classes: 7, train: 640}}}},"
@@ -244,73 +271,42 @@ TEST(DividedTraffic, IsWhatTheFormulaeSay) {
               " {{linear: {{features: 512}}}}, relu, {{linear: {{features: 520}}}}, relu, {{linear: {{features: 7}}}}]}},"
               " parallel: {{shard: {}, bucket_mb: 0.5, unit_mb: 1.2, share_parameters: false, all_reduce: ring,"
               " overlap: none}}, optimizer: {{type: adamw}}}}",
-              batch, 6 / pieces, shard),
-          (folder.path() / "run").string());
-      Experiment experiment = open_experiment(run);
-      TrainingProblem problem{.loss = std::move(experiment.loss),
-                              .data = *experiment.data.train,
-                              .normalize = run.data.normalize,
-                              .length = run_length(run, experiment.data.train->size())};
-      Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
-      DataLoader loader(
-          *experiment.data.train,
-          Sampler({.dataset_size = 640, .global_batch = batch, .rank = comm.rank(), .partition = trainer.partition()}),
-          batch, AugmentConfig{}, 5);
-      const ParameterWindows& windows = trainer.model().parameters().windows();
-      const auto parameters = static_cast<double>(trainer.model().parameters().trained_size());
-      // Two windows: at the end of a pass they hold its last two units.
-      const auto count = [&](std::size_t unit) { return static_cast<double>(windows.units[unit].count); };
-      const std::size_t last = windows.units.size() - 1;
-      const double behind_forward = count(0) + count(1), behind_backward = count(last) + count(last - 1);
-      double sent = pieces * parameters;
-      if (std::string_view(shard) == "gradients") sent += parameters;
-      else sent += parameters + pieces * (parameters - behind_forward) + (pieces - 1) * (parameters - behind_backward);
-      for (int step = 0; step < 3; ++step) {
-        network->take_bytes(world);
-        ASSERT_TRUE(trainer.step(*loader.next()).done());
-        trainer.settle();
-        EXPECT_EQ(network->take_bytes(world), 4 * sent * (world.size() - 1));
-      }
+              6 * ranks, 6 / pieces, shard),
+          1, [&](Trainer& trainer) {
+            const ParameterWindows& windows = trainer.model().parameters().windows();
+            const auto parameters = static_cast<double>(trainer.model().parameters().trained_size());
+            // Two windows: at the end of a pass they hold its last two units.
+            const auto count = [&](std::size_t unit) { return static_cast<double>(windows.units[unit].count); };
+            const std::size_t last = windows.units.size() - 1;
+            const double behind_forward = count(0) + count(1), behind_backward = count(last) + count(last - 1);
+            double sent = pieces * parameters;
+            if (std::string_view(shard) == "gradients") sent += parameters;
+            else
+              sent += parameters + pieces * (parameters - behind_forward) +
+                      (pieces - 1) * (parameters - behind_backward);
+            return 4 * sent * (ranks - 1);
+          });
     }
 }
 
 /// Groups that are N nodes, whose ranks share memory: a micro-batch of Ψ parameters is summed between nodes in
 /// 8 (N − 1) Ψ bytes, and nothing else travels.
 TEST(GroupTraffic, IsSumsAlone) {
-  const Communicator world = Communicator::world();
-  if (world.size() % 2 != 0 || memory_is_separate) GTEST_SKIP() << "for hosts, on nodes of two ranks";
-  const auto network = std::make_shared<test::CountingNetwork>(2);
-  const Communicator comm = world.over(network);
-  const int nodes = world.size() / 2, batch = 6 * world.size();
-  const test::TemporaryFolder folder;
+  const int ranks = Communicator::world().size();
+  if (ranks % 2 != 0 || memory_is_separate) GTEST_SKIP() << "for hosts, on nodes of two ranks";
   for (const char* shard : {"optimizer", "gradients", "parameters"}) {
     SCOPED_TRACE(shard);
-    const RunConfig run = test::read_run_config(
-        fmt::format("{{run: {{steps: 9}}, batch: {{global: {}, micro: 2}},"
-                    " data: {{synthetic: {{kind: random, shape: [512], classes: 7, train: 640}}}},"
-                    " model: {{layers: [{{linear: {{features: 512}}}}, relu, {{linear: {{features: 7}}}}]}},"
-                    " parallel: {{shard: {}, shard_group: node, bucket_mb: 0.5, between_nodes: ring, overlap: none}},"
-                    " optimizer: {{type: adamw}}}}",
-                    batch, shard),
-        (folder.path() / "run").string());
-    Experiment experiment = open_experiment(run);
-    TrainingProblem problem{.loss = std::move(experiment.loss),
-                            .data = *experiment.data.train,
-                            .normalize = run.data.normalize,
-                            .length = run_length(run, experiment.data.train->size())};
-    Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
-    DataLoader loader(
-        *experiment.data.train,
-        Sampler({.dataset_size = 640, .global_batch = batch, .rank = comm.rank(), .partition = trainer.partition()}),
-        batch, AugmentConfig{}, 5);
-    const auto parameters = static_cast<double>(trainer.model().parameters().trained_size());
     const int sums = std::string_view(shard) == "optimizer" ? 1 : 3;
-    for (int step = 0; step < 2; ++step) {
-      network->take_bytes(world);
-      ASSERT_TRUE(trainer.step(*loader.next()).done());
-      trainer.settle();
-      EXPECT_EQ(network->take_bytes(world), 8 * parameters * sums * (nodes - 1));
-    }
+    expect_traffic(fmt::format("{{run: {{steps: 9}}, batch: {{global: {}, micro: 2}},"
+                               " data: {{synthetic: {{kind: random, shape: [512], classes: 7, train: 640}}}},"
+                               " model: {{layers: [{{linear: {{features: 512}}}}, relu, {{linear: {{features: 7}}}}]}},"
+                               " parallel: {{shard: {}, shard_group: node, bucket_mb: 0.5, between_nodes: ring, "
+                               "overlap: none}}, optimizer: {{type: adamw}}}}",
+                               6 * ranks, shard),
+                   2, [&](Trainer& trainer) {
+                     return 8 * static_cast<double>(trainer.model().parameters().trained_size()) * sums *
+                            (ranks / 2 - 1);
+                   });
   }
 }
 
