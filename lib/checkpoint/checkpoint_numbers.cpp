@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "checkpoint/checkpoint_numbers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 #include "checkpoint/training_arrays.hpp"
@@ -10,8 +13,28 @@
 namespace lockstep {
 namespace {
 
-std::string prefix_of(const HeldNumbers& numbers) {
-  return (numbers.state.empty() ? "/model" : "/optimizer/" + numbers.state) + "/";
+std::string name_in(int replica, const std::string& state, const std::string& parameter) {
+  return fmt::format("/replicas/{}/{}/{}", replica, state.empty() ? "parameters" : state, parameter);
+}
+
+/// The array of a parameter.
+std::string name_of(const HeldNumbers& numbers, const std::string& parameter) {
+  if (numbers.replica) return name_in(numbers.replica->number, numbers.state, parameter);
+  if (numbers.state.empty()) return "/model/" + parameter;
+  return fmt::format("/{}/{}/{}", numbers.of_outer_step ? "outer" : "optimizer", numbers.state, parameter);
+}
+
+/// sum += share · numbers, of `count` numbers.
+template <class T>
+void add_share(double share, const std::vector<std::byte>& numbers, std::int64_t count, std::byte* sum) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * sizeof(T);
+    T number, all;
+    std::memcpy(&number, numbers.data() + at, sizeof(T));
+    std::memcpy(&all, sum + at, sizeof(T));
+    all += static_cast<T>(share * number);
+    std::memcpy(sum + at, &all, sizeof(T));
+  }
 }
 
 /// What of a block is numbers of parameters, and where in the block and in the parameter.
@@ -36,7 +59,7 @@ std::vector<NamedArray> arrays_of(const std::vector<HeldNumbers>& numbers) {
   std::vector<NamedArray> arrays;
   for (const HeldNumbers& each : numbers)
     for (const Parameter& parameter : each.layout)
-      arrays.push_back({prefix_of(each) + parameter.name, each.values.dtype, parameter.shape, nullptr});
+      arrays.push_back({name_of(each, parameter.name), each.values.dtype, parameter.shape, nullptr});
   return arrays;
 }
 
@@ -60,15 +83,41 @@ NumberSource source_of(NumberStream& stream) {
   };
 }
 
+CheckpointNumbers::CheckpointNumbers(const std::string& path)
+    : file_(Hdf5File::open(path)), bytes_(path, RawFile::Access::read) {
+  for (std::string& name : file_.datasets()) names_.insert(std::move(name));
+  const auto has = [&](const std::string& folder) {
+    const auto next = names_.lower_bound(folder);
+    return next != names_.end() && next->starts_with(folder);
+  };
+  while (has(fmt::format("/replicas/{}/", replicas_))) ++replicas_;
+}
+
+std::vector<std::string> CheckpointNumbers::arrays_for(const HeldNumbers& numbers, const std::string& parameter) const {
+  std::vector<std::string> arrays;
+  const auto add = [&](std::string name) {
+    if (names_.contains(name)) arrays.push_back(std::move(name));
+  };
+  if (numbers.of_outer_step) {
+    add(name_of(numbers, parameter));
+    return arrays;
+  }
+  const bool is_own = numbers.replica && numbers.replica->count == replicas_;
+  if (is_own) add(name_of(numbers, parameter));
+  else if (numbers.replica || !numbers.state.empty())
+    for (int replica = 0; replica < replicas_; ++replica) add(name_in(replica, numbers.state, parameter));
+  if (!arrays.empty()) return arrays;
+  HeldNumbers of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
+  return {name_of(of_all, parameter)};
+}
+
 CheckpointNumbers::Array& CheckpointNumbers::array(const std::string& name) {
-  if (open_ && open_name_ == name) return *open_;
+  if (const auto found = open_.find(name); found != open_.end()) return found->second;
   const StoredArray stored = file_.info(name);
   const std::optional<DType> dtype = stored.type.dtype();
   validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32 or f64 is needed); convert them", file(),
            name, to_string(stored.type));
-  open_.emplace(*dtype, stored.count(), file_.place(name, stored.type));
-  open_name_ = name;
-  return *open_;
+  return open_.try_emplace(name, *dtype, stored.count(), file_.place(name, stored.type)).first->second;
 }
 
 void CheckpointNumbers::read(const std::string& name, std::int64_t first, std::int64_t count, DType dtype,
@@ -83,19 +132,29 @@ void CheckpointNumbers::read(const std::string& name, std::int64_t first, std::i
   if (from.place) bytes_.read(*from.place + static_cast<std::size_t>(first) * element, target, bytes);
   from.hash.add(target, bytes);
   if (from.dtype != dtype) convert_numbers(target, from.dtype, to, dtype, count);
-  if (first + count == from.count) verify_checksum(file_, name, from.hash.value(), Checksum::required);
+  if (first + count < from.count) return;
+  verify_checksum(file_, name, from.hash.value(), Checksum::required);
+  open_.erase(name);
 }
 
 void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress) {
+  std::vector<std::byte> part;
   stream.deal([&](const NumberStream::Block& block, std::byte* bytes) {
     const HeldNumbers& numbers = stream.numbers()[block.of];
     const DType dtype = numbers.values.dtype;
     std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // the gaps
-    for_each_part(numbers, block,
-                  [&](std::size_t parameter, std::int64_t first, std::int64_t in_block, std::int64_t count) {
-                    from.read(prefix_of(numbers) + numbers.layout[parameter].name, first, count, dtype,
-                              bytes + static_cast<std::size_t>(in_block) * size_of(dtype));
-                  });
+    for_each_part(
+        numbers, block, [&](std::size_t parameter, std::int64_t first, std::int64_t in_block, std::int64_t count) {
+          std::byte* const to = bytes + static_cast<std::size_t>(in_block) * size_of(dtype);
+          const std::vector<std::string> arrays = from.arrays_for(numbers, numbers.layout[parameter].name);
+          if (arrays.size() == 1) return from.read(arrays[0], first, count, dtype, to);
+          part.resize(static_cast<std::size_t>(count) * size_of(dtype));
+          for (const std::string& array : arrays) {
+            from.read(array, first, count, dtype, part.data());
+            dispatch_master(dtype,
+                            [&]<class T>(T) { add_share<T>(1 / static_cast<double>(arrays.size()), part, count, to); });
+          }
+        });
     progress();
   });
 }

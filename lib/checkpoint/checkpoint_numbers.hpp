@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,9 @@
 #include "io/checksum.hpp"
 #include "io/raw_file.hpp"
 
-// Ranks' numbers as the arrays of a checkpoint: /model/<layer>/<parameter> and /optimizer/<state>/<layer>/<parameter>.
+// Ranks' numbers as the arrays of a checkpoint: /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>, and
+// /outer/<state>/<layer>/<parameter> of the step between replicas. What replicas have of their own stands below
+// /replicas/<number>: <state>/<layer>/<parameter>, of parameters with "parameters" for the state.
 namespace lockstep {
 
 /// The arrays that a checkpoint of these numbers has, without data.
@@ -23,10 +27,13 @@ NumberSource source_of(NumberStream& stream);
 class CheckpointNumbers {
  public:
   /// Opens a checkpoint that open_checkpoint has found sound.
-  explicit CheckpointNumbers(const std::string& path)
-      : file_(Hdf5File::open(path)), bytes_(path, RawFile::Access::read) {}
+  explicit CheckpointNumbers(const std::string& path);
 
   const std::string& file() const { return file_.name(); }
+  /// The arrays whose average a parameter of these numbers is. Of as many replicas as there were, that of its own; of
+  /// any other number of them, or of none, those of all replicas, or what they had in common. None for what the
+  /// checkpoint does not have and begins with zeros: the states of an outer step.
+  std::vector<std::string> arrays_for(const HeldNumbers& numbers, const std::string& parameter) const;
   /// Reads elements [first, first + count) of an array as numbers of this type: f32 or f64, or what the file has. Those
   /// of an array are asked for in order; with the last of them its checksum is verified.
   void read(const std::string& name, std::int64_t first, std::int64_t count, DType dtype, std::byte* to);
@@ -42,8 +49,9 @@ class CheckpointNumbers {
 
   Hdf5File file_;
   RawFile bytes_;
-  std::string open_name_;
-  std::optional<Array> open_;
+  std::set<std::string> names_;  ///< of all arrays
+  int replicas_ = 0;             ///< that have something of their own
+  std::map<std::string, Array> open_;
   std::vector<std::byte> stored_;
 };
 

@@ -92,6 +92,10 @@ void ParallelConfig::describe(Fields& fields) {
                         "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
       },
       "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
+  fields.optional_section(
+      "local", local.present, [this](Fields& section) { local.describe(section); },
+      "groups of ranks step by themselves, and bring their parameters together every now and then (local SGD)",
+      "every");
   fields.renamed("replicas", "virtual_replicas");
   fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
@@ -118,10 +122,23 @@ void ParallelConfig::describe(Fields& fields) {
                "divided gradients are summed between layers, by no thread of their own; take poll");
   fields.check(shard == Shard::none || all_reduce_table.empty(), "all_reduce_table",
                "shard divides sums in one way, whatever their size; leave one out");
+  if (local.present) check_local(fields);
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
                              all_reduce->name));
+}
+
+void ParallelConfig::check_local(Fields& fields) const {
+  fields.check(shard == Shard::none, "local",
+               "wants whole replicas, and shard divides them among all ranks; leave one out");
+  fields.check(!deterministic.present, "local",
+               "steps differ with the number of groups, and deterministic wants the same bits on any; leave one out");
+  fields.check(!group_size, "group_size", "local says which ranks have batch_norm's statistics together (its group)");
+  fields.check(
+      wire != Wire::fp16, "wire",
+      "what parameters have moved between meetings of local vanishes in fp16, which no loss scale prevents; take "
+      "bf16 or fp32");
 }
 
 }  // namespace lockstep

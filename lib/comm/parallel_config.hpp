@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/local_config.hpp"
 #include "config/fields.hpp"
 
 namespace lockstep {
@@ -43,10 +44,14 @@ struct ParallelConfig : Config {
     std::int64_t shards = 8;
   };
   Deterministic deterministic;
+  LocalConfig local;
 
   /// Whether no rank has all gradients. (Fixed trees add up whole ones.)
   bool divides_gradients() const { return shard >= Shard::gradients && !deterministic.present; }
   void describe(Fields& fields) override;
+
+ private:
+  void check_local(Fields& fields) const;
 };
 
 }  // namespace lockstep

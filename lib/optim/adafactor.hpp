@@ -19,6 +19,7 @@ struct AdafactorConfig final : OptimizerOptions {
   }
   std::vector<std::string> state_names() const override { return {"col_var", "row_var"}; }
   std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& trained) const override;
+  bool counts_steps() const override { return true; }
   bool divides() const override { return false; }  // rows and columns cross all blocks
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };

@@ -13,6 +13,7 @@ struct AdamOptions : OptimizerOptions {
   AdamOptions() { learning_rate = 1e-3; }
   void describe(Fields& fields) override;
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
+  bool counts_steps() const override { return true; }  // bias correction
 };
 
 struct AdamConfig final : AdamOptions {

@@ -90,6 +90,10 @@ double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; 
 
 bool OptimizerConfig::divides() const { return options_of(*this).divides(); }
 
+bool OptimizerConfig::counts_steps() const { return options_of(*this).counts_steps(); }
+
+bool OptimizerConfig::averages() const { return options_of(*this).ema_decay > 0; }
+
 std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
 
 std::vector<Parameter> OptimizerConfig::state_layout(std::string_view state,

@@ -43,6 +43,8 @@ struct OptimizerOptions : Config {
   }
   /// Whether ranks may each have a part of the states.
   virtual bool divides() const { return true; }
+  /// Whether the states mean nothing without the number of steps that they come of.
+  virtual bool counts_steps() const { return false; }
   virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
 };
 
@@ -124,8 +126,10 @@ struct OptimizerConfig : Config {
   OptimizerConfig();
   void describe(Fields& fields) override;
   double learning_rate() const;
-  double clip_norm() const;  ///< 0: off
-  bool divides() const;      ///< OptimizerOptions::divides
+  double clip_norm() const;   ///< 0: off
+  bool divides() const;       ///< OptimizerOptions::divides
+  bool counts_steps() const;  ///< OptimizerOptions::counts_steps
+  bool averages() const;      ///< whether it keeps a moving average of the parameters
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   /// What one of them keeps of the trained ones among `parameters`, and where.

@@ -17,18 +17,17 @@ HeldNumbers held_by(bool takes_part, const std::string& state, const std::vector
   return numbers;
 }
 
-/// Rank 0 has all of it.
-HeldNumbers of_root(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
-                    bool is_root) {
-  return held_by(is_root, state, layout, {{0, values.count()}}, values);
-}
-
 }  // namespace
 
+HeldNumbers numbers_of_one(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
+                           bool has_them) {
+  return held_by(has_them, state, layout, {{0, values.count()}}, values);
+}
+
 std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root) {
-  std::vector<HeldNumbers> all{of_root("", parameters.parameters(), parameters.values(), is_root)};
+  std::vector<HeldNumbers> all{numbers_of_one("", parameters.parameters(), parameters.values(), is_root)};
   for (const Optimizer::State& state : optimizer.states())
-    all.push_back(of_root(state.name, state.layout, state.values, is_root));
+    all.push_back(numbers_of_one(state.name, state.layout, state.values, is_root));
   return all;
 }
 
@@ -41,9 +40,10 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
     all.push_back(held_by(of_first_group, "", trained, owned, parameters.owned().values()));
     std::vector<Parameter> others(parameters.parameters().begin() + std::ssize(trained), parameters.parameters().end());
     for (Parameter& parameter : others) parameter.range.first -= parameters.trained_size();
-    if (!others.empty()) all.push_back(of_root("", others, parameters.values(parameters.layout().others()), is_root));
+    if (!others.empty())
+      all.push_back(numbers_of_one("", others, parameters.values(parameters.layout().others()), is_root));
   } else {
-    all.push_back(of_root("", parameters.parameters(), parameters.values(), is_root));
+    all.push_back(numbers_of_one("", parameters.parameters(), parameters.values(), is_root));
   }
   for (const Optimizer::State& state : optimizer.states())
     all.push_back(held_by(of_first_group, state.name, state.layout, owned, state.values));

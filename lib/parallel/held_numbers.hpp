@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,20 @@ struct HeldNumbers {
   std::vector<Parameter> layout;     ///< what they are, and where in a flat buffer, in rising order
   std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order
   Tensor values;                     ///< of these ranges, one after the other, in the step's memory
+  /// Of replicas that are not alike, which of how many they belong to.
+  struct Replica {
+    int number, count;
+  };
+  std::optional<Replica> replica = std::nullopt;
+  bool of_outer_step = false;  ///< a state of LocalParallel's, and not of the optimizer
 
   /// Elements of the whole buffer, up to the last that is something.
   std::int64_t size() const { return layout.empty() ? 0 : layout.back().range.first + layout.back().range.count; }
 };
 
+/// A state, or the parameters (""), of which one rank has all; others give and take nothing.
+HeldNumbers numbers_of_one(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
+                           bool has_them);
 /// Of ranks that each have all: rank 0's.
 std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
 /// Of ranks that each have the states of those parameters that they own (ParameterLayout::owned), and the values of

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 
+#include "comm/communicator.hpp"
 #include "nn/parameter_arrival.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
@@ -10,13 +13,42 @@
 
 namespace lockstep {
 
+/// The ranks whose gradients make one update of a step, which they judge together.
+struct StepRanks {
+  std::int64_t examples = 0;            ///< of theirs, by which the sum of gradients is divided; 0: they leave it out
+  const Communicator* group = nullptr;  ///< null: all ranks
+  std::span<const std::int64_t> numbers{};  ///< of the group's ranks among all
+  bool meets = true;                        ///< behind the step all ranks hold the same parameters
+};
+
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
 /// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are whole again. A step calls, on
-/// all ranks: gradient_ready for each stretch and shard_done, for each sum of gradients that a rank computes;
-/// finish_gradients; then whatever looks at gradients; and update, unless the step is skipped.
+/// all ranks: begin_step; gradient_ready for each stretch and shard_done, for each sum of gradients that a rank
+/// computes; finish_gradients; then whatever looks at gradients; update, unless the step is skipped; and end_step.
 class ParallelStrategy {
  public:
   virtual ~ParallelStrategy() = default;
+
+  /// Step number `number`, of so many examples of all ranks, begins. `before_change`: is called before anything here
+  /// changes parameters.
+  virtual StepRanks begin_step(const ExecSpace& /*space*/, std::int64_t /*number*/, std::int64_t examples,
+                               const std::function<void()>& /*before_change*/) {
+    return {.examples = examples};
+  }
+  /// It is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective where
+  /// they do.
+  virtual bool end_step(const ExecSpace& /*space*/, Optimizer& /*optimizer*/, double /*learning_rate*/,
+                        const std::function<void()>& /*before_change*/) {
+    return false;
+  }
+  /// Whether groups of ranks do this step by themselves.
+  virtual bool is_local(std::int64_t /*step*/) const { return false; }
+  /// Whether, behind this step, parameters are those of the run: the same on all ranks.
+  virtual bool is_common(std::int64_t /*step*/) const { return true; }
+  /// Most steps from one that leaves common parameters to the next.
+  virtual std::int64_t steps_between_meetings() const { return 1; }
+  /// Whether the optimizer's states are the same where parameters are.
+  virtual bool ranks_have_same_states() const { return true; }
 
   /// The next stretch of the gradients of this rank, or of one of its shards, is final. Does not wait for other ranks.
   virtual void gradient_ready(const ExecSpace& space, ParameterRange range) = 0;

@@ -12,12 +12,13 @@
 
 namespace lockstep {
 
-ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer)
+ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer,
+                           States states)
     : comm_(comm) {
   for (const Parameter& parameter : parameters.parameters())
     if (!parameters.windows().division.values || parameter.kind != ParameterSpec::Kind::trained)
       parts_.push_back({parameter.name, parameters.values(parameter)});
-  if (!parameters.layout().is_divided())
+  if (!parameters.layout().is_divided() && states == States::alike)
     for (const auto& state : optimizer.states())
       for (const Parameter& parameter : state.layout) {
         auto* first = static_cast<std::byte*>(state.values.data) +

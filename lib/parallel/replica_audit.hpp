@@ -16,7 +16,10 @@ namespace lockstep {
 /// only.
 class ReplicaAudit {
  public:
-  ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer);
+  /// `states`: whether the optimizer's are alike, where ranks have all of them.
+  enum class States { alike, own };
+  ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer,
+               States states = States::alike);
 
   /// Throws SharedError(internal) on all ranks when any differs: it names the ranks, their hosts, and the first
   /// parameter. Collective.

@@ -11,11 +11,25 @@
 namespace lockstep {
 namespace {
 
+/// Folders of a checkpoint that each have the optimizer's states: one, or that of each replica.
+std::vector<std::string> homes_of_states(const Checkpoint& checkpoint) {
+  std::vector<std::string> homes;
+  const auto has = [&](const std::string& folder) {
+    return std::ranges::any_of(checkpoint.arrays,
+                               [&](const NamedArray& array) { return array.name.starts_with(folder); });
+  };
+  if (has("/optimizer/")) return {"/optimizer/"};
+  for (int replica = 0; has(fmt::format("/replicas/{}/", replica)); ++replica)
+    homes.push_back(fmt::format("/replicas/{}/", replica));
+  if (homes.empty()) homes.push_back("/optimizer/");
+  return homes;
+}
+
 /// Throws KeyError where other layers are frozen than when the checkpoint was written.
-void check_frozen(const Checkpoint& checkpoint, const std::string& file, const std::vector<std::string>& states,
-                  const std::vector<Parameter>& parameters) {
+void check_frozen(const Checkpoint& checkpoint, const std::string& file, const std::string& home,
+                  const std::vector<std::string>& states, const std::vector<Parameter>& parameters) {
   if (states.empty()) return;
-  const std::string prefix = "/optimizer/" + states[0] + "/";
+  const std::string prefix = home + states[0] + "/";
   if (std::ranges::none_of(checkpoint.arrays, [&](const NamedArray& array) { return array.name.starts_with(prefix); }))
     return;
   for (const auto& parameter : parameters) {
@@ -57,17 +71,19 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
                            const std::vector<Parameter>& parameters) {
   check_arrays(checkpoint.arrays, "/model", file, parameters);
   const auto states = optimizer.state_names();
-  check_frozen(checkpoint, file, states, parameters);
-  for (const auto& state : states)
-    check_arrays(checkpoint.arrays, "/optimizer/" + state, file, optimizer.state_layout(state, parameters));
-  for (const auto& array : checkpoint.arrays)
-    validate(array.name.rfind("/optimizer/", 0) != 0 ||
-                 std::any_of(states.begin(), states.end(),
-                             [&](const auto& state) { return array.name.rfind("/optimizer/" + state + "/", 0) == 0; }),
-             ExitStatus::bad_data,
-             "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
-             "or start from the parameters alone with model.weights",
-             file, array.name);
+  for (const std::string& home : homes_of_states(checkpoint)) {
+    check_frozen(checkpoint, file, home, states, parameters);
+    for (const auto& state : states)
+      check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters));
+    for (const auto& array : checkpoint.arrays)
+      validate(!array.name.starts_with(home) || array.name.starts_with(home + "parameters/") ||
+                   std::ranges::any_of(states,
+                                       [&](const auto& state) { return array.name.starts_with(home + state + "/"); }),
+               ExitStatus::bad_data,
+               "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
+               "or start from the parameters alone with model.weights",
+               file, array.name);
+  }
 }
 
 void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,

@@ -18,7 +18,10 @@ RunCheckpoints::RunCheckpoints(const Communicator& comm, const RunConfig& config
       trainer_(trainer),
       contents_(std::move(contents)),
       numbers_(comm_, trainer_.strategy().held_numbers(trainer_.optimizer())) {
-  if (comm_.size() > 1 && audit_every_ > 0) audit_.emplace(comm_, trainer_.model().parameters(), trainer_.optimizer());
+  if (comm_.size() > 1 && audit_every_ > 0)
+    audit_.emplace(
+        comm_, trainer_.model().parameters(), trainer_.optimizer(),
+        trainer_.strategy().ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own);
   trainer_.before_update([this] {
     if (writer_) writer_->wait_for_snapshot();
     else giving_.wait_for_copy();
@@ -54,6 +57,7 @@ void RunCheckpoints::make_room(const RunFolder& folder) {
   comm_.broadcast(mark);
   copies_.emplace(Topology(comm_), *memory, mark, numbers_);
   copies_->remove();  // of what is on disk by now, or of nobody
+  copied_step_ = trainer_.steps();
 }
 
 void RunCheckpoints::recover_from_neighbours(const RunFolder& folder) {
@@ -84,10 +88,13 @@ bool RunCheckpoints::time_has_come() const {
 }
 
 void RunCheckpoints::audit_if_due() {
-  if (audit_ && trainer_.steps() % audit_every_ == 0) compare_replicas();
+  if (!audit_) return;
+  is_audit_due_ |= trainer_.steps() % audit_every_ == 0;
+  if (is_audit_due_ && trainer_.has_common_parameters()) compare_replicas();
 }
 
 void RunCheckpoints::compare_replicas() {
+  is_audit_due_ = false;
   if (!audit_ || std::exchange(audited_step_, trainer_.steps()) == trainer_.steps()) return;
   trainer_.strategy().finish_update(space_);
   audit_->compare(space_, trainer_.steps());
@@ -116,6 +123,7 @@ void RunCheckpoints::write() {
 void RunCheckpoints::write_copies() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   if (!is_good()) return;
+  copied_step_ = trainer_.steps();
   wait();
   std::map<std::string, std::string> texts;
   if (comm_.is_root()) texts = contents_.texts();
@@ -164,6 +172,7 @@ void RunCheckpoints::tidy() const {
 void RunCheckpoints::go_back_to(std::int64_t step) {
   audited_step_ = -1;
   if (copies_) copies_->remove();  // of steps that are left
+  copied_step_ = step;
   if (!writer_) return;
   writer_->set_written_step(step);
   best_in_newest_ = contents_.best();

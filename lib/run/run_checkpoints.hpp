@@ -51,7 +51,10 @@ class RunCheckpoints {
   /// By steps and epochs. `epoch`: the number of the one that has just ended; none: it goes on.
   bool due(std::optional<std::int64_t> epoch) const;
   /// Whether nodes' memory is to have copies of this step.
-  bool copies_due() const { return copies_ && trainer_.steps() % options_.neighbours_every == 0; }
+  bool copies_due() const {
+    return copies_ && trainer_.has_common_parameters() &&
+           trainer_.steps() / options_.neighbours_every > copied_step_ / options_.neighbours_every;
+  }
   /// By minutes, on rank 0.
   bool time_has_come() const;
 
@@ -64,7 +67,8 @@ class RunCheckpoints {
   void finish();
   /// Removes checkpoints that are not among the newest or best any more.
   void tidy() const;
-  /// Throws SharedError where replicas differ, every parallel.audit_every steps. Collective.
+  /// Throws SharedError where replicas differ, every parallel.audit_every steps, or as soon as they are to be alike.
+  /// Collective.
   void audit_if_due();
 
   /// The run is at an earlier step again, whose checkpoint is there. Collective.
@@ -97,7 +101,8 @@ class RunCheckpoints {
   BehindSteps giving_;                         ///< of other ranks
   std::optional<NeighbourCopies> copies_;      ///< where the deck wants them
   std::optional<ReplicaAudit> audit_;          ///< likewise
-  std::int64_t audited_step_ = -1;
+  std::int64_t audited_step_ = -1, copied_step_ = 0;
+  bool is_audit_due_ = false;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   Timer since_last_;
   ExecSpace space_;

@@ -113,6 +113,13 @@ void RunConfig::describe(Fields& fields) {
             "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
     f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.divides(), "shard",
             optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
+    if (parallel.local.present) {
+      f.check(!optimizer.averages(), "local",
+              "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "
+              "several; leave one out");
+      f.check(parallel.local.state != LocalConfig::State::reset || !optimizer.counts_steps(), "local",
+              "state: reset forgets what " + optimizer.type + " divides by a function of the steps done; take keep or average");
+    }
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");
@@ -126,6 +133,8 @@ void RunConfig::describe(Fields& fields) {
             "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
   },
                           "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
+  fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
+               "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
   // clang-format on
 }
 

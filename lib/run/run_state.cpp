@@ -41,6 +41,8 @@ void RunState::describe_state(StateFields& fields) {
   fields.integer("epoch", position.epoch);
   fields.integer("next_example", position.next);
   fields.integer("evaluated_step", evaluated_step);
+  if (fields.has("owes_evaluation", owes_evaluation)) fields.flag("owes_evaluation", owes_evaluation);
+  else owes_evaluation = false;
   fields.integer("metrics_rows", metrics_rows);
   fields.integer("rollbacks", rollbacks);
   if (!fields.has("record", record.has_value())) {

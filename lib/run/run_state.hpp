@@ -43,6 +43,7 @@ struct ExampleOrder {
 struct RunState {
   SamplerPosition position;
   std::int64_t evaluated_step = -1;  ///< of the last evaluation
+  bool owes_evaluation = false;      ///< one was due where ranks had no common parameters
   std::int64_t metrics_rows = 0;
   std::int64_t rollbacks = 0;        ///< each changes the order of the examples from there on
   std::optional<StepRecord> record;  ///< of the last step that is for the curves

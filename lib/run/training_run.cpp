@@ -132,6 +132,7 @@ void TrainingRun::after_step(double seconds) {
   here_.longest_step = std::max(here_.longest_step, seconds);
   progress_.step_done(seconds, trainer_->take_exposed_seconds(), last_step_.examples);
   if (progress_.times().count() == 1) watchdog_.median_step(seconds);
+  note_what_is_due();
   checkpoints_->audit_if_due();
   const bool logged = trainer_->steps() % config_.run.log_every == 0;
   if (logged || trainer_->steps() == total_steps())
@@ -157,14 +158,26 @@ void TrainingRun::log_step() {
   watchdog_.median_step(progress_.times().quantile(0.5));
 }
 
+/// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.
+void TrainingRun::note_what_is_due() {
+  if (trainer_->has_common_parameters()) return;
+  state_.owes_evaluation |= evaluation_has_come();
+  here_.owes_checkpoint |= checkpoint_has_come();
+}
+
+/// By the deck's interval.
+bool TrainingRun::evaluation_has_come() const {
+  const auto [count, in_steps] = config_.run.evaluation_interval();
+  if (count == 0 || !data_.validation) return false;
+  return in_steps ? trainer_->steps() % count == 0 : state_.position.next == 0 && state_.position.epoch % count == 0;
+}
+
 /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
 /// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.
 bool TrainingRun::evaluation_due() const {
   const std::int64_t step = trainer_->steps();
-  if (ends_between_rows() || !data_.validation || step == 0 || state_.evaluated_step == step) return false;
-  const auto [count, in_steps] = config_.run.evaluation_interval();
-  if (count == 0) return false;
-  return in_steps ? step % count == 0 : state_.position.next == 0 && state_.position.epoch % count == 0;
+  if (ends_between_rows() || step == 0 || state_.evaluated_step == step) return false;
+  return trainer_->has_common_parameters() && (state_.owes_evaluation || evaluation_has_come());
 }
 
 /// None where ranks vote to stop first.
@@ -198,15 +211,20 @@ bool TrainingRun::evaluate_and_log() {
   // Where the step's checkpoint knows the result, the row is there already.
   const bool again = state_.evaluated_step == step;
   state_.evaluated_step = step;
+  state_.owes_evaluation = false;
   progress_.log_evaluation("validation", step, epoch_of(state_.position), metrics, !again);
   if (!again) here_.among_the_best = selection_->inspect(step, metrics);
   if (owner_ && owner_->ends_after(step, metrics) && !selection_->ends_run()) here_.ended_by_owner = true;
   return true;
 }
 
-bool TrainingRun::checkpoint_due() const {
+bool TrainingRun::checkpoint_has_come() const {
   const auto ended = state_.position.next == 0 ? std::optional(state_.position.epoch) : std::nullopt;
   return last_step_.requests.checkpoint || checkpoints_->due(ended);
+}
+
+bool TrainingRun::checkpoint_due() const {
+  return trainer_->has_common_parameters() && (here_.owes_checkpoint || checkpoint_has_come());
 }
 
 /// Every rank holds the same state, so rank 0 writes it, behind the next steps.
@@ -216,6 +234,7 @@ void TrainingRun::checkpoint_if_due() {
     if (checkpoints_->copies_due()) checkpoints_->write_copies();
     return;
   }
+  here_.owes_checkpoint = false;
   watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
   checkpoints_->write();
 }

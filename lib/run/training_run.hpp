@@ -59,9 +59,12 @@ class TrainingRun {
   bool ends_between_rows() const {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
   }
+  void note_what_is_due();
+  bool evaluation_has_come() const;
   bool evaluation_due() const;
   std::optional<Metrics> evaluate(const Dataset& data);
   bool evaluate_and_log();
+  bool checkpoint_has_come() const;
   bool checkpoint_due() const;
   void checkpoint_if_due();
   void roll_back();
@@ -98,9 +101,10 @@ class TrainingRun {
     std::string stop_reason;          ///< of this rank
     std::string went_back_to;         ///< the checkpoint of the last rollback
     bool ended_by_owner = false;
-    bool among_the_best = false;  ///< the last evaluation; its checkpoint is not begun yet
-    double longest_step = 0;      ///< seconds
-    double start_seconds = 0;     ///< from the start of the process to the first step
+    bool owes_checkpoint = false;  ///< it was due where ranks had no common parameters
+    bool among_the_best = false;   ///< the last evaluation; its checkpoint is not begun yet
+    double longest_step = 0;       ///< seconds
+    double start_seconds = 0;      ///< from the start of the process to the first step
     std::optional<Metrics> validation, test;
   } here_;
 };

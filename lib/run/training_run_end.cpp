@@ -13,10 +13,12 @@ namespace lockstep {
 /// Whether this rank wants the run to stop. `saved`: the newest checkpoint is of this step.
 bool TrainingRun::wants_to_stop(bool saved) {
   constexpr double margin = 2;
-  // How long this step and, unless it is saved already, a checkpoint may take, by what they have taken so far.
-  const double seconds = comm_.is_root()
-                             ? margin + 2 * (here_.longest_step + (saved ? 0 : checkpoints_->seconds_for_next()))
-                             : 0;
+  // How long the steps to where ranks may stop and, unless it is saved already, a checkpoint may take, by what they
+  // have taken so far.
+  const auto steps = static_cast<double>(trainer_->strategy().steps_between_meetings());
+  const double seconds = comm_.is_root() ? margin + 2 * (steps * here_.longest_step +
+                                                         (saved ? 0 : checkpoints_->seconds_for_next()))
+                                         : 0;
   if (here_.stop_reason.empty()) here_.stop_reason = stop_request_.reason(seconds);
   if (here_.stop_reason.empty() && owner_) here_.stop_reason = owner_->stop_reason();
   return !here_.stop_reason.empty();

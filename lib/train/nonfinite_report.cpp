@@ -177,7 +177,7 @@ std::string NonfiniteReport::layers(const char* numbers, const std::function<Sha
   return others > 0 ? fmt::format("{} and of {} other{}", first, others, others == 1 ? "" : "s") : first;
 }
 
-std::string NonfiniteReport::inputs(std::int64_t step) const {
+std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step) const {
   if (!data_.can_be_read_again()) return "its batch, which the program gave, was not looked at";
   const std::vector<std::int64_t>& examples = examples_[static_cast<std::size_t>(step % 3)];
   const ExampleFormat& format = data_.format();
@@ -193,9 +193,9 @@ std::string NonfiniteReport::inputs(std::int64_t step) const {
     if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", data_.number_in_file(example));
   }
   std::string all;
-  for (const std::string& text : comm_.gather_to_root(named)) all += text;
+  for (const std::string& text : ranks.gather_to_root(named)) all += text;
   double total = static_cast<double>(found);
-  comm_.all_reduce_sum({&total, 1});
+  ranks.all_reduce_sum({&total, 1});
   if (total == 0) return "the inputs of its batch are all finite";
   std::vector<std::string> numbers;
   for (std::size_t begin = 0, end = 0; begin < all.size() && numbers.size() < most_named; begin = end + 1) {

@@ -42,8 +42,9 @@ class NonfiniteReport {
   bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
   /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are, and row numbers those of
-  /// tables; whole on rank 0. Of one of the last three steps. Collective.
-  std::string inputs(std::int64_t step) const;
+  /// tables; whole on the first of `ranks`. Of one of the last three steps. Collective over
+  /// them.
+  std::string inputs(const Communicator& ranks, std::int64_t step) const;
 
  private:
   /// Of a layer's numbers, those that are not finite.

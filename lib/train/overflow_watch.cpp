@@ -38,7 +38,8 @@ void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& param
                   {own_.get().as<double>() + sum_ * own_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
 }
 
-std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm, std::int64_t step) const {
+std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& comm,
+                                    std::span<const std::int64_t> numbers, std::int64_t step) const {
   std::vector<double> counts(static_cast<std::size_t>(sums_) * layers_.size());
   copy_to_host(space, counts_[step % 2].get(), counts.data());
   for (std::size_t i = layers_.size(); i < counts.size(); ++i) counts[i % layers_.size()] += counts[i];
@@ -55,7 +56,8 @@ std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& 
     if (ranks[2 * rank] == 0) continue;
     const Layer& layer = layers_[static_cast<std::size_t>(ranks[2 * rank]) - 1];
     return fmt::format("{:.2g} % of the gradient of layer '{}' is not finite on rank {}",
-                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.numbers * sums_), layer.name, rank);
+                       100 * ranks[2 * rank + 1] / static_cast<double>(layer.numbers * sums_), layer.name,
+                       numbers.empty() ? static_cast<std::int64_t>(rank) : numbers[rank]);
   }
   return "the sum of the gradients over the ranks is not finite";
 }

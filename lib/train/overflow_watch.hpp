@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class OverflowWatch {
   /// The step, of this number, is over.
   void end(const ExecSpace& space, std::int64_t step) const;
   /// What overflowed first and on which rank, the same text on all ranks: in this step, which is the last one that has
-  /// ended, or the one before it. Collective.
-  std::string describe(const ExecSpace& space, const Communicator& comm, std::int64_t step) const;
+  /// ended, or the one before it. `numbers`: of the ranks, which the text gives; empty: their own. Collective.
+  std::string describe(const ExecSpace& space, const Communicator& comm, std::span<const std::int64_t> numbers,
+                       std::int64_t step) const;
 
  private:
   struct Layer {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/step_guard.hpp"
 
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -21,13 +22,14 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
   last_.scaler = scaler_.state();
 }
 
-void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step) {
+void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepRanks& ranks, std::int64_t step) {
+  ranks_ = ranks;
   if (std::exchange(is_changed_, false))
     copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepJudgement)}));
   if (untaken() == 0) taken_ = step - 1;
   judged_ = step - 1;
   nonfinite_.begin_step(step, plan.examples);
-  begin_judgement(space, scales_, plan.global_examples, step - 1, on_device());
+  begin_judgement(space, scales_, ranks.examples, step - 1, on_device());
   if (scales_) overflow_.begin(space);
 }
 
@@ -46,6 +48,7 @@ void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const 
              {.loss = loss,
               .watched = watches_,
               .bad_parameters = bad_parameters,
+              .is_local = ranks_.group != nullptr,
               .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
               .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
               .scaling = scaler_.rule(),
@@ -80,14 +83,15 @@ StepGuard::Finding StepGuard::explain(const ExecSpace& space, std::int64_t step)
     case Verdict::lost: return report_loss(space, step);
     case Verdict::overflow:
     case Verdict::at_floor: return report_overflow(space, step);
+    case Verdict::empty: return {};
     case Verdict::bad_parameters:
     case Verdict::halted: break;
   }
-  return act_on_bad_parameters(space, step - 1);
+  return act_on_bad_parameters(space, judges(), step - 1);
 }
 
 StepGuard::Finding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
-  const std::string what = overflow_.describe(space, comm_, step);
+  const std::string what = overflow_.describe(space, judges(), ranks_.numbers, step);
   const double scale = last_.scaler_before.scale;
   if (last_.verdict == Verdict::at_floor)
     return {StepStatus::fatal,
@@ -104,7 +108,7 @@ StepGuard::Finding StepGuard::watch_loss(std::int64_t step) {
   const std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
   Finding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
-  --last_.applied;
+  last_.has_moved = --last_.applied > 0 ? 1 : 0;
   if (finding.status == StepStatus::skipped) finding.message = anomaly;
   else last_.scaler = last_.scaler_before;
   is_changed_ = true;
@@ -134,7 +138,7 @@ StepGuard::Finding StepGuard::report_loss(const ExecSpace& space, std::int64_t s
                                             ? fmt::format(", and so would parameters be: {} is not finite", gradients)
                                         : last_.lost_before != 0 ? ", as in the step before"
                                                                  : "",
-                                        nonfinite_.inputs(step));
+                                        nonfinite_.inputs(judges(), step));
   if (!lost) return {StepStatus::applied, found + "; the run ends if the next loss is not finite either"};
   return {StepStatus::fatal, found +
                                  "; the step is not done: go on from the checkpoint before it, with a smaller learning "
@@ -142,8 +146,9 @@ StepGuard::Finding StepGuard::report_loss(const ExecSpace& space, std::int64_t s
 }
 
 /// Step number `step` has left parameters that are not finite.
-StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, std::int64_t step) {
-  const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(step);
+StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks,
+                                                    std::int64_t step) {
+  const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(ranks, step);
   std::string found = fmt::format("step {}: {} are not finite after its update; {}", step, layers, inputs);
   if (watches_ && loss_watch_.rolls_back()) {
     loss_watch_.count();
@@ -158,7 +163,7 @@ StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, std:
 
 StepGuard::Finding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
   if (parameters_are_finite(space)) return {};
-  return act_on_bad_parameters(space, step);
+  return act_on_bad_parameters(space, comm_, step);
 }
 
 StepGuard::Finding StepGuard::inspect_validation(double loss, std::int64_t step) {
@@ -174,7 +179,27 @@ StepGuard::Finding StepGuard::inspect_validation(double loss, std::int64_t step)
 
 void StepGuard::set_applied(std::int64_t applied) {
   last_.applied = applied;
+  last_.has_moved = applied > 0 ? 1 : 0;
   is_changed_ = true;
+}
+
+void StepGuard::agree(const ExecSpace& space) {
+  const Tensor memory = memory_.tensor(0, DType::u8, {sizeof(StepJudgement)});
+  StepJudgement judgement;
+  copy_to_host(space, memory, &judgement);
+  judgement.loss_was_nonfinite = static_cast<std::int32_t>(comm_.all_reduce_max(judgement.loss_was_nonfinite));
+  if (scales_) {
+    const auto smallest = [&](std::int64_t value) { return -comm_.all_reduce_max(-value); };
+    LossScaleRule::State& scaler = judgement.scaler;
+    // Of positive numbers, the bits are in the numbers' order.
+    scaler.scale = std::bit_cast<float>(static_cast<std::int32_t>(smallest(std::bit_cast<std::int32_t>(scaler.scale))));
+    scaler.good_steps = smallest(scaler.good_steps);
+    scaler.hysteresis_left = smallest(scaler.hysteresis_left);
+  }
+  copy_from_host(space, &judgement, memory);
+  if (untaken() > 0) return copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
+  last_.scaler = judgement.scaler;
+  last_.loss_was_nonfinite = judgement.loss_was_nonfinite;
 }
 
 void StepGuard::describe_state(StateFields& fields) {

@@ -34,8 +34,8 @@ class StepGuard final : public Stateful {
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, std::int64_t sums);
 
-  /// Step number `step` begins, of `examples` of all ranks.
-  void begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step);
+  /// Step number `step` begins, which these ranks judge.
+  void begin(const ExecSpace& space, const BatchPlan& plan, const StepRanks& ranks, std::int64_t step);
   /// How many there were before it, for kernels.
   StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
   /// What its loss is multiplied with.
@@ -55,9 +55,14 @@ class StepGuard final : public Stateful {
   /// In the step's memory.
   const StepScalars* scalars() const { return &on_device()->scalars; }
 
+  /// Behind steps that ranks have judged by themselves: all go on with the smallest loss scale of any. Waits.
+  /// Collective.
+  void agree(const ExecSpace& space);
+
   /// Steps that were judged, and whose finding was not taken.
   std::int64_t untaken() const { return judged_ - taken_; }
-  /// What has become of the oldest of them. After one that cannot be done there are none. Waits. Collective.
+  /// What has become of the oldest of them. After one that cannot be done there are none. Waits. Collective over the
+  /// step's ranks.
   Finding take(const ExecSpace& space);
 
   /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
@@ -95,12 +100,15 @@ class StepGuard final : public Stateful {
   Finding watch_loss(std::int64_t step);
   Finding act_on_anomaly(const std::string& what);
   Finding report_loss(const ExecSpace& space, std::int64_t step) const;
-  Finding act_on_bad_parameters(const ExecSpace& space, std::int64_t step);
+  Finding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
+  /// That judge the step.
+  const Communicator& judges() const { return ranks_.group ? *ranks_.group : comm_; }
   Finding report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   const Communicator& comm_;
   const Optimizer& optimizer_;
   const Model& model_;
+  StepRanks ranks_;
   NonfiniteReport nonfinite_;
   bool scales_, watches_;  ///< the deck wants loss scaling, loss_watch
   LossScaler scaler_;

@@ -13,6 +13,7 @@ KOKKOS_INLINE_FUNCTION bool loses_gradients(const Evidence& evidence) {
 
 KOKKOS_INLINE_FUNCTION Verdict verdict_of(const Evidence& evidence, StepJudgement& judgement) {
   if (evidence.bad_parameters || *evidence.nonfinite_parameters != 0) return Verdict::bad_parameters;
+  if (evidence.loss.examples == 0) return Verdict::empty;
   if (evidence.nonfinite_gradients && *evidence.nonfinite_gradients > 0)
     return evidence.scaling.at_floor(judgement.scaler) ? Verdict::at_floor : Verdict::overflow;
   if (evidence.watched) return Verdict::applied;
@@ -39,14 +40,19 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
     case Verdict::applied:
     case Verdict::suspicious:
       scalars.left_out = 0;
-      scalars.first = judgement.applied + options.coefficients->before == 0 ? 1 : 0;
+      scalars.first = judgement.has_moved == 0 && options.coefficients->before == 0 ? 1 : 0;
+      judgement.has_moved = 1;
       scalars.coefficients = options.coefficients->of_step[judgement.applied - options.coefficients->first];
       scalars.gradient_scale = clipped_gradient_scale(judgement.gradient_factor, options.clip_norm,
                                                       options.square ? *options.square : 0);
       ++judgement.applied;
       if (evidence.nonfinite_gradients) judgement.scaler = evidence.scaling.after_good_step(judgement.scaler);
       break;
-    case Verdict::overflow: judgement.scaler = evidence.scaling.after_overflow(judgement.scaler); break;
+    case Verdict::overflow:
+      judgement.scaler = evidence.scaling.after_overflow(judgement.scaler);
+      judgement.applied += evidence.is_local ? 1 : 0;
+      break;
+    case Verdict::empty: judgement.applied += 1; break;
     default: judgement.halted = 1;
   }
 }

@@ -18,6 +18,7 @@ enum class Verdict : std::int32_t {
   at_floor,        ///< cannot be done: nor are they at the smallest loss scale
   lost,            ///< cannot be done: parameters would not be finite, or the loss is not for the second time
   bad_parameters,  ///< cannot be done: the update before it has left some that are not finite
+  empty,           ///< left out: its ranks have no examples
   halted,          ///< comes behind one that cannot be done, and changes nothing
 };
 
@@ -25,7 +26,8 @@ enum class Verdict : std::int32_t {
 struct StepJudgement {
   // From step to step:
   LossScaleRule::State scaler;
-  std::int64_t applied = 0;             ///< steps
+  std::int64_t applied = 0;             ///< steps; of those that some ranks do by themselves, all
+  std::int32_t has_moved = 0;           ///< one of them was not left out
   std::int32_t loss_was_nonfinite = 0;  ///< of the last step, where nobody else watches it
   std::int32_t halted = 0;
   // Of the last step:
@@ -56,6 +58,7 @@ struct Evidence {
   SummedLoss loss;
   bool watched = false;                                ///< the host inspects the loss itself, before the update
   bool bad_parameters = false;                         ///< as other ranks have said
+  bool is_local = false;                               ///< of some ranks: it counts even where they leave it out
   const std::int32_t* nonfinite_parameters = nullptr;  ///< Optimizer::nonfinite
   const double* nonfinite_gradients = nullptr;         ///< how many; null: the loss is not scaled
   LossScaleRule scaling;

@@ -47,8 +47,11 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
     for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
       memory.states += static_cast<double>(part.range.count) * master_bytes;
   if (divides) memory.states /= group;
+  const LocalConfig& local = parallel.local;
+  if (local.present && local.has_momentum()) memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
   memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes +
                       memory.states;
+  if (local.present) memory.parameters += static_cast<double>(layout.summed_size()) * master_bytes;
   return memory;
 }
 

@@ -14,9 +14,9 @@ struct RankCount {
 /// What each rank has of the model in a step, in bytes. Of parameters and gradients that ranks divide, that is their
 /// windows and what the rank owns.
 struct ModelMemory {
-  double parameters = 0;              ///< of the master type
+  double parameters = 0;              ///< of the master type; with what parallel.local keeps of the last meeting
   double rounded = 0, gradients = 0;  ///< the 16-bit copy; with those of deterministic runs' shards
-  double states = 0;                  ///< of the optimizer
+  double states = 0;                  ///< of the optimizer, and of parallel.local's
   double checkpoint = 0;              ///< what rank 0 copies for one
 
   double model() const { return parameters + rounded + gradients + states; }

@@ -9,7 +9,7 @@ void StepVoter::look(const ExecSpace& space, const LossSums* sums, const Tensor&
   sums_.start(space, sums);
 }
 
-void StepVoter::begin(const StepRequests& requests) {
+void StepVoter::begin(const StepRequests& requests, const StepRanks& ranks) {
   StepVote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
   if (has_others_) {
     const LossSums sums = sums_.take();
@@ -17,7 +17,26 @@ void StepVoter::begin(const StepRequests& requests) {
     own.loss = sums.loss;
     own.weight = sums.weight;
   }
-  consensus_.begin(own);
+  asks_group_ = ranks.group != nullptr;
+  meets_ = ranks.meets;
+  asks_all_ = !asks_group_ || meets_;
+  if (asks_group_) group_.begin(own);
+  if (asks_all_) all_.begin(own);
+}
+
+void StepVoter::advance() {
+  if (asks_group_) group_.advance();
+  if (asks_all_) all_.advance();
+}
+
+StepVote StepVoter::finish() {
+  StepVote vote;
+  if (asks_all_) vote = all_.finish();
+  const bool stop = meets_ && vote.stop, checkpoint = meets_ && vote.checkpoint;
+  if (asks_group_) vote = group_.finish();
+  vote.stop = stop;
+  vote.checkpoint = checkpoint;
+  return vote;
 }
 
 }  // namespace lockstep

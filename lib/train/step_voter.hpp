@@ -3,6 +3,7 @@
 
 #include "core/host_copy.hpp"
 #include "ops/loss.hpp"
+#include "parallel/parallel_strategy.hpp"
 #include "parallel/step_consensus.hpp"
 #include "train/step_result.hpp"
 
@@ -12,22 +13,25 @@ namespace lockstep {
 /// pass runs. One rank has nobody to tell its loss to, and copies nothing.
 class StepVoter {
  public:
-  /// Collective.
-  explicit StepVoter(const Topology& topology) : has_others_(topology.all.size() > 1), consensus_(topology) {}
+  /// `group`: the ranks of local steps (StepRanks). Collective.
+  StepVoter(const Topology& topology, const Topology& group)
+      : has_others_(topology.all.size() > 1), all_(topology), group_(group) {}
 
   /// The forward pass of the last micro-batch has been started: behind it stand the sums of the loss, and whether the
   /// parameters that this rank owns are finite (`nonfinite`: i32 [1]), in the step's memory.
   void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
-  /// Votes, once that has arrived.
-  void begin(const StepRequests& requests);
+  /// Votes, once that has arrived: the step's ranks say what they judge it by, all ranks what they do behind a step
+  /// that leaves them the same parameters.
+  void begin(const StepRequests& requests, const StepRanks& ranks);
   /// Does what can be done now.
-  void advance() { consensus_.advance(); }
+  void advance();
   /// Waits for all votes.
-  StepVote finish() { return consensus_.finish(); }
+  StepVote finish();
 
  private:
   bool has_others_;
-  StepConsensus consensus_;
+  StepConsensus all_, group_;
+  bool asks_all_ = true, asks_group_ = false, meets_ = true;  ///< in this step
   HostCopy<LossSums> sums_;
   HostCopy<std::int32_t> nonfinite_;
 };

@@ -8,6 +8,7 @@
 #include "base/heartbeat.hpp"
 #include "comm/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
+#include "parallel/local_parallel.hpp"
 #include "parallel/sharded_parallel.hpp"
 #include "train/step_memory.hpp"
 
@@ -35,6 +36,23 @@ std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, c
   return device_all_reduce(sums, comm);
 }
 
+/// The parts of a strategy that does steps in groups of ranks, and sums over all between them. Collective.
+LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups& all, const Topology& group,
+                                 std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
+                                 std::span<const AllReduceRow> measured, ParameterBuffer& parameters) {
+  // The node's memory is that of sums over all: those of groups go by messages.
+  ParallelConfig by_messages = config.parallel;
+  if (by_messages.all_reduce && by_messages.all_reduce->in_node_memory) by_messages.all_reduce = nullptr;
+  const bool on_device = on_devices != nullptr && group.all.size() > 1;
+  LocalParallel::Parts parts;
+  parts.all = std::make_unique<DataParallel>(config.parallel, measured, all, std::move(memory), std::move(on_devices),
+                                             parameters);
+  parts.group = std::make_unique<DataParallel>(
+      by_messages, std::span<const AllReduceRow>(), ShardGroups(by_messages, group), std::nullopt,
+      on_device ? sums_on_devices(config, group.all) : std::unique_ptr<DeviceAllReduce>(), parameters);
+  return parts;
+}
+
 /// An f64 [1] for the host; waits for the device.
 double on_host(const ExecSpace& space, const Tensor& number) {
   double value = 0;
@@ -47,6 +65,7 @@ double on_host(const ExecSpace& space, const Tensor& number) {
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
     : comm_(comm), problem_(std::move(problem)) {
   const Topology topology(comm);
+  const LocalConfig& local = config.parallel.local;
   comm_.run_collectively(
       [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
   max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
@@ -71,7 +90,14 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  if (config.parallel.shard != ParallelConfig::Shard::none && comm_.size() > 1)
+  const Topology group = local.present ? ranks_of_step(local, topology) : topology;
+  if (local.present)
+    strategy_ = std::make_unique<LocalParallel>(
+        local, topology, group,
+        local_parts(config, *groups, group, std::move(memory.gradients), std::move(on_devices), problem_.measured,
+                    model_->parameters()),
+        partition_, problem_.length.steps(), model_->parameters());
+  else if (config.parallel.shard != ParallelConfig::Shard::none && comm_.size() > 1)
     strategy_ = std::make_unique<ShardedParallel>(config.parallel, *groups, std::move(memory), model_->parameters());
   else
     strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, *groups, std::move(memory.gradients),
@@ -90,17 +116,18 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   });
   model_->await_parameters(strategy_->parameter_arrival());
   model_->move_windows(strategy_->window_traffic());
-  statistics_ = statistics_exchange(config.parallel, comm_, topology, *model_);
+  statistics_ = statistics_exchange(config.parallel, group.all, group, *model_);
   model_->exchange_statistics(statistics_.get());
   // Passes in which other ranks take part are not recorded.
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate &&
                   !strategy_->parameter_arrival() && !strategy_->window_traffic() && !statistics_);
-  voter_.emplace(topology);
+  voter_.emplace(topology, group);
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  guard_->begin(space_, batch.plan, count_.done + 1);
-  graphs_->begin_step(batch.plan, !batch.inputs_on_device && !batch.targets_on_device);
+  step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan.global_examples, before_update_);
+  guard_->begin(space_, batch.plan, step_ranks_, count_.done + 1);
+  graphs_->begin_step(batch.plan, step_ranks_.examples, !batch.inputs_on_device && !batch.targets_on_device);
   sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);
@@ -118,6 +145,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
     noise_scale_.end_step(comm_, on_host(space_, strategy_->gradient_square(space_)), result.examples,
                           on_host(space_, guard_->loss_factor_tensor()));
   ++count_.done;
+  meet();
   return result;
 }
 
@@ -168,7 +196,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
 /// While they are summed, this rank's vote is on its way.
 StepVote Trainer::finish_gradients(const StepRequests& requests) {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  voter_->begin(requests);
+  voter_->begin(requests, step_ranks_);
   strategy_->finish_gradients(space_, [this] { voter_->advance(); });
   return voter_->finish();
 }
@@ -184,7 +212,7 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
                    .weight = votes.weight,
                    .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
                    .positions = sums_->positions(),
-                   .examples = last_examples_},
+                   .examples = step_ranks_.examples},
                   votes.bad_parameters, optimizer_steps_->update_options(space_, *strategy_));
   });
   guard_->judged(space_);
@@ -200,8 +228,14 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
 }
 
 void Trainer::update() {
-  strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(last_examples_));
+  strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(step_ranks_.examples));
   if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), guard_->scalars());
+}
+
+/// Where groups of ranks have gone their own ways, and it is time.
+void Trainer::meet() {
+  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+  if (strategy_->end_step(space_, *optimizer_, step_scales().learning_rate, before_update_)) guard_->agree(space_);
 }
 
 StepGraphs::Part Trainer::part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
@@ -215,12 +249,15 @@ StepGraphs::Part Trainer::part_of(StepGraphs::Part::Kind kind, const MicroBatch&
 /// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
 StepResult Trainer::take_finding() {
   StepGuard::Finding finding = guard_->take(space_);
-  count_.skipped += finding.status == StepStatus::skipped ? 1 : 0;
+  const bool is_local = strategy_->is_local(finding.step);
+  count_.skipped += finding.status == StepStatus::skipped && !is_local ? 1 : 0;
   StepResult result{.number = finding.step,
                     .status = finding.status,
                     .message = std::move(finding.message),
                     .bad_parameters = finding.bad_parameters,
                     .examples = last_examples_};
+  if (!result.done() && is_local)  // the other groups do not know
+    throw Error(ExitStatus::internal, result.message + " (other ranks, which parallel.local lets go on, end with it)");
   if (!result.done()) count_.done = result.number - 1;
   return result;
 }
@@ -232,7 +269,7 @@ std::optional<StepResult> Trainer::settle() {
 }
 
 bool Trainer::measures_noise() const {
-  return (comm_.size() > 1 || partition_.separate) && count_.done % NoiseScale::every == 0;
+  return (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && count_.done % NoiseScale::every == 0;
 }
 
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {

@@ -84,6 +84,8 @@ class Trainer final : public Stateful {
   /// Numbers of the last step, over all ranks. Collective.
   StepNumbers step_numbers();
   StepScales step_scales() const;
+  /// Whether the parameters are those of the run, the same on all ranks.
+  bool has_common_parameters() const { return strategy_->is_common(count_.done); }
   /// Seconds that steps have waited for other ranks since the last call.
   struct ExposedSeconds {
     double gradients = 0;
@@ -115,6 +117,7 @@ class Trainer final : public Stateful {
   StepVote finish_gradients(const StepRequests& requests);
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
   void update();
+  void meet();
   StepResult take_finding();
   /// Begins a part of the step: as a graph, unless other ranks take part in it, for which the host sees to it.
   enum class Ranks { this_one, all };
@@ -154,6 +157,7 @@ class Trainer final : public Stateful {
   std::function<void()> before_update_ = [] {};
   StepCount count_;
   std::int64_t last_examples_ = 0;  ///< of the last step, of all ranks
+  StepRanks step_ranks_;            ///< of it
   // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must
   // not outlive what they sum, nor be waited for by who frees memory. (Gradients may lie in its memory, which they do
   // not own.)

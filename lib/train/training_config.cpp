@@ -66,6 +66,11 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   const std::int64_t shards = parallel.deterministic.shards;
+  const LocalConfig& local = parallel.local;
+  if (local.present && local.group)
+    validate_key(ranks % *local.group == 0, "parallel.local.group",
+                 "{} ranks cannot be divided into groups of {}; take a divisor of the ranks, or node", ranks,
+                 *local.group);
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;

@@ -39,7 +39,7 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
   }
   watch.end(space, 1);
   // Of 21 numbers in each of two sums.
-  EXPECT_EQ(watch.describe(space, comm, 1),
+  EXPECT_EQ(watch.describe(space, comm, {}, 1),
             fmt::format("2.4 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));
 }
 

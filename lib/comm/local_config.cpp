@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/local_config.hpp"
+
+namespace lockstep {
+
+void LocalConfig::describe(Fields& fields) {
+  static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic"};
+  static constexpr std::string_view states[] = {"keep", "average", "reset"};
+  fields.integer("every", every, {1, 1e9}, "steps from one meeting of the groups to the next", Presence::required);
+  fields.integer(
+      "from_step", from_step, not_negative,
+      "steps that all ranks do together, as without local, before groups go their own ways (post-local SGD)");
+  fields.choice(
+      "outer", outer, outers,
+      "what becomes of the parameters where groups meet: their average; or a step of another optimizer along the way from "
+      "the last meeting to it, by slow momentum (slowmo) or Nesterov's (nesterov, as in DiLoCo); or groups and a centre, "
+      "which is what is evaluated and kept, pull at each other (elastic: EASGD)");
+  fields.number(
+      "learning_rate", learning_rate, positive,
+      "size of that step, as a share of the way (slowmo 1, nesterov 0.7, when not given), or of the pull (elastic; "
+      "0.9 divided by the groups)");
+  fields.number(
+      "momentum", momentum, fraction_below_one,
+      "share of the outer velocity that the next meeting has left (slowmo 0.7, nesterov 0.9, when not given)");
+  fields.choice(
+      "state", state, states,
+      "what becomes of the optimizers' states at a meeting: each group keeps its own, or they are averaged, or "
+      "begin anew");
+  fields.integer_or("group", group, "node", at_least_one,
+                    "ranks that step together, neighbours in the order of ranks, and have batch_norm's statistics "
+                    "together; node: those that share memory");
+  fields.check(has_momentum() || !momentum, "momentum",
+               "is of no use to this outer rule, which has none; leave it out");
+  fields.check(outer != Outer::average || !learning_rate, "learning_rate",
+               "is of no use to averages; leave it out, or take another outer rule");
+  fields.check(outer != Outer::elastic || from_step == 0, "from_step",
+               "the centre of elastic averaging and its replicas part at the first step; take from_step: 0");
+  fields.check(outer != Outer::elastic || state == State::keep, "state",
+               "groups that only pull at each other go on with their own states; take keep");
+}
+
+double LocalConfig::learning_rate_or_default(std::int64_t groups) const {
+  switch (outer) {
+    case Outer::average:
+    case Outer::slowmo: return learning_rate.value_or(1.0);
+    case Outer::nesterov: return learning_rate.value_or(0.7);
+    case Outer::elastic: return learning_rate.value_or(0.9 / static_cast<double>(groups));
+  }
+  return 1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "config/fields.hpp"
+
+namespace lockstep {
+
+/// The deck's `parallel.local` section: groups of ranks step by themselves, and meet every now and then.
+struct LocalConfig : Config {
+  /// What becomes of the parameters where groups meet.
+  enum class Outer { average, slowmo, nesterov, elastic };
+  /// And of their optimizers' states.
+  enum class State { keep, average, reset };
+
+  bool present = false;
+  std::int64_t every = 0;      ///< steps between two meetings
+  std::int64_t from_step = 0;  ///< so many steps are done by all ranks together before
+  Outer outer = Outer::average;
+  std::optional<double> learning_rate, momentum;  ///< none: the rule's own
+  State state = State::keep;
+  std::optional<std::int64_t> group = 1;  ///< ranks of each; none: those of a node
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "every"; }
+
+  /// Whether groups have different parameters where they meet, as well.
+  bool keeps_replicas() const { return outer == Outer::elastic; }
+  /// Whether the rule has a momentum.
+  bool has_momentum() const { return outer == Outer::slowmo || outer == Outer::nesterov; }
+  double momentum_or_default() const { return momentum.value_or(outer == Outer::nesterov ? 0.9 : 0.7); }
+  /// `groups`: how many there are.
+  double learning_rate_or_default(std::int64_t groups) const;
+};
+
+}  // namespace lockstep

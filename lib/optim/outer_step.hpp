@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/tensor.hpp"
+
+// What becomes of parameters that replicas have changed by themselves for a while. All tensors are flat, of f32 or f64,
+// and as long as each other; a difference is that from what all began with, x₀.
+namespace lockstep {
+
+/// difference = weight · (from − to).
+void weighted_difference(const ExecSpace& space, double weight, const Tensor& from, const Tensor& to,
+                         const Tensor& difference);
+
+/// A step along the averaged difference Δ = x₀ − x̄, with the velocity b:
+///   b ← μ b + s Δ,   x₀ ← x₀ − (η (d Δ + ν b)),
+/// which is
+///  - the average where μ = s = ν = 0 and η = d = 1;
+///  - SlowMo (Wang, Tantia, Ballas & Rabbat 2020), u ← β u + Δ / γ, x ← x₀ − α γ u, where γ is the learning rate of the
+///    replicas' steps: μ = β, s = 1 / γ, η = α γ, d = 0, ν = 1;
+///  - Nesterov's momentum as PyTorch's SGD(nesterov=True) has it, with Δ as the gradient (DiLoCo, Douillard et al.
+///    2023), b ← μ b + Δ, θ ← θ₀ − η (Δ + μ b): s = d = 1, ν = μ.
+struct OuterStep {
+  double decay = 0;          ///< μ
+  double gain = 0;           ///< s
+  double learning_rate = 1;  ///< η
+  double direct = 1;         ///< d
+  double by_velocity = 0;    ///< ν
+};
+/// `velocity`: b; empty where ν is 0. `values`: x₀, and then the new parameters.
+void outer_step(const ExecSpace& space, const OuterStep& step, const Tensor& difference, const Tensor& velocity,
+                const Tensor& values);
+
+/// values ↔ others.
+void swap_numbers(const ExecSpace& space, const Tensor& values, const Tensor& others);
+/// values ← values − pull · (values − centre): what a replica of EASGD (Zhang, Choromanska & LeCun 2015) does.
+void pull_towards(const ExecSpace& space, double pull, const Tensor& centre, const Tensor& values);
+
+}  // namespace lockstep

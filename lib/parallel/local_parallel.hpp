@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/batch_partition.hpp"
+#include "optim/outer_step.hpp"
+#include "parallel/data_parallel.hpp"
+
+namespace lockstep {
+
+/// The ranks that step together (parallel.local.group). Throws SharedError where ranks of a node are asked for and
+/// nodes have none of their own. Collective.
+Topology ranks_of_step(const LocalConfig& config, const Topology& topology);
+
+/// Whole replicas, one for each group of ranks, which steps by itself (local SGD: Stich 2019; post-local SGD: Lin et
+/// al. 2020). Every `every` steps groups meet: with n_g examples that group g has stepped on since the last meeting,
+/// and parameters x_g, their average is x̄ = Σ n_g x_g / Σ n_g, and what becomes of it an OuterStep says. Behind a
+/// meeting, all ranks hold the same bits. Steps up to `from_step` are those of DataParallel, and the last one of a run
+/// is followed by a meeting, too.
+///
+/// Statistics of layers are averaged, whatever the outer step. Of elastic averaging, the parameters that a rank shows
+/// behind a meeting are the centre; the replica lies beside them until the next step.
+class LocalParallel final : public ParallelStrategy {
+ public:
+  struct Parts {
+    std::unique_ptr<DataParallel> all;    ///< of all ranks, which meet by its sums
+    std::unique_ptr<DataParallel> group;  ///< of those of a step
+  };
+  /// `group`: the ranks of this one's steps. `partition`: of batches among all ranks. `last_step`: of the run.
+  /// Collective.
+  LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
+                const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters);
+
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+                       const std::function<void()>& before_change) override;
+  bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
+                const std::function<void()>& before_change) override;
+  bool is_local(std::int64_t step) const override { return groups_ > 1 && step > config_.from_step; }
+  bool is_common(std::int64_t step) const override;
+  std::int64_t steps_between_meetings() const override { return config_.every; }
+  bool ranks_have_same_states() const override { return !keeps_states(); }
+
+  void gradient_ready(const ExecSpace& space, ParameterRange range) override { current().gradient_ready(space, range); }
+  void shard_done(const ExecSpace& space) override { current().shard_done(space); }
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override {
+    current().finish_gradients(space, meanwhile);
+  }
+  Tensor gradient_square(const ExecSpace& space) override;
+  Tensor nonfinite_gradients(const ExecSpace& space) override { return current().nonfinite_gradients(space); }
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
+  ParameterArrival* parameter_arrival() override { return nullptr; }
+  WindowTraffic* window_traffic() override { return nullptr; }
+  void finish_update(const ExecSpace&) override {}
+  void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
+  void share(const ExecSpace& space, Optimizer& optimizer) override;
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
+  bool ranks_share_parameters() const override { return false; }
+  double take_exposed_seconds() override;
+
+ private:
+  using Outer = LocalConfig::Outer;
+  DataParallel& current() { return steps_alone_ ? *parts_.group : *parts_.all; }
+  bool keeps_states() const { return groups_ > 1 && config_.state == LocalConfig::State::keep; }
+  /// The parameters that groups have of their own: what is trained, and statistics.
+  Tensor moving(const Tensor& numbers) const {
+    return {numbers.data, numbers.dtype, {parameters_.layout().summed_size()}};
+  }
+  std::int64_t examples_of_group(std::int64_t examples);
+  std::optional<double> take_weight(const ExecSpace& space, double& learning_rate);
+  void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight);
+  void step_outside(const ExecSpace& space, double weight, double learning_rate);
+  void pull_together(const ExecSpace& space, double weight);
+  OuterStep outer(double learning_rate) const;
+
+  LocalConfig config_;
+  Communicator ranks_, group_;
+  int group_number_, groups_;
+  std::vector<std::int64_t> group_ranks_;  ///< of all
+  Parts parts_;
+  BatchPartition partition_;
+  std::int64_t last_step_;
+  ParameterBuffer& parameters_;
+  /// What the last meeting has left; of elastic averaging, while a replica steps the centre, and else the replica.
+  OwnedTensor others_;
+  OwnedTensor velocity_;  ///< of the outer step, where it has one
+  OwnedTensor stepped_;   // f64 [1]: examples of this rank's share in its group's steps since the last meeting
+  Tensor square_;         ///< gradient_square of the last step, whose gradients a meeting has overwritten
+  std::int64_t step_ = 0, examples_ = 0, examples_of_group_ = 0;
+  bool steps_alone_ = false, has_others_ = false, has_met_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs of groups that step by themselves go on from their checkpoints: on as many ranks to the same bits, on others
+// from averages.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "mpi/serial_training.hpp"
+#include "run/training_run.hpp"
+#include "support/fixtures.hpp"
+#include "support/whole_checkpoint.hpp"
+
+namespace lockstep {
+namespace {
+
+using Arrays = std::map<std::string, std::vector<double>>;
+
+class LocalResume : public testing::TestWithParam<const char*> {
+ protected:
+  LocalResume() { enable_log(false); }
+  ~LocalResume() override { enable_log(true); }
+
+  std::string file(const std::string& run, int step) const {
+    return folder_.path() / run / "checkpoints" / checkpoint_name(step);
+  }
+
+  /// On the first `ranks` ranks; from `file`, if there is any. Collective over the world.
+  void train(const std::string& name, int ranks, const std::string& parallel, int steps, const std::string& from) {
+    const bool takes_part = world_.rank() < ranks;
+    const Communicator group = world_.split(takes_part ? 0 : 1);
+    if (takes_part) {
+      RunConfig config = test::read_run_config(
+          fmt::format(
+              "{{run: {{steps: {}, seed: 3}}, batch: {{global: 13}}, precision: {{compute: fp64}},"
+              " data: {{synthetic: {{kind: random, shape: [40], classes: 7, train: 72}}}},"
+              " model: {{layers: [{{linear: {{features: 60}}, name: first}}, batch_norm, relu, {{linear: {{features: 7}}}}]}},"
+              " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {{type: adamw, learning_rate: 0.01}},"
+              " parallel: {{audit_every: 3, sync_batch_norm: false{}}}}}",
+              steps, parallel),
+          (folder_.path() / name).string());
+      if (!from.empty()) config.run.resume = from;
+      TrainingRun run(config, group);
+      EXPECT_EQ(run.run(), ExitStatus::done);
+    }
+    world_.barrier();
+  }
+
+  Arrays arrays_in(const std::string& file) const {
+    Arrays arrays;
+    if (!world_.is_root()) return arrays;
+    for (const NamedArray& array : test::read_checkpoint(file).arrays) {
+      std::vector<double>& values = arrays[array.name];
+      values.resize(static_cast<std::size_t>(array.shape.count()));
+      std::memcpy(values.data(), array.data.get(), array.bytes());
+    }
+    return arrays;
+  }
+
+  const Communicator world_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+};
+
+TEST_P(LocalResume, OnAsManyRanksIsToTheSameBits) {
+  const std::string local = fmt::format(", local: {{every: 4, {}}}", GetParam());
+  train("whole", world_.size(), local, 18, "");
+  // Due behind 7 and 14 steps, they were written at the meetings behind 8 and 16.
+  const Arrays in_the_middle = arrays_in(file("whole", 8)), at_the_end = arrays_in(file("whole", 18));
+  train("second", world_.size(), local, 18, file("whole", 8));
+  if (!world_.is_root()) return;
+  EXPECT_EQ(arrays_in(file("second", 18)), at_the_end);
+  EXPECT_NE(in_the_middle, at_the_end);
+  const bool has_replicas = world_.size() > 1 && std::string_view(GetParam()).find("average") == std::string_view::npos;
+  EXPECT_EQ(at_the_end.contains("/replicas/0/exp_avg/first/weight"), has_replicas);
+  EXPECT_EQ(at_the_end.contains("/optimizer/exp_avg/first/weight"), !has_replicas);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LocalResume,
+                         testing::Values("state: keep", "outer: nesterov", "outer: slowmo, state: average",
+                                         "outer: elastic"),
+                         [](const auto& info) { return fmt::format("way_{}", info.index); });
+
+using LocalResharding = LocalResume;
+TEST_P(LocalResharding, GoesOnFromAverages) {
+  if (world_.size() < 2) GTEST_SKIP() << "one rank";
+  const std::string local = ", local: {every: 4}";
+  train("all", world_.size(), local, 8, "");
+  train("all_as_one", 1, "", 8, file("all", 8));
+  train("all_as_two", 2, local, 8, file("all", 8));
+  train("one_as_all", world_.size(), local, 8, file("all_as_one", 8));
+  if (!world_.is_root()) return;
+  const Arrays all = arrays_in(file("all", 8)), one = arrays_in(file("all_as_one", 8)),
+               two = arrays_in(file("all_as_two", 8)), again = arrays_in(file("one_as_all", 8));
+  for (const auto& [name, values] : one) {
+    if (name.starts_with("/model/")) {
+      for (const Arrays* others : {&all, &two, &again}) EXPECT_EQ(others->at(name), values) << name;
+      continue;
+    }
+    const std::string rest = name.substr(std::string("/optimizer/").size());
+    std::vector<double> mean(values.size());
+    for (int replica = 0; replica < world_.size(); ++replica) {
+      const std::vector<double>& own = all.at(fmt::format("/replicas/{}/{}", replica, rest));
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / world_.size();
+      EXPECT_EQ(again.at(fmt::format("/replicas/{}/{}", replica, rest)), values);
+    }
+    EXPECT_LT(test::largest_difference(values, mean), 1e-15) << name;
+    if (world_.size() != 2) EXPECT_EQ(two.at("/replicas/1/" + rest), values);
+  }
+  EXPECT_EQ(one.size(), 8u + 2 * 6u) << "parameters and statistics, and two states of what is trained";
+}
+INSTANTIATE_TEST_SUITE_P(Once, LocalResharding, testing::Values(""));
+
+}  // namespace
+}  // namespace lockstep

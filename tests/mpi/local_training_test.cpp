@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Groups of ranks that step by themselves, against plain loops in fp64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "counting_network.hpp"
+#include "run/experiment.hpp"
+#include "run_outcome.hpp"
+#include "serial_training.hpp"
+#include "support/fixtures.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int inputs = 6, classes = 5, data_size = 61;
+constexpr double rate = 0.3, momentum = 0.9;
+
+/// A trainer of its own, fed as runs feed theirs.
+struct Steps {
+  Steps(const std::string& deck, const Communicator& comm, int batch)
+      : config(test::read_run_config(deck, (folder.path() / "run").string())), experiment(open_experiment(config)) {
+    TrainingProblem problem{.loss = std::move(experiment.loss),
+                            .data = *experiment.data.train,
+                            .normalize = config.data.normalize,
+                            .seed = 3,
+                            .length = run_length(config, data_size)};
+    trainer.emplace(config, std::move(experiment.graph), std::move(problem), comm);
+    comm.run_collectively([&] { trainer->model().parameters().initialize(ExecSpace(), 5); });
+    trainer->share_parameters();
+    loader.emplace(*experiment.data.train,
+                   Sampler({.dataset_size = data_size,
+                            .global_batch = batch,
+                            .seed = 5,
+                            .rank = comm.rank(),
+                            .partition = trainer->partition()}),
+                   batch, AugmentConfig{}, 5);
+  }
+  StepResult step() { return trainer->step(*loader->next()); }
+  std::vector<double> values() { return test::values_of(trainer->model().parameters().values()); }
+
+  const test::TemporaryFolder folder;
+  RunConfig config;
+  Experiment experiment;
+  std::optional<Trainer> trainer;
+  std::optional<DataLoader> loader;
+};
+
+/// Softmax regression.
+std::string plain_deck(const std::string& parallel, int batch, int steps) {
+  return fmt::format(
+      "{{run: {{steps: {}}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
+      " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
+      " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}},"
+      " optimizer: {{type: sgd, learning_rate: {}, momentum: {}}}, parallel: {{{}}}}}",
+      steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
+}
+
+/// One replica: weights [classes, inputs] and biases, one after the other, and velocities.
+struct Replica {
+  std::vector<double> x, v;
+  bool is_new = true;
+  double examples = 0;  ///< since the last meeting
+
+  void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
+    if (batch.empty()) return;
+    std::vector<double> gradient(x.size());
+    for (const std::int64_t example : batch) {
+      std::vector<float> input(inputs);
+      std::int32_t target = 0;
+      data.read({&example, 1}, input.data(), &target);
+      double outputs[classes], sum = 0;
+      for (int k = 0; k < classes; ++k) {
+        outputs[k] = x[classes * inputs + k];
+        for (int i = 0; i < inputs; ++i) outputs[k] += x[k * inputs + i] * input[i];
+        sum += std::exp(outputs[k]);
+      }
+      for (int k = 0; k < classes; ++k) {
+        const double d = (std::exp(outputs[k]) / sum - (k == target ? 1 : 0)) / static_cast<double>(batch.size());
+        for (int i = 0; i < inputs; ++i) gradient[k * inputs + i] += d * input[i];
+        gradient[classes * inputs + k] += d;
+      }
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      v[i] = is_new ? gradient[i] : momentum * v[i] + gradient[i];
+      x[i] -= rate * v[i];
+    }
+    is_new = false;
+    examples += static_cast<double>(batch.size());
+  }
+};
+
+struct LocalCase {
+  const char* name;
+  const char* local;
+  int batch = 7;
+  int group = 1;
+  int every = 3, from_step = 0;
+};
+void PrintTo(const LocalCase& c, std::ostream* out) { *out << c.name; }
+
+class LocalSteps : public testing::TestWithParam<LocalCase> {
+ protected:
+  const LocalCase& c = GetParam();
+  const Communicator comm = Communicator::world();
+
+  /// What becomes of replicas that meet; `common`: what the last meeting has left, `velocity`: of the outer step.
+  void meet(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
+    const std::string_view local = c.local;
+    const auto has = [&](const char* word) { return local.find(word) != local.npos; };
+    double all = 0;
+    for (const Replica& replica : replicas) all += replica.examples;
+    const std::vector<double> before = common;
+    for (std::size_t i = 0; i < common.size(); ++i) {
+      double mean = 0, mean_v = 0, pulls = 0;
+      for (Replica& replica : replicas) {
+        mean += replica.examples / all * replica.x[i];
+        mean_v += replica.examples / all * replica.v[i];
+      }
+      const double way = before[i] - mean;
+      if (has("slowmo")) {
+        velocity[i] = 0.6 * velocity[i] + way / rate;
+        common[i] = before[i] - 0.8 * rate * velocity[i];
+      } else if (has("nesterov")) {
+        velocity[i] = 0.9 * velocity[i] + way;
+        common[i] = before[i] - 0.7 * (way + 0.9 * velocity[i]);
+      } else if (has("elastic")) {
+        for (Replica& replica : replicas) {
+          const double pull = 0.2 * (replica.x[i] - before[i]);
+          replica.x[i] -= pull;
+          pulls += pull;
+        }
+        common[i] = before[i] + pulls;
+      } else {
+        common[i] = mean;
+      }
+      for (Replica& replica : replicas) {
+        if (!has("elastic")) replica.x[i] = common[i];
+        if (has("state: average")) replica.v[i] = mean_v;
+        if (has("state: reset")) replica.v[i] = 0;
+      }
+    }
+    for (Replica& replica : replicas) replica.examples = 0;
+  }
+};
+
+TEST_P(LocalSteps, AreThoseOfPlainLoops) {
+  if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
+  constexpr int steps = 22;
+  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps), comm, c.batch);
+  const ParameterBuffer& parameters = run.trainer->model().parameters();
+  const auto numbers = [&] {
+    std::vector<double> all;
+    for (const char* name : {"fc/weight", "fc/bias"})
+      for (const Parameter& parameter : parameters.parameters())
+        if (parameter.name == name)
+          for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
+    return all;
+  };
+  std::vector<double> common = numbers(), velocity(common.size());
+  const int groups = comm.size() / c.group;
+  std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
+  std::vector<Sampler> samplers;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    samplers.emplace_back(Sampler::Options{.dataset_size = data_size,
+                                           .global_batch = c.batch,
+                                           .seed = 5,
+                                           .rank = rank,
+                                           .partition = run.trainer->partition()});
+  for (int step = 1; step <= steps; ++step) {
+    ASSERT_EQ(run.step().status, StepStatus::applied);
+    std::vector<std::vector<std::int64_t>> batches(replicas.size());
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const BatchPlan plan = *samplers[static_cast<std::size_t>(rank)].next();
+      const auto own = batches.begin() + rank / c.group;
+      for (auto batch = batches.begin(); batch != batches.end(); ++batch)
+        if (batch == own || step <= c.from_step)
+          batch->insert(batch->end(), plan.examples.begin(), plan.examples.end());
+    }
+    for (std::size_t group = 0; group < replicas.size(); ++group)
+      replicas[group].step(*run.experiment.data.train, batches[group]);
+    const bool meets = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
+    EXPECT_EQ(run.trainer->has_common_parameters(), meets);
+    if (step <= c.from_step) {
+      common = replicas[0].x;
+      for (Replica& replica : replicas) replica.examples = 0;
+    } else if (meets) {
+      meet(replicas, common, velocity);
+    }
+    const auto& expected = meets ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
+    EXPECT_LT(test::largest_difference(numbers(), expected), 1e-12) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, LocalSteps,
+    testing::Values(
+        LocalCase{"average", "every: 3"}, LocalCase{"every_step", "every: 1", 7, 1, 1},
+        LocalCase{"fewer_than_ranks", "every: 3", 3}, LocalCase{"states_averaged", "every: 3, state: average"},
+        LocalCase{"states_reset", "every: 3, state: reset"}, LocalCase{"later", "every: 4, from_step: 5", 7, 1, 4, 5},
+        LocalCase{"slowmo", "every: 3, outer: slowmo, learning_rate: 0.8, momentum: 0.6"},
+        LocalCase{"nesterov", "every: 3, outer: nesterov"},
+        LocalCase{"nesterov_later", "every: 4, from_step: 5, outer: nesterov, state: average", 7, 1, 4, 5},
+        LocalCase{"elastic", "every: 3, outer: elastic, learning_rate: 0.2"},
+        LocalCase{"pairs", "every: 3, group: 2", 7, 2},
+        LocalCase{"pairs_by_slowmo", "every: 3, group: 2, outer: slowmo, learning_rate: 0.8, momentum: 0.6", 5, 2},
+        LocalCase{"elastic_pairs", "every: 3, group: 2, outer: elastic, learning_rate: 0.2", 7, 2}),
+    [](const auto& info) { return info.param.name; });
+
+/// Layers of several kinds, in fp64; dropout is drawn by places in the global batch.
+std::string deck(const std::string& parallel, const std::string& optimizer, int batch, int steps) {
+  return fmt::format(
+      "{{run: {{steps: {}}}, batch: {{global: {}, micro: 2}}, precision: {{compute: fp64}},"
+      " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: {}}}}},"
+      " model: {{layers: [{{conv2d: {{filters: 4, kernel: 3}}}}, relu, flatten, {{dropout: {{rate: 0.3}}}},"
+      " {{linear: {{features: 33}}}}, tanh, {{linear: {{features: 7}}}}]}},"
+      " optimizer: {}, parallel: {{{}}}}}",
+      steps, batch, data_size, optimizer, parallel);
+}
+
+TEST(LocalTraining, OfOneStepWithoutMomentumIsSynchronous) {
+  const Communicator comm = Communicator::world();
+  for (const int batch : {12, 13, 3}) {
+    const std::string sgd = "{type: sgd, learning_rate: 0.1, weight_decay: 0.01}";
+    Steps synchronous(deck("", sgd, batch, 12), comm, batch),
+        local(deck("bucket_mb: 0.001, local: 1", sgd, batch, 12), comm, batch);
+    for (int step = 0; step < 12; ++step) {
+      ASSERT_TRUE(synchronous.step().done());
+      ASSERT_TRUE(local.step().done());
+      EXPECT_LT(test::largest_difference(local.values(), synchronous.values()), 1e-12) << batch;
+    }
+    EXPECT_NEAR(local.trainer->step_numbers().metrics.loss, synchronous.trainer->step_numbers().metrics.loss, 1e-12);
+  }
+}
+
+TEST(LocalTraining, OuterStepsWithoutMomentumAreAverages) {
+  const Communicator comm = Communicator::world();
+  const std::string adamw = "{type: adamw, learning_rate: 0.01}";
+  const auto train = [&](const std::string& outer) {
+    Steps run(deck("local: {every: 3" + outer + "}", adamw, 13, 12), comm, 13);
+    for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+    return run.values();
+  };
+  const std::vector<double> average = train("");
+  EXPECT_EQ(train(", outer: nesterov, learning_rate: 1, momentum: 0"), average);
+  EXPECT_LT(test::largest_difference(train(", outer: slowmo, momentum: 0"), average), 1e-12);
+}
+
+TEST(LocalTraining, SendsWhatSynchronousStepsDoAtMeetingsAlone) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(1);
+  const Communicator comm = world.over(network);
+  const auto bytes = [&](const std::string& parallel) {
+    Steps run(deck("all_reduce: ring" + parallel, "{type: sgd, momentum: 0.9}", 12, 100), comm, 12);
+    network->take_bytes(world);
+    for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+    return network->take_bytes(world);
+  };
+  const double synchronous = bytes("");
+  EXPECT_EQ(synchronous > 0, world.size() > 1);
+  EXPECT_EQ(bytes(", local: {every: 6, outer: nesterov}"), synchronous / 6);
+  EXPECT_EQ(bytes(", local: {every: 4, from_step: 4}"), synchronous * 6 / 12);
+}
+
+/// Statistics among them: all that ranks have alike is compared at each meeting.
+TEST(LocalTraining, LeavesTheSameBitsAtMeetings) {
+  for (const char* local : {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}",
+                            "{every: 3, outer: elastic}", "{every: 3, state: reset, from_step: 2}"}) {
+    const test::RunOutcome left = test::train_to_the_end(fmt::format(
+        "{{run: {{steps: 10, log_every: 1}}, batch: {{global: 13}}, parallel: {{audit_every: 1, local: {}}},"
+        " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61}}}},"
+        " optimizer: {{type: sgd, momentum: 0.9}},"
+        " model: {{layers: [{{conv2d: {{filters: 4, kernel: 3}}}}, batch_norm, relu, flatten, {{linear: {{features: 7}}}}]}}}}",
+        local));
+    EXPECT_EQ(left.failure, "");
+    EXPECT_EQ(left.steps, 10);
+  }
+}
+
+/// Each rank has overflows of its own, and steps that it leaves out; they go on with one loss scale.
+TEST(LocalTraining, RanksLeaveOutStepsByThemselves) {
+  const Communicator comm = Communicator::world();
+  constexpr int steps = 60;
+  Steps run(
+      fmt::format(
+          "{{run: {{steps: {}}}, batch: {{global: {}}}, optimizer: {{type: sgd, momentum: 0.9, learning_rate: 0.01}},"
+          " precision: {{compute: fp16, loss_scale: {{initial: 3.0e+6, interval: 1, growth: 1.3, backoff: 0.75}}}},"
+          " data: {{synthetic: {{kind: random, shape: [64], classes: 7, train: {}}}}}, parallel: {{local: 5}},"
+          " model: {{layers: [{{linear: {{features: 40}}}}, relu, {{linear: {{features: 7}}}}]}}}}",
+          steps, comm.size(), data_size),
+      comm, comm.size());
+  int skipped = 0;
+  std::int64_t differences = 0;
+  for (int step = 1; step <= steps; ++step) {
+    StepResult result = run.step();
+    if (auto settled = run.trainer->settle()) result = std::move(*settled);
+    ASSERT_TRUE(result.done());
+    const bool is_skipped = result.status == StepStatus::skipped;
+    skipped += is_skipped ? 1 : 0;
+    differences += comm.all_reduce_max(is_skipped) - (-comm.all_reduce_max(-static_cast<std::int64_t>(is_skipped)));
+    if (!run.trainer->has_common_parameters()) continue;
+    const auto scale = static_cast<std::int64_t>(*run.trainer->guard().loss_scale());
+    EXPECT_EQ(comm.all_reduce_max(scale), -comm.all_reduce_max(-scale));
+    std::int64_t hash = 0;
+    for (const std::uint8_t byte : test::bytes_of(run.trainer->model().parameters().values()))
+      hash = hash * 31 % 1000000007 + byte;
+    EXPECT_EQ(comm.all_reduce_max(hash), -comm.all_reduce_max(-hash));
+  }
+  EXPECT_GT(skipped, 0);
+  EXPECT_LT(skipped, steps);
+  if (comm.size() > 1) EXPECT_GT(differences, 0) << "ranks overflow in the same steps";
+  if (comm.size() > 1) EXPECT_EQ(run.trainer->applied_steps(), steps) << "the learning rate follows all steps";
+}
+
+/// What looks at the parameters of the run waits for the next meeting.
+TEST(LocalTraining, EvaluatesAtMeetings) {
+  const test::RunOutcome left = test::train_to_the_end(
+      "{run: {steps: 18, evaluate_every: 3 steps, log_every: 1}, batch: {global: 13}, parallel: {local: 4},"
+      " data: {synthetic: {kind: random, shape: [6], classes: 7, train: 61, validation: 11}},"
+      " model: {layers: [{linear: {features: 7}}]}}");
+  if (!Communicator::world().is_root()) return;
+  std::vector<int> evaluated;
+  for (int step = 1; step <= 18; ++step)
+    if (left.rows.contains(std::to_string(step) + "validation")) evaluated.push_back(step);
+  EXPECT_EQ(evaluated, (std::vector<int>{4, 8, 12, 16, 18}));
+}
+
+TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"parallel: {local: {every: 4}, shard: optimizer}", "wants whole replicas"},
+      {"parallel: {local: {every: 4}, deterministic: {shards: 8}}", "deterministic wants the same bits"},
+      {"parallel: {local: {every: 4}, group_size: 2}", "batch_norm's statistics"},
+      {"parallel: {local: {every: 4}, wire: fp16}, precision: {loss_scale: {}}", "vanishes in fp16"},
+      {"parallel: {local: {every: 0}}", "parallel.local.every"},
+      {"parallel: {local: {from_step: 3}}", "every"},
+      {"parallel: {local: {every: 4, from_step: -1}}", "parallel.local.from_step"},
+      {"parallel: {local: {every: 4, outer: nesterov, momentum: 1}}", "parallel.local.momentum"},
+      {"parallel: {local: {every: 4, momentum: 0.5}}", "has none"},
+      {"parallel: {local: {every: 4, learning_rate: 0.5}}", "of no use to averages"},
+      {"parallel: {local: {every: 4, outer: elastic, state: reset}}", "go on with their own states"},
+      {"parallel: {local: {every: 4, outer: elastic, from_step: 9}}", "take from_step: 0"},
+      {"parallel: {local: {every: 4, state: reset}}, optimizer: {type: adamw}", "adamw divides by"},
+      {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},
+      {"parallel: {local: {every: 4}}, loss_watch: {}", "losses of all ranks"},
+  };
+  for (const auto& [keys, words] : cases) {
+    std::string message;
+    try {
+      read_run_config(parse_deck(
+          fmt::format("{{{}, run: {{steps: 3}}, data: {{synthetic: {{kind: random, shape: [6], classes: 7}}}},"
+                      " model: {{layers: [flatten]}}}}",
+                      keys),
+          "deck"));
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    EXPECT_NE(message.find(words), message.npos) << keys << ": " << message;
+    EXPECT_EQ(message.rfind("deck:1:", 0), 0u) << message;
+  }
+  const Communicator comm = Communicator::world();
+  if (comm.size() % 3 == 0) return;
+  try {
+    Steps(plain_deck("local: {every: 4, group: 3}", 7, 3), comm, 7);
+    ADD_FAILURE() << "groups of 3";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot be divided into groups of 3"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
