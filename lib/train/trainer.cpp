@@ -257,7 +257,9 @@ StepResult Trainer::take_finding() {
                     .bad_parameters = finding.bad_parameters,
                     .examples = last_examples_};
   if (!result.done() && is_local)  // the other groups do not know
-    throw Error(ExitStatus::internal, result.message + " (other ranks, which parallel.local lets go on, end with it)");
+    throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as parallel.local has it: the "
+                                                  "others end with it)",
+                                                  result.message, comm_.rank()));
   if (!result.done()) count_.done = result.number - 1;
   return result;
 }
