@@ -29,14 +29,20 @@ nlohmann::json json_of(const HeldNumbers& numbers) {
                       std::vector<std::int64_t>(parameter.shape.extents().begin(), parameter.shape.extents().end()),
                       parameter.range.first});
   for (const ParameterRange& range : numbers.held) held.push_back({range.first, range.count});
-  return {{"state", numbers.state},
-          {"double", numbers.values.dtype == DType::f64},
-          {"layout", std::move(layout)},
-          {"held", std::move(held)}};
+  nlohmann::json json{{"state", numbers.state},
+                      {"double", numbers.values.dtype == DType::f64},
+                      {"layout", std::move(layout)},
+                      {"held", std::move(held)},
+                      {"of_outer_step", numbers.of_outer_step}};
+  if (numbers.replica) json["replica"] = {numbers.replica->number, numbers.replica->count};
+  return json;
 }
 
 HeldNumbers numbers_of(const nlohmann::json& json) {
   HeldNumbers numbers{.state = json.at("state"), .layout = {}, .held = {}, .values = {}};
+  numbers.of_outer_step = json.at("of_outer_step");
+  if (const auto replica = json.find("replica"); replica != json.end())
+    numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
   for (const nlohmann::json& entry : json.at("layout")) {
     const auto extents = entry.at(1).get<std::vector<std::int64_t>>();
     Parameter& parameter = numbers.layout.emplace_back();
