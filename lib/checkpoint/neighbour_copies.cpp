@@ -64,11 +64,9 @@ class GrowingFile {
   std::uint64_t size_ = 0;
 };
 
-}  // namespace
-
 /// This rank's copy, on its way to its own node's memory and to the next node: first its size, and then blocks, of
 /// which only the last one may be smaller than others.
-struct NeighbourCopies::Sent {
+struct Sent {
   explicit Sent(const std::string& head) { pieces.push_back(std::as_bytes(std::span(head))); }
 
   void add(Bytes numbers) { pieces.push_back(numbers); }
@@ -107,14 +105,16 @@ struct NeighbourCopies::Sent {
 };
 
 /// The copies of other ranks, one after the other.
-struct NeighbourCopies::Received {
+struct Received {
   std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
-  std::size_t from = 0;     ///< counts in kept_for_
+  std::size_t from = 0;     ///< counts in the ranks whose they are
   std::uint64_t size = 0;   ///< of the file
   std::uint64_t there = 0;  ///< of it
   enum class Stage { begins, knows_size, arrives } stage = Stage::begins;
   std::optional<GrowingFile> file;  ///< none where it cannot be written
 };
+
+}  // namespace
 
 NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers)
     : ranks_(ranks), folder_(std::move(folder)), run_(std::move(run)), numbers_(numbers) {

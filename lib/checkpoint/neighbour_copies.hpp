@@ -42,9 +42,6 @@ class NeighbourCopies {
   void remove();
 
  private:
-  struct Sent;
-  struct Received;
-
   void exchange(std::int64_t step, const std::map<std::string, std::string>& texts);
   void settle_last();
   void note_failure(const std::exception& error);
