@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "comm/collective/algorithm.hpp"
 
@@ -12,6 +14,11 @@ namespace lockstep {
 namespace {
 
 bool sends_messages(const Algorithm& algorithm) { return algorithm.all_reduce != nullptr; }
+
+/// Whether its sums can be divided among ranks; null: auto.
+bool divides(const Algorithm* algorithm) {
+  return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
+}
 
 /// A key that names one of some algorithms, or auto.
 void choose(Fields& fields, std::string_view key, const Algorithm*& chosen, std::vector<std::string_view> names,
@@ -30,9 +37,17 @@ std::string all_reduce_help() {
 
 }  // namespace
 
+bool ParallelConfig::allows(Shard wanted) const {
+  if (wanted == Shard::none) return true;
+  return divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
+         (wanted < Shard::gradients || overlap != Overlap::thread);
+}
+
 void ParallelConfig::describe(Fields& fields) {
   static constexpr std::string_view overlaps[] = {"auto", "none", "poll", "thread"};
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
+  static constexpr std::string_view shards[] = {"none", "optimizer", "gradients", "parameters", "auto"};
+  static_assert(std::ranges::equal(shard_names, std::span(shards).first(std::size(shard_names))));
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
                 "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
   fields.number(
@@ -54,11 +69,16 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps, but not on one node, whose cores would do both");
-  fields.choice("shard", shard, shard_names,
+  constexpr int automatic = std::size(shard_names);
+  int way = chooses_shard ? automatic : static_cast<int>(shard);
+  fields.choice("shard", way, shards,
                 "what ranks divide among them in the place of having it all: nothing; the optimizer's state, of which "
                 "each updates its part of the parameters (ZeRO's first stage); the gradients, too (the second); or the "
                 "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
-                "also called fully sharded data parallelism)");
+                "also called fully sharded data parallelism); auto: the fastest of these whose step needs no more than "
+                "memory_gb");
+  chooses_shard = way == automatic;
+  shard = chooses_shard ? Shard::none : static_cast<Shard>(way);
   static constexpr std::string_view groups[] = {"all", "node"};
   fields.integer_or("shard_group", shard_group, groups, at_least_one,
                     "ranks that divide the model with each other, one after the other in the order of ranks, or those "
@@ -109,9 +129,6 @@ void ParallelConfig::describe(Fields& fields) {
     fields.check(
         !deterministic.present || !is_set, key,
         "deterministic cuts batches and sums gradients in its own way, after the backward pass; leave one out");
-  const auto divides = [](const Algorithm* algorithm) {
-    return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
-  };
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
         shard == Shard::none || divides(algorithm), key,

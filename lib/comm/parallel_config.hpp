@@ -13,7 +13,7 @@ namespace lockstep {
 
 struct Algorithm;
 
-/// Of ParallelConfig::Shard.
+/// Of ParallelConfig::Shard, in the order of how much is divided.
 inline constexpr std::string_view shard_names[] = {"none", "optimizer", "gradients", "parameters"};
 
 /// The deck's `parallel` section.
@@ -31,6 +31,7 @@ struct ParallelConfig : Config {
   Wire wire = Wire::fp32;
   Overlap overlap = Overlap::automatic;
   Shard shard = Shard::none;
+  bool chooses_shard = false;  ///< auto: choose_shard (train) says which; until then `shard` is none
   enum GroupWord : std::size_t { all, node };
   NumberOrWord shard_group;  ///< ranks that divide the model with each other; or a GroupWord
   bool share_parameters = true;
@@ -46,6 +47,8 @@ struct ParallelConfig : Config {
   Deterministic deterministic;
   LocalConfig local;
 
+  /// Whether the other keys let ranks divide so much.
+  bool allows(Shard wanted) const;
   /// Whether no rank has all gradients. (Fixed trees add up whole ones.)
   bool divides_gradients() const { return shard >= Shard::gradients && !deterministic.present; }
   void describe(Fields& fields) override;

@@ -7,7 +7,6 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "comm/choose_device_sums.hpp"
 #include "comm/communicator.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
@@ -17,7 +16,7 @@
 #include "run/run_folder.hpp"
 #include "run/run_state.hpp"
 #include "run/starting_weights.hpp"
-#include "train/step_memory.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace {
@@ -94,17 +93,24 @@ std::string planned_for(double step) {
                                : "exceeds; use smaller micro-batches, model.activation_checkpointing, or more ranks");
 }
 
-std::string report(const RunConfig& config, RankCount count) {
+std::string report(const RunConfig& given, RankCount count) {
+  RunConfig config = given;
   const int ranks = count.all;
   Experiment experiment = open_experiment(config);
   const std::string start = starting_point(config, experiment);
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
-  choose_device_sums(config.parallel,
-                     expected_devices(ranks));  // throws where this build has not what the deck asks for
-  const StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
+  const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // throws for what is not there
+  StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
   const Graph& graph = experiment.graph;
+  std::string choice;
+  if (config.parallel.chooses_shard) {
+    const ShardChoice chosen = choose_shard(config, graph, memory, count, whole_sums);
+    config.parallel.shard = chosen.shard;
+    choice = fmt::format("parallel.shard       {}\n", chosen.why);
+    static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
+  }
   check_memory(config, graph, memory, count);
   const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);
 
@@ -130,6 +136,7 @@ std::string report(const RunConfig& config, RankCount count) {
       bytes_text(memory.batches));
   if (ranks > 1 && config.optimizer.divides())
     text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));
+  text += choice;
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
   // one process has about this much (Open MPI 5).

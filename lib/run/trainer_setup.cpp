@@ -5,8 +5,10 @@
 
 #include "base/log.hpp"
 #include "checkpoint/training_arrays.hpp"
+#include "comm/choose_device_sums.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "run/starting_weights.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace {
@@ -40,11 +42,32 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
   return rows;
 }
 
+/// The deck with what `parallel.shard: auto` comes to on these ranks, as rank 0 finds it. Collective.
+RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
+  RunConfig chosen = config;
+  if (!config.parallel.chooses_shard) return chosen;
+  chosen.parallel.chooses_shard = false;
+  const RankCount ranks{comm.size(), Topology(comm).nodes};
+  const DeviceFacts facts = device_facts(comm);
+  std::int64_t shard = 0;
+  comm.run_collectively([&] {
+    if (!comm.is_root()) return;
+    with_positions(config.source, [&] {
+      const ShardChoice choice = choose_shard(config, graph, step_memory(config, graph, train, ranks), ranks,
+                                              has_whole_sums(config.parallel, facts));
+      shard = static_cast<std::int64_t>(choice.shard);
+      if (choice.fits) log("parallel.shard: {}", choice.why);
+    });
+  });
+  chosen.parallel.shard = static_cast<ParallelConfig::Shard>(comm.all_reduce_max(shard));
+  return chosen;
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm) {
-  return std::make_unique<Trainer>(config, std::move(graph),
+  return std::make_unique<Trainer>(with_chosen_shard(config, graph, train, comm), std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),
                                                    .data = train,
                                                    .normalize = config.data.normalize,

@@ -11,16 +11,18 @@
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
-namespace {
 
-/// What a step needs with another parallel.shard.
-double total_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
-                  RankCount ranks) {
+int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
+  const int group = shard_group_size(config, ranks.all, ranks.nodes);
+  const bool divides = config.shard != ParallelConfig::Shard::none && group > 1;
+  return divides && may_share_parameters(config) ? std::min(group, ranks.all / ranks.nodes) : 1;
+}
+
+double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
+                   RankCount ranks) {
   config.parallel.shard = shard;
   return memory.total() - memory.model() + model_memory(config, graph, memory.plan, ranks).model();
 }
-
-}  // namespace
 
 ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks) {
   ModelMemory memory;
@@ -29,8 +31,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const ParallelConfig& parallel = config.parallel;
   const int group = shard_group_size(parallel, ranks.all, ranks.nodes);
   const bool divides = parallel.shard != ParallelConfig::Shard::none && group > 1;
-  // Ranks of a group that have one copy of what layers see.
-  const int sharing = divides && may_share_parameters(parallel) ? std::min(group, ranks.all / ranks.nodes) : 1;
+  const int sharing = ranks_that_share(parallel, ranks);
   const ParameterDivision division = parameter_division(parallel, group, divides && sharing == group);
   const ParameterWindows windows = plan_windows(graph, layout, plan, division);
   const auto master_bytes = static_cast<double>(size_of(master));
@@ -77,7 +78,7 @@ void check_memory(const TrainingConfig& config, const Graph& graph, const StepMe
   std::string others;
   if (config.optimizer.divides() && ranks.all > 1)
     for (std::size_t shard = 0; shard < std::size(shard_names) && others.empty(); ++shard)
-      if (const double bytes = total_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks);
+      if (const double bytes = memory_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks);
           bytes <= limit)
         others = fmt::format("shard: {} needs {}, ", shard_names[shard], bytes_text(bytes));
   validate_key(false, "parallel.memory_gb",
@@ -93,7 +94,7 @@ std::string memory_by_shard(const TrainingConfig& config, const Graph& graph, co
   for (std::size_t shard = 0; shard < std::size(shard_names); ++shard)
     all.push_back(
         fmt::format("{} {}", shard_names[shard],
-                    bytes_text(total_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks))));
+                    bytes_text(memory_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks))));
   return fmt::format("{}", fmt::join(all, ", "));
 }
 

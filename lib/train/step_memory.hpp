@@ -10,6 +10,8 @@ namespace lockstep {
 struct RankCount {
   int all, nodes;
 };
+/// Those of a group on a node that have one copy of what layers see of divided parameters.
+int ranks_that_share(const ParallelConfig& config, RankCount ranks);
 
 /// What each rank has of the model in a step, in bytes. Of parameters and gradients that ranks divide, that is their
 /// windows and what the rank owns.
@@ -37,6 +39,10 @@ struct StepMemory : ModelMemory {
 
 /// Plans the step of a deck on so many ranks, the graph's layers among it, and allocates nothing.
 StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks);
+
+/// What a step needs on each rank, in bytes, that differs from that of `memory` in parallel.shard alone.
+double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
+                   RankCount ranks);
 
 /// Throws KeyError (parallel.memory_gb) where a step needs more than the deck allows, and says which way of dividing
 /// the model would do.

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/choose_device_sums.hpp"
+#include "train/step_memory.hpp"
+
+namespace lockstep {
+
+/// What `parallel.shard: auto` comes to.
+struct ShardChoice {
+  ParallelConfig::Shard shard = ParallelConfig::Shard::none;
+  bool fits = true;  ///< into parallel.memory_gb
+  std::string why;   ///< "auto takes gradients: a step needs 1.2 GB of 2 GB a rank; optimizer would need 2.4 GB"
+};
+
+/// Whether sums of such a deck are not made of two halves, of which ranks that divide could do one: fixed trees, sums
+/// between devices.
+bool has_whole_sums(const ParallelConfig& config, const DeviceFacts& facts);
+/// The ways to divide that a deck and so many ranks allow, the fastest first. That order needs no measurement: with
+/// each further way a rank sends as much as with the one before or more, and updates as much. Only with `whole_sums` is
+/// dividing nothing the fastest; elsewhere it sends as much as dividing the optimizer, with every rank updating
+/// everything (perf/results/shards.md).
+std::vector<ParallelConfig::Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums);
+
+/// The first of them whose step fits into parallel.memory_gb; where none does, the one that needs least, which
+/// check_memory then refuses. `memory`: of a step that divides nothing. Pure.
+ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks,
+                         bool whole_sums);
+
+}  // namespace lockstep
