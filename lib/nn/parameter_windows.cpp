@@ -95,6 +95,7 @@ class Planner {
       }
       ++time;
     }
+    windows_.times = time;
   }
 
   static void sort(ParameterWindows::Pass& pass) {
@@ -178,6 +179,24 @@ std::int64_t ParameterWindows::place(std::int64_t element, const Places& places)
   if (element >= trained) return places.count + element - trained;
   const std::size_t unit = unit_of(element);
   return places.of_units[unit] + element - units[unit].first;
+}
+
+void UnitsInWindows::enter(int time, const std::function<void(std::size_t unit)>& bring) {
+  const ParameterWindows::Pass& pass = pass_of(time);
+  const auto behind = std::ranges::upper_bound(pass.order, time, {},
+                                               [&](std::size_t unit) { return pass.uses[unit].first; });
+  const std::ptrdiff_t needed = behind - pass.order.begin();
+  const std::ptrdiff_t wanted = std::min(std::ssize(pass.order),
+                                         needed + static_cast<std::ptrdiff_t>(windows_.division.prefetch));
+  const std::vector<std::int64_t>& places = windows_.value_places.of_units;
+  for (std::ptrdiff_t i = 0; i < wanted; ++i) {
+    const std::size_t unit = pass.order[static_cast<std::size_t>(i)];
+    if (here_[unit] || pass.uses[unit].last < time) continue;
+    for (std::size_t other = 0; other < here_.size(); ++other)
+      if (places[other] == places[unit]) here_[other] = false;
+    here_[unit] = true;
+    bring(unit);
+  }
 }
 
 ParameterWindows plan_windows(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan,

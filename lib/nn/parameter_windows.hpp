@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct ParameterWindows {
 
   ParameterDivision division;
   int loss_time = 0;  ///< before it is the forward pass, behind it the backward pass
+  int times = 0;      ///< of a step's micro-batch
   std::vector<ParameterRange> units;
   std::vector<bool> stays;     ///< of each: whether its memory is its own
   Pass forward, backward;      ///< of the parameters
@@ -65,6 +67,29 @@ struct ParameterWindows {
 /// that gradients can be summed while those of the next unit are computed.
 ParameterWindows plan_windows(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan,
                               const ParameterDivision& division);
+
+/// Which units have their values in windows while layers go on: by the plan alone, so that all ranks find the same.
+class UnitsInWindows {
+ public:
+  /// `windows`, which outlive it, divide values.
+  explicit UnitsInWindows(const ParameterWindows& windows) : windows_(windows), here_(windows.units.size(), false) {}
+
+  /// Layers of this time are next: calls `bring` for each unit that they need, or that is ahead of them (`prefetch`),
+  /// and is not there, in the order in which units travel. It counts as there from now on.
+  void enter(int time, const std::function<void(std::size_t unit)>& bring);
+  /// Whether layers of this time, or earlier ones of its pass, use the unit.
+  bool is_needed(std::size_t unit, int time) const { return pass_of(time).uses[unit].first <= time; }
+  /// The values have changed.
+  void forget() { here_.assign(here_.size(), false); }
+
+ private:
+  const ParameterWindows::Pass& pass_of(int time) const {
+    return time <= windows_.loss_time ? windows_.forward : windows_.backward;
+  }
+
+  const ParameterWindows& windows_;
+  std::vector<bool> here_;  ///< or on its way
+};
 
 /// Brings units into their windows, and takes them out.
 class WindowTraffic {

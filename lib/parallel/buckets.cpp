@@ -2,6 +2,7 @@
 #include "parallel/buckets.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/array_block.hpp"
 
@@ -46,7 +47,34 @@ GradientBuckets::GradientBuckets(const std::vector<Stretch>& units, std::int64_t
 }
 
 GradientBuckets::GradientBuckets(const ParameterLayout& layout, const ParallelConfig& config)
-    : GradientBuckets(stretches_of(layout.units(config.unit_mb)), layout.summed_size(), config.bucket_mb,
-                      size_of(layout.master())) {}
+    : GradientBuckets(
+          stretches_of(layout.units(config.unit_mb)), layout.summed_size(),
+          config.shard == ParallelConfig::Shard::none
+              ? config.bucket_mb
+              : std::max(config.bucket_mb,
+                         1e-6 * static_cast<double>(array_block * static_cast<std::int64_t>(size_of(layout.master())))),
+          size_of(layout.master())) {}
+
+std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const GradientBuckets& buckets) {
+  const auto buckets_before = [&](std::int64_t element) {
+    const auto is_before = [&](const Stretch& bucket) { return bucket.first < element; };
+    return static_cast<std::size_t>(std::ranges::count_if(buckets.trained, is_before) +
+                                    std::ranges::count_if(buckets.statistics, is_before));
+  };
+  const std::vector<std::int64_t>& places = windows.gradient_places.of_units;
+  std::vector<WindowTurn> turns;
+  for (std::size_t unit = 0; unit < windows.units.size(); ++unit) {
+    if (windows.gradients[unit].none()) continue;
+    // The last unit that had the window before: in this micro-batch, or in the one before, where it may be itself.
+    std::optional<std::size_t> here, before;
+    for (std::size_t other = 0; other < windows.units.size(); ++other)
+      if (places[other] == places[unit] && !windows.gradients[other].none()) (other < unit ? here : before) = other;
+    turns.push_back(
+        {windows.gradients[unit].first, buckets_before(windows.units[here ? *here : *before].end()), !here});
+  }
+  // What is to be added to statistics has memory of its own, which any layer may write.
+  if (!buckets.statistics.empty()) turns.push_back({0, buckets.trained.size() + buckets.statistics.size(), true});
+  return turns;
+}
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 
 #include "comm/collective/schedule.hpp"
 #include "comm/parallel_config.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/parameter_windows.hpp"
 
 namespace lockstep {
 
@@ -22,9 +22,20 @@ struct GradientBuckets {
   std::vector<Stretch> trained;     ///< none reaches from one unit of the parameters into the next
   std::vector<Stretch> statistics;  ///< behind them
 
+  /// Where ranks divide the sums they have whole blocks at least, since ranks own these as a whole.
   GradientBuckets(const ParameterLayout& layout, const ParallelConfig& config);
   /// `units` follow each other from 0 on; `end`: of the statistics.
   GradientBuckets(const std::vector<Stretch>& units, std::int64_t end, double megabytes, std::size_t element_bytes);
 };
+
+/// When the window of a unit's gradients may be written: when `buckets` are summed, from the first one of trained and
+/// statistics on, of this micro-batch or of the one before.
+struct WindowTurn {
+  int time;  ///< of the first layer that writes it
+  std::size_t buckets;
+  bool of_micro_batch_before;
+};
+/// Of windows that gradients are divided into.
+std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const GradientBuckets& buckets);
 
 }  // namespace lockstep

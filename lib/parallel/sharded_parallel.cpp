@@ -23,16 +23,9 @@ std::vector<ParameterRange> owned_of(const ShardPlace& place, const std::vector<
   return owned;
 }
 
-/// Blocks are owned as a whole.
-ParallelConfig with_whole_blocks(ParallelConfig config, std::size_t element_bytes) {
-  const double block_mb = 1e-6 * static_cast<double>(array_block * static_cast<std::int64_t>(element_bytes));
-  config.bucket_mb = std::max(config.bucket_mb, block_mb);
-  return config;
-}
-
 }  // namespace
 
-ShardedParallel::ShardedParallel(const ParallelConfig& given, const ShardGroups& groups, ParallelMemory memory,
+ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups& groups, ParallelMemory memory,
                                  ParameterBuffer& parameters)
     : groups_(groups),
       memory_(std::move(memory)),
@@ -42,7 +35,6 @@ ShardedParallel::ShardedParallel(const ParallelConfig& given, const ShardGroups&
                      {std::max<std::int64_t>(1, array_blocks(parameters.trained_size()))}),
       square_("lockstep::gradient_square", DType::f64, {1}),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
-  const ParallelConfig config = with_whole_blocks(given, size_of(parameters.dtype()));
   const GradientBuckets buckets(parameters.layout(), config);
   parameters.own(owned_of(make_shard_place(config, groups_.group, memory_.gradients), buckets.trained));
   counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,

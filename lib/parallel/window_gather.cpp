@@ -11,7 +11,7 @@ namespace lockstep {
 
 WindowGather::WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                            ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
-    : parameters_(parameters), node_(topology.node), here_(parameters.windows().units.size(), false) {
+    : parameters_(parameters), node_(topology.node), here_(parameters.windows()) {
   const Tensor windows = parameters.values();
   void* host = windows.data;
   if constexpr (memory_is_separate) {
@@ -31,33 +31,18 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
 }
 
 void WindowGather::enter(const ExecSpace& space, int time) {
-  const ParameterWindows& windows = parameters_.windows();
-  const ParameterWindows::Pass& pass = time <= windows.loss_time ? windows.forward : windows.backward;
-  const auto behind = std::ranges::upper_bound(pass.order, time, {},
-                                               [&](std::size_t unit) { return pass.uses[unit].first; });
-  const std::ptrdiff_t needed = behind - pass.order.begin();
-  const std::ptrdiff_t wanted = std::min(std::ssize(pass.order),
-                                         needed + static_cast<std::ptrdiff_t>(windows.division.prefetch));
-  for (std::ptrdiff_t i = 0; i < wanted; ++i)
-    if (const std::size_t unit = pass.order[static_cast<std::size_t>(i)]; !here_[unit] && pass.uses[unit].last >= time)
-      begin(space, unit);
-  const auto is_needed = [&](std::size_t unit) { return pass.uses[unit].first <= time; };
+  here_.enter(time, [&](std::size_t unit) {
+    on_their_way_.push_back(unit);
+    // Layers are done with the unit before it.
+    if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
+  });
+  const auto is_needed = [&](std::size_t unit) { return here_.is_needed(unit, time); };
   const Timer timer;
   wait_until([&] {
     advance(space);
     return std::ranges::none_of(on_their_way_, is_needed);
   });
   exposed_seconds_ += timer.seconds();
-}
-
-void WindowGather::begin(const ExecSpace& space, std::size_t unit) {
-  const std::vector<std::int64_t>& places = parameters_.windows().value_places.of_units;
-  for (std::size_t other = 0; other < here_.size(); ++other)
-    if (places[other] == places[unit]) here_[other] = false;
-  here_[unit] = true;
-  on_their_way_.push_back(unit);
-  // Layers are done with the unit before it.
-  if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
 }
 
 void WindowGather::advance(const ExecSpace& space) {
@@ -129,7 +114,7 @@ std::byte* WindowGather::on_host(std::int64_t element) const {
          static_cast<std::size_t>(parameters_.windows().value_place(element)) * size_of(parameters_.dtype());
 }
 
-void WindowGather::forget() { here_.assign(here_.size(), false); }
+void WindowGather::forget() { here_.forget(); }
 
 double WindowGather::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
 

@@ -36,7 +36,6 @@ class WindowGather {
     std::vector<ParameterRange> owned;
   };
 
-  void begin(const ExecSpace& space, std::size_t unit);
   void advance(const ExecSpace& space);
   void put_own(const ExecSpace& space, std::size_t unit);
   void round(const ExecSpace& space, std::size_t unit);
@@ -48,7 +47,7 @@ class WindowGather {
   std::unique_ptr<Collective> gather_;
   std::unique_ptr<Collective> node_barrier_;  ///< where windows are the node's
   std::vector<Unit> units_;
-  std::vector<bool> here_;                ///< whether a unit is in its window, or on its way there
+  UnitsInWindows here_;
   std::deque<std::size_t> on_their_way_;  ///< units; what follows is of the first of them
   enum class Stage { begins, waits_for_window, travels, is_rounded } stage_ = Stage::begins;
   std::size_t bucket_ = 0;  ///< that is gathered

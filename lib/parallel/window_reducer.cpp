@@ -31,7 +31,7 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
     exact_sum_ = make_all_reduce(whole, {}, groups, memory, buffer);
     add_buckets(buckets.statistics, exact_sum_.get(), {statistics});
   }
-  find_windows();
+  turns_ = window_turns(parameters.windows(), buckets);
   std::int64_t end = 0;
   for (const Parameter& parameter : parameters.parameters()) {
     if (parameter.kind != ParameterSpec::Kind::trained) break;
@@ -50,29 +50,10 @@ void WindowReducer::add_buckets(const std::vector<Stretch>& buckets, Collective*
   }
 }
 
-void WindowReducer::find_windows() {
-  const ParameterWindows& plan = parameters_.windows();
-  const auto buckets_before = [&](std::int64_t element) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(buckets_, [&](const Bucket& bucket) { return bucket.range.first < element; }));
-  };
-  const std::vector<std::int64_t>& places = plan.gradient_places.of_units;
-  for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
-    if (plan.gradients[unit].none()) continue;
-    // The last unit that had the window before: in this micro-batch, or in the one before, where it may be itself.
-    std::optional<std::size_t> here, before;
-    for (std::size_t other = 0; other < plan.units.size(); ++other)
-      if (places[other] == places[unit] && !plan.gradients[other].none()) (other < unit ? here : before) = other;
-    windows_.push_back({plan.gradients[unit].first, buckets_before(plan.units[here ? *here : *before].end()), !here});
-  }
-  // What is to be added to statistics has memory of its own, which any layer may write.
-  if (exact_sum_) windows_.push_back({0, buckets_.size(), true});
-}
-
 void WindowReducer::enter(const ExecSpace& space, int time) {
-  for (const Window& window : windows_) {
-    if (window.time != time || (window.of_micro_batch_before && before_ == 0)) continue;
-    complete(space, before_ + window.bucket - (window.of_micro_batch_before ? buckets_.size() : 0), [] {});
+  for (const WindowTurn& turn : turns_) {
+    if (turn.time != time || (turn.of_micro_batch_before && before_ == 0)) continue;
+    complete(space, before_ + turn.buckets - (turn.of_micro_batch_before ? buckets_.size() : 0), [] {});
   }
   advance(space);
 }

@@ -33,15 +33,8 @@ class WindowReducer final : public GradientReducer {
     Collective* sum;
     std::vector<ParameterRange> owned;  ///< of it
   };
-  /// When a unit's window is free: when buckets before `bucket` are summed, of this micro-batch or of the one before.
-  struct Window {
-    int time;  ///< of the first layer that writes it
-    std::size_t bucket;
-    bool of_micro_batch_before;
-  };
 
   void add_buckets(const std::vector<Stretch>& buckets, Collective* sum, const std::vector<ParameterRange>& owned);
-  void find_windows();
   void advance(const ExecSpace& space);
   void complete(const ExecSpace& space, std::size_t last, const std::function<void()>& meanwhile);
   void start(const ExecSpace& space, const Bucket& bucket);
@@ -53,7 +46,7 @@ class WindowReducer final : public GradientReducer {
   std::byte* host_;                                 ///< where windows are summed
   std::unique_ptr<Collective> sum_, exact_sum_;     ///< of what is trained, and of what is behind it
   std::vector<Bucket> buckets_;
-  std::vector<Window> windows_;
+  std::vector<WindowTurn> turns_;
   std::vector<ParameterRange> gaps_;  ///< between parameters
   // Buckets of the step, those of the micro-batches before included:
   std::size_t before_ = 0;     ///< of the micro-batches before
