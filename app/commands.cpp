@@ -22,7 +22,9 @@
 #include "run/predictor.hpp"
 #include "run/time_report.hpp"
 #include "run/training_run.hpp"
+#include "scaling/machine.hpp"
 #include "scaling/prediction_report.hpp"
+#include "scaling/ways_report.hpp"
 
 namespace lockstep {
 namespace {
@@ -42,22 +44,45 @@ void declare_train(CLI::App& app, Command& chosen) {
   });
 }
 
+/// On so many nodes; 0: on those of the machine, or where there is none (empty), each on one of its own.
+RankCount count_on_nodes(int ranks, int nodes, const std::string& machine) {
+  if (nodes == 0) return {ranks, machine.empty() ? ranks : static_cast<int>(read_machine(machine).nodes_of(ranks))};
+  validate(
+      nodes <= ranks, ExitStatus::bad_usage,
+      "check --nodes: {} nodes are more than the {} rank{} (each has one at least); give fewer nodes, or more --ranks",
+      nodes, ranks, ranks == 1 ? "" : "s");
+  validate(
+      ranks % nodes == 0, ExitStatus::bad_usage,
+      "check --nodes: {} ranks cannot be on {} nodes with as many on each; take ranks that are a multiple of the nodes",
+      ranks, nodes);
+  return {ranks, nodes};
+}
+
 void declare_check(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("check", "Validate a deck and its files, and print what a step of it needs");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   struct Options {
     int ranks = 0, nodes = 0;
+    std::optional<double> memory;
     std::string device, machine;
     bool deck_alone = false, data = false, schedule = false, time = false;
   };
   const auto options = std::make_shared<Options>();
   command->add_option("--ranks", options->ranks, "ranks to plan for (default: those it runs on, or of its Slurm job)")
       ->check(CLI::Range(1, 10000000));
-  command
-      ->add_option("--nodes", options->nodes,
-                   "nodes that these ranks are on, as many on each (default: a node for each, with nothing to share)")
-      ->check(CLI::Range(1, 10000000));
+  CLI::Option* nodes =
+      command
+          ->add_option(
+              "--nodes", options->nodes,
+              "nodes that these ranks are on, as many on each (default: a node for each, with nothing to share); "
+              "tabulates ways to do a step")
+          ->check(CLI::Range(1, 10000000));
+  CLI::Option* memory = command
+                            ->add_option(
+                                "--memory", options->memory,
+                                "gigabytes (10^9 bytes) that a rank may take, of these ways (default: the deck's)")
+                            ->option_text("GB");
   CLI::Option* machine = command
                              ->add_option("--machine", options->machine,
                                           "say in one line what these ranks of a described machine will take "
@@ -82,19 +107,17 @@ void declare_check(CLI::App& app, Command& chosen) {
                  "run three steps, on the ranks that it is started with, and estimate the run's time")
       ->excludes(alone)
       ->excludes(device);
-  machine->excludes(alone);
+  for (CLI::Option* of_the_plan : {machine, nodes, memory}) of_the_plan->excludes(alone);
   command->callback([&chosen, deck, options] {
     const auto work = [deck, options](const Communicator& comm) {
       RunConfig config = deck->read(comm);
       on_root(comm, [&] {
         if (!options->device.empty()) plan_for_described_device(options->device);
         const int ranks = options->ranks > 0 ? options->ranks : requested_ranks();
-        const int nodes = options->nodes > 0 ? options->nodes : ranks;
-        validate(
-            ranks % nodes == 0, ExitStatus::bad_usage,
-            "check --nodes: {} rank{} cannot be on {} nodes with as many on each; take ranks that are a multiple of "
-            "the nodes",
-            ranks, ranks == 1 ? "" : "s", nodes);
+        const RankCount count = count_on_nodes(ranks, options->nodes, options->machine);
+        validate(!options->memory || *options->memory > 0, ExitStatus::bad_usage,
+                 "check --memory: {} GB hold no step; give the gigabytes that a rank may take",
+                 options->memory.value_or(0));
         std::string text = write_config(config);
         if (options->data) {
           const DataScan found = scan_data(config);
@@ -104,8 +127,10 @@ void declare_check(CLI::App& app, Command& chosen) {
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
         if (options->schedule) text += "\n" + schedule_report(config);
-        else if (!options->deck_alone) text += "\n" + plan_report(config, {ranks, nodes});
-        if (!options->machine.empty()) text += prediction_line(config, options->machine, ranks);
+        else if (!options->deck_alone) text += "\n" + plan_report(config, count);
+        if (options->nodes != 0 || options->memory)
+          text += ways_report(config, {count, options->memory.value_or(0), options->machine});
+        if (!options->machine.empty()) text += prediction_line(config, options->machine, {ranks, options->nodes});
         print(comm, text);
       });
       if (options->time) print(comm, time_report(config, comm));

@@ -38,7 +38,13 @@ ComputeTimes::ComputeTimes(const Machine& machine, const Workload& workload) : m
            machine.position.file, precision_names[static_cast<std::size_t>(config.precision.compute)]);
 }
 
-PhaseSeconds ComputeTimes::of(std::int64_t examples) const {
+PhaseSeconds ComputeTimes::of(std::int64_t examples, double again) const {
+  PhaseSeconds seconds = known(examples);
+  seconds.backward += again * seconds.forward;
+  return seconds;
+}
+
+PhaseSeconds ComputeTimes::known(std::int64_t examples) const {
   if (examples == 0) return {};
   if (!is_measured()) return estimated(examples);
   const auto seconds = [&](double MeasuredStep::* phase) { return 1e-3 * at(measured_, examples, phase); };
@@ -48,14 +54,29 @@ PhaseSeconds ComputeTimes::of(std::int64_t examples) const {
           .other = seconds(&MeasuredStep::other_ms)};
 }
 
-PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro) const {
-  PhaseSeconds all = of(std::min(share, micro));
+PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro, double again) const {
+  PhaseSeconds all = of(std::min(share, micro), again);
   if (share <= micro) return all;
-  const PhaseSeconds rest = of(share % micro);
+  const PhaseSeconds rest = of(share % micro, again);
   const auto whole = static_cast<double>(share / micro);
   all.forward = whole * all.forward + rest.forward;
   all.backward = whole * all.backward + rest.backward;
   return all;
+}
+
+double ComputeTimes::forward_weight(int layer, std::int64_t examples) const {
+  return layer_seconds(workload_.layers()[static_cast<std::size_t>(layer)], examples, 1, 1);
+}
+
+double ComputeTimes::part_computed_again(const StepPlan& plan, std::int64_t examples) const {
+  double again = 0, all = 0;
+  for (const Segment& segment : plan.backward)
+    for (const Task& task : segment.tasks)
+      if (task.kind == Task::Kind::recompute) again += forward_weight(task.node, examples);
+  if (again == 0) return 0;
+  for (int layer = 0; layer < static_cast<int>(workload_.layers().size()); ++layer)
+    all += forward_weight(layer, examples);
+  return again / all;
 }
 
 double ComputeTimes::backward_weight(int layer, std::int64_t examples) const {

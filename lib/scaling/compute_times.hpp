@@ -21,16 +21,21 @@ class ComputeTimes {
   ComputeTimes(const Machine& machine, const Workload& workload);
 
   bool is_measured() const { return !measured_.empty(); }
-  /// Seconds of a step of so many examples, all at once.
-  PhaseSeconds of(std::int64_t examples) const;
+  /// Seconds of a step of so many examples, all at once. `again`: the part of the forward pass that the backward pass
+  /// computes again (part_computed_again).
+  PhaseSeconds of(std::int64_t examples, double again = 0) const;
   /// Seconds of a rank's share of a batch, in micro-batches of at most `micro`.
-  PhaseSeconds of_share(std::int64_t share, std::int64_t micro) const;
+  PhaseSeconds of_share(std::int64_t share, std::int64_t micro, double again = 0) const;
+  double part_computed_again(const StepPlan& plan, std::int64_t examples) const;
+  /// A layer's forward pass on so many examples, beside those of the others.
+  double forward_weight(int layer, std::int64_t examples) const;
   /// A layer's backward pass on so many examples, beside those of the others.
   double backward_weight(int layer, std::int64_t examples) const;
 
  private:
   double product_seconds(double flops) const;
   double layer_seconds(const LayerWork& layer, std::int64_t examples, int products, double passes) const;
+  PhaseSeconds known(std::int64_t examples) const;
   PhaseSeconds estimated(std::int64_t examples) const;
 
   const Machine& machine_;

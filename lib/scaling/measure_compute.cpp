@@ -117,6 +117,7 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const Machin
     config.batch = {.global = batch};
     config.run.epochs = 1'000'000'000;
     config.run.steps.reset();
+    config.model.checkpointing = Checkpointing::none;  // predictions add what is computed again
     comm.barrier();
     TimedSteps timed;
     comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, options.seconds); });

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "parallel/buckets.hpp"
+#include "scaling/divided_step.hpp"
 #include "scaling/noise.hpp"
-#include "scaling/sums.hpp"
 #include "scaling/timeline.hpp"
 
 namespace lockstep {
@@ -13,82 +12,96 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-/// The ways of overlapping that BucketedReducer would try. On hosts a second thread waits for its turn on a core that
-/// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md): it is not
-/// counted on.
-std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
-  if (config.overlap != Overlap::automatic) return {config.overlap};
-  if (has_devices) return {Overlap::none, Overlap::poll, Overlap::thread};
-  return one_node ? std::vector{Overlap::none} : std::vector{Overlap::none, Overlap::poll};
-}
-
 }  // namespace
 
 Prediction Predictor::predict(int ranks) {
+  const RankCount count{ranks, static_cast<int>(machine_.nodes_of(ranks))};
+  const ParallelConfig given = workload_.config().parallel;
+  const std::string choice = workload_.choose_shard(count);
+  const StepMemory memory = workload_.plan(count);
+  SumsOfRanks sums(machine_, workload_.config().parallel);
+  const PlannedStep step = planned(workload_.config().parallel, ranks, memory.plan, sums);
+  Prediction prediction = predict(step, memory);
+  const std::int64_t micro = workload_.partition(ranks).micro;
+  prediction.run_seconds = run_seconds(prediction, memory);
+  find_best_all_reduce(prediction, memory.plan, micro);
+  find_best_share(prediction, memory, step, micro);
+  prediction.choice = choice;
+  workload_.change([&](TrainingConfig& config) { config.parallel = given; });  // other ranks choose anew
+  return prediction;
+}
+
+Prediction Predictor::predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const {
+  return predict(planned(workload_.config().parallel, ranks, memory.plan, sums), memory);
+}
+
+Predictor::PlannedStep Predictor::planned(const ParallelConfig& config, int ranks, const StepPlan& plan,
+                                          SumsOfRanks& sums) const {
+  const std::int64_t examples = workload_.partition(ranks).largest_micro_batch(workload_.batch());
+  return {.ranks = ranks,
+          .plan = plan,
+          .exchange = step_exchange(workload_, config, machine_, ranks, plan, sums),
+          .again = times_.part_computed_again(plan, std::max<std::int64_t>(1, examples))};
+}
+
+Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory) const {
   const std::int64_t batch = workload_.batch();
   validate(
-      ranks <= batch, ExitStatus::bad_usage,
+      step.ranks <= batch, ExitStatus::bad_usage,
       "--ranks: {} ranks are more than the {} examples of a batch (the others would have nothing to do); give fewer, "
       "or a larger batch.global",
-      ranks, batch);
-  const BatchPartition partition = workload_.partition(ranks);
-  const StepMemory memory = workload_.plan(ranks);
-  Prediction prediction{.ranks = ranks,
-                        .nodes = machine_.nodes_of(ranks),
+      step.ranks, batch);
+  const BatchPartition partition = workload_.partition(step.ranks);
+  Prediction prediction{.ranks = step.ranks,
+                        .nodes = machine_.nodes_of(step.ranks),
                         .share = partition.largest_share(batch),
                         .memory = memory.total()};
-  const Exchange sums = exchange(workload_.config().parallel, ranks, memory.plan);
-  const Waiting waits = waiting(sums, ranks, prediction.share, partition.micro);
-  prediction.computing = computing(1, prediction.share, partition.micro);
-  prediction.stragglers = computing(ranks, prediction.share, partition.micro) - prediction.computing;
+  const Waiting waits = waiting(step, prediction.share, partition.micro);
+  const std::int64_t micro_batches = (prediction.share + partition.micro - 1) / partition.micro;
+  const ExchangeCost sent = step.exchange.sent(micro_batches);
+  prediction.sent = sent.bytes;
+  prediction.messages = sent.messages;
+  prediction.computing = computing(step, 1, prediction.share, partition.micro);
+  prediction.stragglers = computing(step, step.ranks, prediction.share, partition.micro) - prediction.computing;
   prediction.statistics = waits.statistics;
   prediction.exposed = waits.exposed;
-  prediction.strong = alone(batch) / (static_cast<double>(ranks) * prediction.step());
-  prediction.weak = alone(prediction.share) / prediction.step();
-  prediction.run_seconds = run_seconds(prediction, memory);
-  find_best_all_reduce(prediction, memory.plan, partition.micro);
-  find_best_share(prediction, memory, sums, partition.micro);
+  prediction.strong = alone(batch, step.again) / (static_cast<double>(step.ranks) * prediction.step());
+  prediction.weak = alone(prediction.share, step.again) / prediction.step();
   return prediction;
 }
 
 /// Until the slowest of so many ranks has done its share, in the mean.
-double Predictor::computing(int ranks, std::int64_t share, std::int64_t micro) const {
-  return times_.of_share(share, micro).total() * slowest_of(machine_.noise, ranks);
+double Predictor::computing(const PlannedStep& step, int slowest_of_ranks, std::int64_t share,
+                            std::int64_t micro) const {
+  PhaseSeconds phases = times_.of_share(share, micro, step.again);
+  phases.optimizer *= step.exchange.updated;
+  return phases.total() * slowest_of(machine_.noise, slowest_of_ranks);
 }
 
-double Predictor::alone(std::int64_t share) const { return computing(1, share, workload_.partition(1).micro); }
-
-Predictor::Exchange Predictor::exchange(const ParallelConfig& config, int ranks, const StepPlan& plan) const {
-  Exchange exchange{.points = workload_.ready_points(plan)};
-  if (ranks == 1) return exchange;
-  Sums sums(machine_, ranks, config);
-  const double bytes = workload_.element_bytes();
-  const GradientBuckets buckets(workload_.layout(), config);
-  // fp64 travels as it is, and what stands behind the gradients (statistics) as well, in buckets of its own.
-  const double wire = config.wire != ParallelConfig::Wire::fp32 && bytes == 4 ? 2 : bytes;
-  for (const auto& [stretches, travels] : {std::pair(&buckets.trained, wire), {&buckets.statistics, bytes}})
-    for (const Stretch& bucket : *stretches) {
-      SumTime sum = sums.of(bucket.count(), bytes, travels);
-      if (machine_.has_devices())  // to the host and back
-        sum.seconds += 2 * static_cast<double>(bucket.count()) * bytes * 1e-9 / *machine_.host_copy_gbps;
-      exchange.buckets.push_back(bucket);
-      exchange.sums.push_back(sum);
-    }
-  constexpr double vote_bytes = 40;
-  exchange.vote = sums.ordered(vote_bytes).seconds;
-  for (const double exchanged : workload_.statistics(plan)) exchange.statistics += sums.ordered(exchanged).seconds;
-  exchange.overlaps = overlaps_of(config, sums.one_node(), machine_.has_devices());
-  return exchange;
+double Predictor::alone(std::int64_t share, double again) const {
+  return times_.of_share(share, workload_.partition(1).micro, again).total() * slowest_of(machine_.noise, 1);
 }
 
 /// What the slowest rank waits for: while it computes, the others are ahead.
-Predictor::Waiting Predictor::waiting(const Exchange& exchange, int ranks, std::int64_t share,
-                                      std::int64_t micro) const {
-  if (ranks == 1) return {};
-  const double factor = slowest_of(machine_.noise, ranks);
-  // Gradients are final in the last micro-batch.
-  const double last = factor * times_.of((share - 1) % micro + 1).backward;
-  const double before = factor * times_.of_share(share, micro).backward - last;
+Predictor::Waiting Predictor::waiting(const PlannedStep& step, std::int64_t share, std::int64_t micro) const {
+  if (step.ranks == 1) return {};
+  const auto micro_batches = static_cast<double>((share + micro - 1) / micro);
+  Waiting least{.statistics = micro_batches * step.exchange.statistics.seconds, .exposed = -1};
+  for (const Overlap overlap : step.exchange.overlaps) {
+    double exposed = step.exchange.norms.seconds;
+    if (!step.exchange.divides_gradients()) exposed += exposed_sums(step, share, micro, overlap);
+    if (step.exchange.updated < 1) exposed += exposed_divided(step, share, micro, overlap);
+    if (least.exposed < 0 || exposed < least.exposed) least.exposed = exposed;
+  }
+  return least;
+}
+
+/// Of whole gradients, which are final in the last micro-batch.
+double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro, Overlap overlap) const {
+  const StepExchange& exchange = step.exchange;
+  const double factor = slowest_of(machine_.noise, step.ranks);
+  const double last = factor * times_.of((share - 1) % micro + 1, step.again).backward;
+  const double before = factor * times_.of_share(share, micro, step.again).backward - last;
   std::vector<double> weights;
   double all = 0;
   for (const ReadyPoint& point : exchange.points) {
@@ -102,15 +115,29 @@ Predictor::Waiting Predictor::waiting(const Exchange& exchange, int ranks, std::
         exchange.buckets, [&](const Stretch& bucket) { return bucket.end <= exchange.points[i].elements; });
     backward.push_back({last * weights[i] / all, static_cast<std::size_t>(final)});
   }
+  const Engine engine{.overlap = overlap, .has_device = machine_.has_devices(), .vote_seconds = exchange.vote.seconds};
+  return sums_end(backward, exchange.sums, engine) - before - last;
+}
 
-  const auto micro_batches = static_cast<double>((share + micro - 1) / micro);
-  Waiting least{.statistics = micro_batches * exchange.statistics, .exposed = -1};
-  for (const Overlap overlap : exchange.overlaps) {
-    const Engine engine{.overlap = overlap, .has_device = machine_.has_devices(), .vote_seconds = exchange.vote};
-    const double exposed = sums_end(backward, exchange.sums, engine) - before - last;
-    if (least.exposed < 0 || exposed < least.exposed) least.exposed = exposed, least.overlap = overlap;
-  }
-  return least;
+/// Of what ranks that divide the model gather, and of divided gradients.
+double Predictor::exposed_divided(const PlannedStep& step, std::int64_t share, std::int64_t micro,
+                                  Overlap overlap) const {
+  const double factor = slowest_of(machine_.noise, step.ranks);
+  const auto seconds = [&](std::int64_t examples) {
+    PhaseSeconds phases = times_.of(examples, step.again);
+    phases.forward *= factor, phases.backward *= factor;
+    return seconds_of_times(times_, step.plan, examples, phases);
+  };
+  DividedStep divided{.exchange = step.exchange,
+                      .micro_batches = {},
+                      .other = factor * times_.of(std::min(share, micro)).other,
+                      .overlap = overlap,
+                      .has_device = machine_.has_devices()};
+  const std::int64_t whole = share / micro;
+  if (whole > 0) divided.micro_batches.assign(static_cast<std::size_t>(whole), seconds(micro));
+  if (share % micro > 0) divided.micro_batches.push_back(seconds(share % micro));
+  const double exposed = divided.exposed();
+  return step.exchange.divides_gradients() ? std::max(exposed, step.exchange.vote.seconds) : exposed;
 }
 
 /// Steps, evaluations of the validation split, checkpoints; the first reading of the data.
@@ -154,7 +181,9 @@ void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& pla
     if (algorithm.by_library || algorithm.in_device_memory) continue;
     ParallelConfig config = asked;
     config.all_reduce = &algorithm;
-    const Waiting waits = waiting(exchange(config, ranks, plan), ranks, prediction.share, micro);
+    if (!config.allows(config.shard)) continue;
+    SumsOfRanks sums(machine_, config);
+    const Waiting waits = waiting(planned(config, ranks, plan, sums), prediction.share, micro);
     const double seconds = prediction.computing + prediction.stragglers + waits.statistics + waits.exposed;
     if (seconds >= worth_a_word * prediction.best_step) continue;
     prediction.best_step = seconds;
@@ -162,11 +191,10 @@ void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& pla
   }
 }
 
-void Predictor::find_best_share(Prediction& prediction, const StepMemory& memory, const Exchange& exchange,
+void Predictor::find_best_share(Prediction& prediction, const StepMemory& memory, const PlannedStep& step,
                                 std::int64_t micro) const {
   constexpr std::int64_t most = 1 << 16;
   constexpr double enough = 0.9;
-  const auto ranks = static_cast<int>(prediction.ranks);
   // What grows with the batch does so in proportion; micro-batches bound it.
   const std::int64_t at_once = workload_.config().batch.micro.value_or(most);
   const double each = memory.per_batch() / static_cast<double>(std::min(prediction.share, micro));
@@ -175,8 +203,8 @@ void Predictor::find_best_share(Prediction& prediction, const StepMemory& memory
   for (std::int64_t share = 1; share <= most; share *= 2) {
     const double bytes = memory.total() - memory.per_batch() + each * static_cast<double>(std::min(share, at_once));
     if (machine_.memory_gb && bytes > 1e9 * *machine_.memory_gb) break;
-    const Waiting waits = waiting(exchange, ranks, share, at_once);
-    const double seconds = computing(ranks, share, at_once) + waits.statistics + waits.exposed;
+    const Waiting waits = waiting(step, share, at_once);
+    const double seconds = computing(step, step.ranks, share, at_once) + waits.statistics + waits.exposed;
     speeds.emplace_back(share, static_cast<double>(share) / seconds);
     highest = std::max(highest, speeds.back().second);
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scaling/compute_times.hpp"
-#include "scaling/replay.hpp"
+#include "scaling/step_exchange.hpp"
 
 namespace lockstep {
 
@@ -18,12 +18,15 @@ struct Prediction {
   double computing = 0;   ///< of one rank
   double stragglers = 0;  ///< until the slowest rank has computed
   double statistics = 0;  ///< exchanged by batch norms
-  double exposed = 0;     ///< sums of gradients that nothing hides
+  double exposed = 0;     ///< sums of gradients, and gathers of parameters, that nothing hides
   double step() const { return computing + stragglers + statistics + exposed; }
 
-  double strong = 1;  ///< T₁(B) / (P · T_P(B)): of the same batch on one rank
-  double weak = 1;    ///< T₁(B / P) / T_P(B): of a rank by itself, with the same share
-  double memory = 0;  ///< bytes a rank
+  double strong = 1;              ///< T₁(B) / (P · T_P(B)): of the same batch on one rank
+  double weak = 1;                ///< T₁(B / P) / T_P(B): of a rank by itself, with the same share
+  double memory = 0;              ///< bytes a rank
+  double sent = 0, messages = 0;  ///< bytes, and in how many messages, of a rank in a step, in the mean
+
+  std::string choice;  ///< what parallel.shard: auto comes to; empty: the deck names a way
 
   double run_seconds = 0;  ///< with evaluations and checkpoints
   double node_hours() const { return static_cast<double>(nodes) * run_seconds / 3600; }
@@ -42,28 +45,32 @@ class Predictor {
 
   /// Throws Error(bad_usage) for ranks of which some have nothing to do.
   Prediction predict(int ranks);
+  /// A step alone, which was planned so. `sums`: see step_exchange.
+  Prediction predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const;
   const ComputeTimes& times() const { return times_; }
 
  private:
-  /// What ranks send each other in a step, whatever their shares.
-  struct Exchange {
-    std::vector<Stretch> buckets;
-    std::vector<SumTime> sums;                      ///< of each
-    std::vector<ReadyPoint> points;                 ///< of the backward pass
-    std::vector<ParallelConfig::Overlap> overlaps;  ///< that are tried
-    double vote = 0;                                ///< seconds of the vote
-    double statistics = 0;                          ///< of batch norms' statistics, in a micro-batch
+  /// A step that is predicted, whatever the ranks' shares.
+  struct PlannedStep {
+    int ranks;
+    const StepPlan& plan;
+    StepExchange exchange;
+    double again = 0;  ///< ComputeTimes::part_computed_again
   };
   struct Waiting {
     double statistics = 0, exposed = 0;  ///< seconds of a step
-    ParallelConfig::Overlap overlap = ParallelConfig::Overlap::none;
   };
-  Exchange exchange(const ParallelConfig& config, int ranks, const StepPlan& plan) const;
-  Waiting waiting(const Exchange& exchange, int ranks, std::int64_t share, std::int64_t micro) const;
-  double computing(int ranks, std::int64_t share, std::int64_t micro) const;
-  double alone(std::int64_t share) const;
+  PlannedStep planned(const ParallelConfig& config, int ranks, const StepPlan& plan, SumsOfRanks& sums) const;
+  Prediction predict(const PlannedStep& step, const StepMemory& memory) const;
+  Waiting waiting(const PlannedStep& step, std::int64_t share, std::int64_t micro) const;
+  double exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro,
+                      ParallelConfig::Overlap overlap) const;
+  double exposed_divided(const PlannedStep& step, std::int64_t share, std::int64_t micro,
+                         ParallelConfig::Overlap overlap) const;
+  double computing(const PlannedStep& step, int slowest_of_ranks, std::int64_t share, std::int64_t micro) const;
+  double alone(std::int64_t share, double again) const;
   void find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const;
-  void find_best_share(Prediction& prediction, const StepMemory& memory, const Exchange& exchange,
+  void find_best_share(Prediction& prediction, const StepMemory& memory, const PlannedStep& step,
                        std::int64_t micro) const;
   double run_seconds(const Prediction& prediction, const StepMemory& memory) const;
 

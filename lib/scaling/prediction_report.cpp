@@ -83,13 +83,18 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
             "{} rank{}: {} are more than the {} that a rank may take; use smaller micro-batches, "
             "model.activation_checkpointing, or more ranks\n",
             p.ranks, p.ranks == 1 ? "" : "s", bytes_text(p.memory), bytes_text(1e9 * *machine.memory_gb));
+    for (const Prediction& p : predictions)
+      if (!p.choice.empty())
+        text += fmt::format("{} rank{}: parallel.shard: {}\n", p.ranks, p.ranks == 1 ? "" : "s", p.choice);
     if (!options.plot.empty()) write_prediction_plot(options.plot, machine.name, predictions);
     return text;
   });
 }
 
-std::string prediction_line(const RunConfig& config, const std::string& file, int ranks) {
-  const Machine machine = read_machine(file);
+std::string prediction_line(const RunConfig& config, const std::string& file, RankCount count) {
+  Machine machine = read_machine(file);
+  const int ranks = count.all;
+  if (count.nodes > 0) machine.ranks_per_node = ranks / count.nodes;
   return with_positions(config.source, [&] {
     Workload workload(config);
     const Prediction p = Predictor(machine, workload).predict(ranks);

@@ -18,6 +18,6 @@ struct PredictionOptions {
 std::string prediction_report(const RunConfig& config, const PredictionOptions& options);
 
 /// What `lockstep check --machine` adds, in one line.
-std::string prediction_line(const RunConfig& config, const std::string& machine, int ranks);
+std::string prediction_line(const RunConfig& config, const std::string& machine, RankCount ranks);
 
 }  // namespace lockstep

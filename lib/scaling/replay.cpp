@@ -59,8 +59,8 @@ std::vector<int> sample(const Fabric& fabric) {
 }
 
 /// Round by round, the slowest of some ranks.
-SumTime by_rounds(const std::vector<int>& ranks, const std::vector<Schedule>& schedules, const Costs& costs) {
-  SumTime time{.rounds = static_cast<std::int64_t>(schedules.front().size())};
+ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<Schedule>& schedules, const Costs& costs) {
+  ExchangeCost time{.rounds = static_cast<std::int64_t>(schedules.front().size())};
   for (std::size_t step = 0; step < schedules.front().size(); ++step) {
     int senders = 0;
     for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -91,7 +91,7 @@ class EveryRank {
     count_senders(fabric);
   }
 
-  SumTime run() {
+  ExchangeCost run() {
     std::vector<int> ready;
     for (int rank = 0; rank < size_; ++rank) ready.push_back(rank);
     while (!ready.empty()) {
@@ -100,11 +100,12 @@ class EveryRank {
       while (go_on(rank, ready)) {
       }
     }
-    SumTime time;
+    ExchangeCost cost;
     for (const Rank& rank : ranks_)
-      time = {std::max(time.seconds, rank.now), std::max(time.adding, rank.adding),
-              std::max(time.rounds, static_cast<std::int64_t>(rank.schedule.size()))};
-    return time;
+      cost = {.seconds = std::max(cost.seconds, rank.now),
+              .adding = std::max(cost.adding, rank.adding),
+              .rounds = std::max(cost.rounds, static_cast<std::int64_t>(rank.schedule.size()))};
+    return cost;
   }
 
  private:
@@ -164,9 +165,9 @@ class EveryRank {
   std::vector<std::vector<int>> senders_;  // by node and step
 };
 
-}  // namespace
-
-SumTime replay(Scheduler schedule, const Fabric& fabric, std::int64_t count, double element_bytes, double wire_bytes) {
+/// Of seconds and rounds alone.
+ExchangeCost times_of(Scheduler schedule, const Fabric& fabric, std::int64_t count, double element_bytes,
+                      double wire_bytes) {
   const Costs costs(fabric, element_bytes, wire_bytes);
   const std::vector<int> ranks = sample(fabric);
   std::vector<Schedule> schedules;
@@ -180,12 +181,29 @@ SumTime replay(Scheduler schedule, const Fabric& fabric, std::int64_t count, dou
   };
   std::int64_t less = count;
   while (steps_of(less) > most_steps && less > few_elements) less /= 2;
-  const SumTime time = EveryRank(schedule, fabric, less, costs).run();
+  const ExchangeCost time = EveryRank(schedule, fabric, less, costs).run();
   if (less == count) return time;
-  const SumTime half = EveryRank(schedule, fabric, less / 2, costs).run();
+  const ExchangeCost half = EveryRank(schedule, fabric, less / 2, costs).run();
   const double more = static_cast<double>(count - less) / static_cast<double>(less - less / 2);
-  return {time.seconds + more * (time.seconds - half.seconds), time.adding + more * (time.adding - half.adding),
-          time.rounds + std::llround(more * static_cast<double>(time.rounds - half.rounds))};
+  return {.seconds = time.seconds + more * (time.seconds - half.seconds),
+          .adding = time.adding + more * (time.adding - half.adding),
+          .rounds = time.rounds + std::llround(more * static_cast<double>(time.rounds - half.rounds))};
+}
+
+}  // namespace
+
+ExchangeCost replay(Scheduler schedule, const Fabric& fabric, std::int64_t count, double element_bytes,
+                    double wire_bytes) {
+  ExchangeCost cost = times_of(schedule, fabric, count, element_bytes, wire_bytes);
+  constexpr int most = 64;  // ranks that are looked at
+  const int some = std::min(fabric.ranks, most);
+  for (int i = 0; i < some; ++i)
+    for (const Step& step : schedule(static_cast<int>(std::int64_t{i} * fabric.ranks / some), fabric.ranks, count)) {
+      if (!step.send) continue;
+      cost.bytes += static_cast<double>(step.send.count) * wire_bytes / some;
+      cost.messages += 1.0 / some;
+    }
+  return cost;
 }
 
 }  // namespace lockstep

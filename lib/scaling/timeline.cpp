@@ -9,17 +9,17 @@ namespace {
 using Overlap = ParallelConfig::Overlap;
 
 /// The step waits for each bucket as soon as it is final, but for the last one, which is left to the end.
-double one_after_the_other(std::span<const ComputedStretch> backward, std::span<const SumTime> sums) {
+double one_after_the_other(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums) {
   double now = 0;
   for (const ComputedStretch& stretch : backward) now += stretch.seconds;
-  for (const SumTime& sum : sums) now += sum.seconds;
+  for (const ExchangeCost& sum : sums) now += sum.seconds;
   return now;
 }
 
 /// Another thread goes on with sums all the time. On hosts it takes the share of the core's time in which it adds.
 class Beside {
  public:
-  Beside(std::span<const SumTime> sums, bool has_device) : sums_(sums), has_device_(has_device) {}
+  Beside(std::span<const ExchangeCost> sums, bool has_device) : sums_(sums), has_device_(has_device) {}
 
   void compute(const ComputedStretch& stretch) {
     double left = stretch.seconds;
@@ -44,13 +44,13 @@ class Beside {
   bool begin_next() {
     sum_left_ = 0;
     if (next_ == final_) return false;
-    const SumTime& sum = sums_[next_++];
+    const ExchangeCost& sum = sums_[next_++];
     sum_left_ = sum.seconds;
     speed_ = has_device_ || sum.seconds <= 0 ? 1 : 1 - sum.adding / sum.seconds;
     return true;
   }
 
-  std::span<const SumTime> sums_;
+  std::span<const ExchangeCost> sums_;
   bool has_device_;
   std::size_t next_ = 0, final_ = 0;
   double now_ = 0, sum_left_ = 0;
@@ -60,7 +60,7 @@ class Beside {
 /// The core that computes looks for messages between layers, and adds; behind the backward pass it does nothing else.
 class Polled {
  public:
-  explicit Polled(std::span<const SumTime> sums) : sums_(sums) {}
+  explicit Polled(std::span<const ExchangeCost> sums) : sums_(sums) {}
 
   void compute(const ComputedStretch& stretch) {
     now_ += stretch.seconds;
@@ -85,7 +85,7 @@ class Polled {
       return true;
     }
     if (next_ == std::min(final, sums_.size())) return false;
-    const SumTime& sum = sums_[next_++];
+    const ExchangeCost& sum = sums_[next_++];
     rounds_left_ = std::max<std::int64_t>(1, sum.rounds);
     round_ = (sum.seconds - sum.adding) / static_cast<double>(rounds_left_);
     adding_ = sum.adding / static_cast<double>(rounds_left_);
@@ -93,7 +93,7 @@ class Polled {
     return true;
   }
 
-  std::span<const SumTime> sums_;
+  std::span<const ExchangeCost> sums_;
   std::size_t next_ = 0;
   std::int64_t rounds_left_ = 0;  ///< of the bucket before
   double now_ = 0, round_end_ = 0, round_ = 0, adding_ = 0;
@@ -101,7 +101,7 @@ class Polled {
 
 }  // namespace
 
-double sums_end(std::span<const ComputedStretch> backward, std::span<const SumTime> sums, const Engine& engine) {
+double sums_end(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums, const Engine& engine) {
   double computed = 0;
   for (const ComputedStretch& stretch : backward) computed += stretch.seconds;
   double end = 0;

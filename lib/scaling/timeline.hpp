@@ -26,6 +26,6 @@ struct Engine {
 
 /// Seconds from the beginning of the backward pass until the sums of all buckets are there, as BucketedReducer goes
 /// through them: one bucket after the other. `sums`: of each bucket.
-double sums_end(std::span<const ComputedStretch> backward, std::span<const SumTime> sums, const Engine& engine);
+double sums_end(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums, const Engine& engine);
 
 }  // namespace lockstep

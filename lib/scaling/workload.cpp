@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
+#include "train/choose_shard.hpp"
+
 namespace lockstep {
 
 Workload::Workload(const RunConfig& config)
     : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
   validate_key(!config_.parallel.deterministic.present, "parallel.deterministic",
                "deterministic runs are not predicted (their sums are not in buckets); leave it out");
-  validate_key(config_.parallel.shard == ParallelConfig::Shard::none, "parallel.shard",
-               "runs that divide the optimizer's state are not predicted yet; leave it out");
   const StepPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
   const auto type_bytes = static_cast<double>(size_of(config_.dtype()));
   for (const GraphNode& node : experiment_.graph.nodes()) {
@@ -27,6 +27,16 @@ Workload::Workload(const RunConfig& config)
                        .backward = (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1),
                        .bytes = static_cast<double>(elements) * type_bytes});
   }
+}
+
+std::string Workload::choose_shard(RankCount ranks) {
+  ParallelConfig& parallel = config_.parallel;
+  if (!parallel.chooses_shard) return "";
+  const bool whole_sums = has_whole_sums(parallel, expected_devices(ranks.all));
+  const ShardChoice choice = lockstep::choose_shard(config_, experiment_.graph, plan(ranks), ranks, whole_sums);
+  parallel.shard = choice.shard;
+  parallel.chooses_shard = false;
+  return choice.why;
 }
 
 /// As Model::backward does it: gradients are final down to the first layer from the end on that is not done.

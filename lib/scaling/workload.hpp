@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "run/experiment.hpp"
@@ -27,10 +29,13 @@ class Workload {
   /// Throws for everything that is wrong with the deck or its files, and for what is not predicted.
   explicit Workload(const RunConfig& config);
 
-  /// The step on so many ranks.
-  StepMemory plan(int ranks) {
-    return step_memory(config_, experiment_.graph, *experiment_.data.train, {ranks, ranks});
-  }
+  /// Takes another way of dividing the model, of cutting batches, of keeping activations: what leaves the network as it
+  /// is.
+  void change(const std::function<void(TrainingConfig&)>& change) { change(config_); }
+  /// What parallel.shard: auto comes to on these ranks, with the words for it; empty: the deck names a way.
+  std::string choose_shard(RankCount ranks);
+  /// The step on these ranks.
+  StepMemory plan(RankCount ranks) { return step_memory(config_, experiment_.graph, *experiment_.data.train, ranks); }
   /// In the order of the backward pass; the last one has all gradients.
   std::vector<ReadyPoint> ready_points(const StepPlan& plan) const;
   /// Bytes that ranks exchange for each exchange of batch_norm's statistics in a step; empty: none.
@@ -42,6 +47,7 @@ class Workload {
   std::int64_t parameters() const { return experiment_.graph.parameter_count(); }
   std::int64_t states() const { return static_cast<std::int64_t>(config_.optimizer.state_names().size()); }
   const ParameterLayout& layout() const { return layout_; }
+  const Graph& graph() const { return experiment_.graph; }
   double element_bytes() const { return static_cast<double>(size_of(master_dtype(config_.dtype()))); }
   std::int64_t train_examples() const { return experiment_.data.train->size(); }
   std::int64_t validation_examples() const {

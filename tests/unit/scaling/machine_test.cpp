@@ -99,17 +99,17 @@ TEST(Replay, TakesWhatTheFormulaeSay) {
   for (const int ranks : {2, 8, 64}) {
     const double part = (ranks - 1.0) / ranks;
     const Fabric fabric{machine, ranks, 1};
-    const SumTime ring = replay(ring_all_reduce, fabric, count, 4, 4);
+    const ExchangeCost ring = replay(ring_all_reduce, fabric, count, 4, 4);
     EXPECT_NEAR(ring.seconds, 2 * (ranks - 1) * alpha + 2 * part * bytes * beta + part * bytes * gamma, 1e-9);
     EXPECT_EQ(ring.rounds, 2 * (ranks - 1));
-    const SumTime halves = replay(halving_doubling_all_reduce, fabric, count, 4, 2);
+    const ExchangeCost halves = replay(halving_doubling_all_reduce, fabric, count, 4, 2);
     EXPECT_NEAR(halves.seconds, 2 * std::log2(ranks) * alpha + part * bytes * beta + part * bytes * gamma, 1e-9);
   }
 }
 
 TEST(Timeline, HidesWhatItCan) {
   const std::vector<ComputedStretch> backward{{1, 0}, {1, 1}, {1, 2}};
-  const std::vector<SumTime> sums{{0.5, 0.1, 1}, {0.4, 0.1, 1}};
+  const std::vector<ExchangeCost> sums{{0.5, 0.1, 1}, {0.4, 0.1, 1}};
   const auto end = [&](ParallelConfig::Overlap overlap, bool has_device) {
     return sums_end(backward, sums, {.overlap = overlap, .has_device = has_device});
   };

@@ -65,7 +65,7 @@ optimizer: {type: sgd, learning_rate: 0.1}
 batch: {global: 256}
 )",
                                                "deck.yaml")));
-  const StepMemory memory = workload.plan(2);
+  const StepMemory memory = workload.plan({2, 2});
   ASSERT_GT(memory.plan.tile_rows, 0);
   const std::vector<ReadyPoint> points = workload.ready_points(memory.plan);
   EXPECT_EQ(points.front().layers, std::vector{2});
@@ -81,7 +81,7 @@ test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int 
   const std::vector<Stretch> buckets = GradientBuckets(workload.layout(), workload.config().parallel).trained;
   for (const Stretch& bucket : buckets) work.counts.push_back(bucket.count());
   double all = 0;
-  for (const ReadyPoint& point : workload.ready_points(workload.plan(ranks).plan)) {
+  for (const ReadyPoint& point : workload.ready_points(workload.plan({ranks, ranks}).plan)) {
     double weight = 0;
     for (const int layer : point.layers) weight += predictor.times().backward_weight(layer, share);
     all += work.layers.emplace_back(weight);

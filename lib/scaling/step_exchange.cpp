@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/step_exchange.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "comm/collective/fastest.hpp"
+#include "comm/shard_groups.hpp"
+#include "parallel/parallel_memory.hpp"
+
+namespace lockstep {
+namespace {
+
+using Overlap = ParallelConfig::Overlap;
+
+/// The ways of overlapping that BucketedReducer would try. On hosts a second thread waits for its turn on a core that
+/// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md): it is not
+/// counted on. Divided gradients are not tried: they are summed between layers, or on one node at once.
+std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
+  if (config.overlap != Overlap::automatic) return {config.overlap};
+  if (config.divides_gradients()) return {one_node ? Overlap::none : Overlap::poll};
+  if (has_devices) return {Overlap::none, Overlap::poll, Overlap::thread};
+  return one_node ? std::vector{Overlap::none} : std::vector{Overlap::none, Overlap::poll};
+}
+
+/// Adds what the ranks of a deck exchange to a StepExchange.
+class Builder {
+ public:
+  Builder(const Workload& workload, const ParallelConfig& config, const Machine& machine, int ranks,
+          const StepPlan& plan, SumsOfRanks& sums)
+      : workload_(workload),
+        config_(config),
+        machine_(machine),
+        plan_(plan),
+        ranks_(ranks),
+        group_(shard_group_size(config, ranks, static_cast<int>(machine.nodes_of(ranks)))),
+        divides_(config.shard != ParallelConfig::Shard::none),
+        shares_(divides_ && may_share_parameters(config) && !machine.has_devices()),
+        sums_(sums.of(group_, shares_)),
+        all_(sums.of(ranks, false)),
+        buckets_(workload.layout(), config) {}
+
+  StepExchange build() {
+    exchange_.points = workload_.ready_points(plan_);
+    if (ranks_ == 1) return std::move(exchange_);
+    add_sums();
+    constexpr double vote_bytes = 40;
+    exchange_.vote = all_.ordered(vote_bytes);
+    for (const double exchanged : workload_.statistics(plan_))
+      exchange_.statistics = exchange_.statistics + all_.ordered(exchanged);
+    exchange_.overlaps = overlaps_of(config_, all_.one_node(), machine_.has_devices());
+    if (divides_) add_gathers();
+    return std::move(exchange_);
+  }
+
+ private:
+  /// To the host and back.
+  double copies(std::int64_t count, double times) const {
+    return machine_.has_devices() ? times * static_cast<double>(count) * bytes_ * 1e-9 / *machine_.host_copy_gbps : 0;
+  }
+
+  void add_sums() {
+    // fp64 travels as it is, and what stands behind the gradients (statistics) as well, in buckets of its own.
+    const double wire = config_.wire != ParallelConfig::Wire::fp32 && bytes_ == 4 ? 2 : bytes_;
+    const auto add = [&](Operation operation, const std::vector<Stretch>& stretches, double travels) {
+      for (const Stretch& bucket : stretches) {
+        ExchangeCost sum = sums_.of(operation, bucket.count(), bytes_, travels);
+        sum.seconds += copies(bucket.count(), 2);
+        sum = sum + between_groups(operation, bucket.count(), travels);
+        exchange_.buckets.push_back(bucket);
+        exchange_.sums.push_back(sum);
+      }
+    };
+    add(divides_ ? Operation::reduce_scatter : Operation::all_reduce, buckets_.trained, wire);
+    add(Operation::all_reduce, buckets_.statistics, bytes_);
+  }
+
+  /// As GroupedSum does it: of what the rank owns, in as many pieces as its group's node has leaders.
+  ExchangeCost between_groups(Operation operation, std::int64_t count, double travels) const {
+    const int groups = ranks_ / group_;
+    if (groups == 1) return {};
+    const int per_node = static_cast<int>(std::min<std::int64_t>(machine_.ranks_per_node, ranks_));
+    const Fabric fabric{machine_, groups, std::max(1, per_node / group_), std::min(group_, per_node)};
+    if (operation == Operation::all_reduce) return sums_.between_groups(fabric, count, bytes_, travels);
+    const int pieces = shares_ && !sums_.one_node() ? leaders_of(config_.leaders, std::min(group_, per_node)) : 1;
+    const std::int64_t own = (count + std::int64_t{group_} * pieces - 1) / (std::int64_t{group_} * pieces);
+    return sums_.between_groups(fabric, own, bytes_, travels) * pieces;
+  }
+
+  ExchangeCost gather(std::int64_t count) {
+    ExchangeCost cost = sums_.of(Operation::all_gather, count, bytes_, bytes_);
+    cost.seconds += copies(count, 1 + 1.0 / group_);
+    return cost;
+  }
+
+  void add_gathers() {
+    const ParameterLayout& layout = workload_.layout();
+    const bool all_share = shares_ && sums_.one_node();
+    exchange_.updated = 1.0 / group_;
+    exchange_.windows = plan_windows(workload_.graph(), layout, plan_, parameter_division(config_, group_, all_share));
+    if (exchange_.divides_gradients()) exchange_.turns = window_turns(exchange_.windows, buckets_);
+    if (workload_.config().optimizer.clip_norm() > 0)
+      exchange_.norms = sums_.of(Operation::all_reduce, array_blocks(layout.trained_size()), 8, 8);
+    if (exchange_.divides_values()) return add_units();
+    std::vector<Stretch> gathered = buckets_.trained;
+    if (all_share) gathered = {{0, layout.trained_size()}};
+    for (auto bucket = gathered.rbegin(); bucket != gathered.rend(); ++bucket)
+      exchange_.gathers.push_back(gather(bucket->count()));
+    find_awaited(gathered);
+  }
+
+  /// As WindowGather brings a unit: into windows that a node's ranks have in common, between two barriers.
+  void add_units() {
+    for (const ParameterRange& unit : exchange_.windows.units) {
+      ExchangeCost cost;
+      if (shares_) cost = sums_.barrier() * 2;
+      for (const Stretch& bucket : buckets_.trained)
+        if (bucket.first >= unit.first && bucket.first < unit.end()) cost = cost + gather(bucket.count());
+      exchange_.units.push_back(cost);
+    }
+  }
+
+  /// Layers wait for what stands from their first parameter on; those that a node's ranks have in common in 16 bits,
+  /// too, for all of it.
+  void find_awaited(const std::vector<Stretch>& gathered) {
+    const bool rounds_together = shares_ && !sums_.one_node() &&
+                                 workload_.layout().master() != workload_.config().dtype();
+    std::map<std::string, std::int64_t> places;
+    for (const Parameter& parameter : workload_.layout().parameters()) places[parameter.name] = parameter.range.first;
+    const auto before = [&](int node) {
+      std::int64_t first = rounds_together ? 0 : workload_.layout().size();
+      const GraphNode& layer = workload_.graph().nodes()[static_cast<std::size_t>(node)];
+      for (const ParameterSpec& spec : layer.parameters)
+        if (const auto found = places.find(parameter_name(layer, spec)); found != places.end())
+          first = std::min(first, found->second);
+      return static_cast<std::size_t>(
+          std::ranges::count_if(gathered, [&](const Stretch& bucket) { return bucket.end > first; }));
+    };
+    for (const Segment& segment : plan_.forward) {
+      std::size_t& awaited = exchange_.awaited.emplace_back(0);
+      for (const Task& task : segment.tasks) awaited = std::max(awaited, before(task.node));
+    }
+    const int last = static_cast<int>(workload_.graph().nodes().size()) - 1;
+    exchange_.awaited.push_back(plan_.tile_rows > 0 ? before(last) : 0);
+  }
+
+  const Workload& workload_;
+  const ParallelConfig& config_;
+  const Machine& machine_;
+  const StepPlan& plan_;
+  int ranks_, group_;  ///< of all, and of those that divide the model with each other
+  bool divides_, shares_;
+  Sums &sums_, &all_;  ///< of a group, and of all ranks
+  GradientBuckets buckets_;
+  double bytes_ = workload_.element_bytes();
+  StepExchange exchange_;
+};
+
+}  // namespace
+
+ExchangeCost StepExchange::sent(std::int64_t micro_batches) const {
+  ExchangeCost all = statistics * static_cast<double>(micro_batches);
+  for (const ExchangeCost& sum : sums) all = all + sum * (divides_gradients() ? static_cast<double>(micro_batches) : 1);
+  for (const ExchangeCost& gathered : gathers) all = all + gathered;
+  if (!divides_values()) return all;
+  UnitsInWindows here(windows);
+  const auto bring = [&](std::size_t unit) { all = all + units[unit]; };
+  for (std::int64_t i = 0; i < micro_batches; ++i)
+    for (int time = 0; time < windows.times; ++time) here.enter(time, bring);
+  return all;
+}
+
+StepExchange step_exchange(const Workload& workload, const ParallelConfig& config, const Machine& machine, int ranks,
+                           const StepPlan& plan, SumsOfRanks& sums) {
+  const int nodes = static_cast<int>(machine.nodes_of(ranks));
+  validate_key(ranks % shard_group_size(config, ranks, nodes) == 0, "parallel.shard_group",
+               "{} ranks do not fill nodes of {}, whose ranks would divide the model; take ranks that fill all nodes",
+               ranks, machine.ranks_per_node);
+  return Builder(workload, config, machine, ranks, plan, sums).build();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/ways.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "comm/shard_groups.hpp"
+#include "scaling/prediction.hpp"
+
+namespace lockstep {
+namespace {
+
+using Shard = ParallelConfig::Shard;
+
+/// Of which only the schedules count, and not the speed.
+Machine any_machine(RankCount ranks, Precision precision) {
+  Machine machine;
+  machine.ranks_per_node = ranks.all / ranks.nodes;
+  machine.products = {{precision, 1, 1}};
+  machine.memory_gbps = machine.reduce_gbps = 1;
+  machine.node = machine.sum = machine.network = {.latency_us = 1, .bandwidth_gbps = 1};
+  return machine;
+}
+
+/// Examples at once, the most first.
+std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks) {
+  const BatchPartition partition = workload.partition(ranks);
+  const std::int64_t planned = partition.largest_micro_batch(workload.batch());
+  const bool looks_at_all = std::ranges::any_of(
+      workload.graph().nodes(), [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
+  if (looks_at_all) return {planned};
+  const std::int64_t share = std::max<std::int64_t>(1, partition.largest_share(workload.batch()));
+  std::vector<std::int64_t> micro{planned};
+  for (const std::int64_t parts : {1, 2, 4, 8}) micro.push_back((share + parts - 1) / parts);
+  std::ranges::sort(micro, std::greater());
+  const auto same = std::ranges::unique(micro);
+  micro.erase(same.begin(), same.end());
+  return micro;
+}
+
+/// What divides least without being slower (shards_by_speed) first.
+int order_of(Shard shard) { return shard == Shard::none ? 4 : static_cast<int>(shard); }
+
+auto key_of(const Way& way) {
+  const auto nearly = [](double bytes) { return std::llround(200 * std::log1p(bytes)); };  // to half a percent
+  return std::tuple(!way.fits, way.seconds.value_or(0), nearly(way.sent), way.checkpointing, -way.micro,
+                    order_of(way.shard), way.memory);
+}
+
+class Enumeration {
+ public:
+  Enumeration(Workload& workload, const Machine& machine, RankCount ranks)
+      : workload_(workload),
+        predictor_(machine, workload),
+        sums_(machine, workload.config().parallel),
+        ranks_(ranks),
+        groups_(groups()) {}
+
+  /// Of one plan.
+  void add(Checkpointing checkpointing, std::int64_t micro) {
+    workload_.change([&](TrainingConfig& config) {
+      config.parallel.shard = Shard::none;
+      config.parallel.chooses_shard = false;
+      config.model.checkpointing = checkpointing;
+      config.batch.micro = micro;
+    });
+    StepMemory memory = workload_.plan(ranks_);
+    // What is computed twice for nothing is no way.
+    if (checkpointing == Checkpointing::none) kept_[micro] = memory.activations;
+    else if (memory.activations >= kept_[micro]) return;
+    for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
+      for (const NumberOrWord& group : groups_)
+        for (const bool shares : {true, false}) {
+          workload_.change([&](TrainingConfig& config) {
+            config.parallel.shard = shard;
+            config.parallel.shard_group = group;
+            config.parallel.share_parameters = shares;
+          });
+          if (is_possible())
+            add_way({.shard = shard, .group = group, .shares = shares, .checkpointing = checkpointing, .micro = micro},
+                    memory);
+        }
+  }
+  std::vector<Way> ways;
+
+ private:
+  /// Of the ways that the workload has: none is another one's by another name.
+  bool is_possible() const {
+    const RunConfig& config = workload_.config();
+    const ParallelConfig& parallel = config.parallel;
+    const bool is_first_group = is_same(parallel.shard_group, groups_.front());
+    if (parallel.shard == Shard::none) return is_first_group && !parallel.share_parameters;
+    const int group = shard_group_size(parallel, ranks_.all, ranks_.nodes);
+    if (group == 1 || !config.optimizer.divides() || !parallel.allows(parallel.shard)) return false;
+    return !parallel.share_parameters || ranks_that_share(parallel, ranks_) > 1;
+  }
+
+  static bool is_same(const NumberOrWord& a, const NumberOrWord& b) { return a.number == b.number && a.word == b.word; }
+
+  /// Groups of all ranks, of a node, and of the deck, as far as they differ.
+  std::vector<NumberOrWord> groups() const {
+    std::vector<NumberOrWord> some;
+    std::set<int> sizes;
+    const auto add = [&](const NumberOrWord& group) {
+      ParallelConfig config = workload_.config().parallel;
+      config.shard = Shard::optimizer;
+      config.shard_group = group;
+      const int size = shard_group_size(config, ranks_.all, ranks_.nodes);
+      if (ranks_.all % size == 0 && sizes.insert(size).second) some.push_back(group);
+    };
+    add({.number = {}, .word = ParallelConfig::all});
+    add({.number = {}, .word = ParallelConfig::node});
+    add(workload_.config().parallel.shard_group);
+    return some;
+  }
+
+  void add_way(Way way, StepMemory& memory) {
+    static_cast<ModelMemory&>(memory) = model_memory(workload_.config(), workload_.graph(), memory.plan, ranks_);
+    const Prediction step = predictor_.predict_step(ranks_.all, memory, sums_);
+    way.memory = step.memory;
+    way.sent = step.sent;
+    way.messages = step.messages;
+    way.seconds = step.step();
+    ways.push_back(way);
+  }
+
+  Workload& workload_;
+  Predictor predictor_;
+  SumsOfRanks sums_;
+  RankCount ranks_;
+  std::vector<NumberOrWord> groups_;
+  std::map<std::int64_t, double> kept_;  ///< bytes of activations, by micro-batch, where all are kept
+};
+
+}  // namespace
+
+std::vector<Way> ways_of(Workload& workload, const std::optional<Machine>& machine, RankCount ranks, double limit) {
+  const TrainingConfig given = workload.config();
+  const Machine used = machine ? *machine : any_machine(ranks, given.precision.compute);
+  Enumeration all(workload, used, ranks);
+  for (const std::int64_t micro : micro_batches(workload, ranks.all))
+    for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::blocks})
+      all.add(checkpointing, micro);
+  workload.change([&](TrainingConfig& config) { config = given; });
+  for (Way& way : all.ways) {
+    if (!machine) way.seconds.reset();
+    way.fits = limit == 0 || way.memory <= limit;
+  }
+  std::ranges::sort(all.ways, {}, key_of);
+  return all.ways;
+}
+
+}  // namespace lockstep

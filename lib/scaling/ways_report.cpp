@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/ways_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "scaling/ways.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view checkpointings[] = {"none", "blocks"};
+
+std::string_view name_of(ParallelConfig::Shard shard) { return shard_names[static_cast<std::size_t>(shard)]; }
+std::string_view name_of(Checkpointing checkpointing) {
+  return checkpointings[static_cast<std::size_t>(checkpointing)];
+}
+
+/// The first ones of each way to divide, in their order.
+std::vector<Way> best_of_each(const std::vector<Way>& ways) {
+  constexpr int most = 3;
+  std::array<int, std::size(shard_names)> taken{};
+  std::vector<Way> best;
+  for (const Way& way : ways)
+    if (taken[static_cast<std::size_t>(way.shard)]++ < most) best.push_back(way);
+  return best;
+}
+
+/// none: without a group.
+std::string group_of(const Way& way) {
+  if (way.shard == ParallelConfig::Shard::none) return "";
+  if (way.group.number) return std::to_string(*way.group.number);
+  return way.group.word == ParallelConfig::node ? "node" : "all";
+}
+
+constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
+
+std::string row(const Way& way) {
+  return fmt::format(columns, name_of(way.shard), group_of(way), way.shares ? "node" : "rank",
+                     name_of(way.checkpointing), way.micro, bytes_text(way.memory), way.fits ? "fits" : "",
+                     bytes_text(way.sent), std::llround(way.messages),
+                     way.seconds ? fmt::format("{:.4g}", 1e3 * *way.seconds) : "");
+}
+
+std::string keys_of(const Way& way) {
+  std::string text = fmt::format("parallel.shard={}", name_of(way.shard));
+  if (way.shard != ParallelConfig::Shard::none)
+    text += fmt::format(" parallel.shard_group={} parallel.share_parameters={}", group_of(way), way.shares);
+  return text + fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(way.checkpointing), way.micro);
+}
+
+/// Which way it would take, and why.
+std::string choice_of(const std::vector<Way>& ways, double limit, bool has_machine) {
+  const auto fit = std::ranges::count_if(ways, &Way::fits);
+  if (fit == 0) {
+    const Way& least = *std::ranges::min_element(ways, {}, &Way::memory);
+    return fmt::format("takes                no way: {} is the least that any of {} needs, and {} are allowed; {}\n",
+                       bytes_text(least.memory), ways.size(), bytes_text(limit),
+                       "take more ranks, or a smaller network");
+  }
+  const std::string of = limit > 0 ? fmt::format("{} ways that fit into {}, of {}", fit, bytes_text(limit), ways.size())
+                                   : fmt::format("{} ways", fit);
+  return fmt::format("takes                {}\n                     {} of {}\n", keys_of(ways.front()),
+                     has_machine ? "the fastest"
+                                 : "which sends least, computes nothing twice and divides least (--machine FILE says "
+                                   "which is the fastest),",
+                     of);
+}
+
+}  // namespace
+
+std::string ways_report(const RunConfig& config, const WaysOptions& options) {
+  const auto [ranks, memory_gb, file] = options;
+  std::optional<Machine> machine;
+  if (!file.empty()) {
+    machine = read_machine(file);
+    if (ranks.all % ranks.nodes == 0) machine->ranks_per_node = ranks.all / ranks.nodes;
+  }
+  const double gigabytes = memory_gb > 0                   ? memory_gb
+                           : config.parallel.memory_gb > 0 ? config.parallel.memory_gb
+                           : machine && machine->memory_gb ? *machine->memory_gb
+                                                           : 0;
+  return with_positions(config.source, [&] {
+    const char* const none = "\nways                 none are tabulated: ";
+    if (config.parallel.deterministic.present)
+      return fmt::format("{}sums of deterministic runs are not predicted\n", none);
+    Workload workload(config);
+    if (ranks.all > workload.batch())
+      return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());
+    const std::vector<Way> ways = ways_of(workload, machine, ranks, 1e9 * gigabytes);
+    std::string text = fmt::format("\nways on {} rank{} of {} node{}\n", ranks.all, ranks.all == 1 ? "" : "s",
+                                   ranks.nodes, ranks.nodes == 1 ? "" : "s");
+    text += fmt::format(columns, "shard", "group", "copy", "recomputed", "at once", "bytes a rank", "", "sent a step",
+                        "messages", "step, ms");
+    for (const Way& way : best_of_each(ways)) text += row(way);
+    return text + choice_of(ways, 1e9 * gigabytes, machine.has_value());
+  });
+}
+
+}  // namespace lockstep

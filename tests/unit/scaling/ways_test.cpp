@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which way of doing a step is taken where there are several.
+#include "scaling/ways.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "scaling/prediction.hpp"
+#include "support/scratch.hpp"
+#include "train/choose_shard.hpp"
+
+namespace lockstep {
+namespace {
+
+using Shard = ParallelConfig::Shard;
+
+RunConfig large_layers(const std::string& parallel, const std::string& optimizer = "{type: adamw}",
+                       const std::string& layer = "relu") {
+  return read_run_config(
+      parse_deck("data: {synthetic: {kind: random, shape: [600], classes: 7, train: 512, validation: 0}}\n"
+                 "model: {layers: [{linear: 600}, " +
+                     layer + ", {linear: 600}, relu, {linear: 600}, relu, {linear: 600}, {linear: 7}]}\n" +
+                     "run: {steps: 2}\nbatch: {global: 128}\noptimizer: " + optimizer + "\nparallel: {unit_mb: 1, " +
+                     parallel + "}\n",
+                 "deck.yaml"));
+}
+
+Shard chosen(const std::string& parallel, RankCount ranks, const std::string& optimizer = "{type: adamw}") {
+  Workload workload(large_layers("shard: auto, " + parallel, optimizer));
+  EXPECT_NE(workload.choose_shard(ranks), "");
+  return workload.config().parallel.shard;
+}
+
+double bytes_of(const std::string& shard, RankCount ranks) {
+  return Workload(large_layers("shard: " + shard)).plan(ranks).total();
+}
+
+TEST(ChooseShard, TakesTheFirstThatFits) {
+  const RankCount ranks{4, 4};
+  const auto gigabytes = [](double bytes) { return "memory_gb: " + std::to_string(1e-9 * bytes); };
+  const double optimizer = bytes_of("optimizer", ranks), gradients = bytes_of("gradients", ranks),
+               parameters = bytes_of("parameters", ranks);
+  ASSERT_GT(optimizer, 1.02 * gradients);
+  ASSERT_GT(gradients, 1.02 * parameters);
+  EXPECT_EQ(chosen("memory_gb: 0", ranks), Shard::optimizer);
+  EXPECT_EQ(chosen(gigabytes(1.01 * bytes_of("none", ranks)), ranks), Shard::optimizer) << "never slower than none";
+  EXPECT_EQ(chosen(gigabytes(1.01 * optimizer), ranks), Shard::optimizer);
+  EXPECT_EQ(chosen(gigabytes(0.99 * optimizer), ranks), Shard::gradients);
+  EXPECT_EQ(chosen(gigabytes(0.99 * gradients), ranks), Shard::parameters);
+  EXPECT_EQ(chosen("memory_gb: 0.001", ranks), Shard::parameters) << "what needs least is refused";
+  EXPECT_EQ(chosen("memory_gb: 0.001", {1, 1}), Shard::none);
+}
+
+TEST(ChooseShard, SaysWhy) {
+  const RankCount ranks{4, 4};
+  const auto why = [&](const std::string& memory) {
+    return Workload(large_layers("shard: auto, memory_gb: " + memory)).choose_shard(ranks);
+  };
+  EXPECT_EQ(why("0"), "auto takes optimizer: parallel.memory_gb sets no limit, and no other way is faster");
+  const double between = 0.5e-9 * (bytes_of("optimizer", ranks) + bytes_of("gradients", ranks));
+  EXPECT_NE(why(std::to_string(between)).find("auto takes gradients: a step needs"), std::string::npos);
+  EXPECT_NE(why(std::to_string(between)).find("; optimizer would need"), std::string::npos);
+  EXPECT_NE(why("0.001").find("auto finds no way that fits into 1.00 MB a rank; parameters needs least"),
+            std::string::npos);
+  EXPECT_EQ(Workload(large_layers("shard: gradients")).choose_shard(ranks), "");
+}
+
+TEST(ChooseShard, TakesWhatTheDeckAllows) {
+  const RankCount ranks{4, 4};
+  EXPECT_EQ(chosen("memory_gb: 0.001, overlap: thread", ranks), Shard::optimizer);
+  EXPECT_EQ(chosen("all_reduce: mpi", ranks), Shard::none);
+  EXPECT_EQ(chosen("between_nodes: tree", ranks), Shard::none);
+  EXPECT_EQ(chosen("memory_gb: 0", ranks, "{type: adafactor}"), Shard::none);
+  const RunConfig fixed = large_layers("deterministic: {shards: 4}, shard: auto");
+  EXPECT_TRUE(has_whole_sums(fixed.parallel, {.ranks = 4}));
+  EXPECT_EQ(shards_by_speed(fixed, 4, true).front(), Shard::none) << "trees add up whole gradients";
+}
+
+Machine nodes_of_four(double gbps) {
+  Machine machine;
+  machine.ranks_per_node = 4;
+  machine.products = {{Precision::fp32, 1, 50}};
+  machine.memory_gbps = 8;
+  machine.node = {.latency_us = 1, .bandwidth_gbps = 6};
+  machine.sum = {.latency_us = 3, .bandwidth_gbps = 4};
+  machine.network = {.latency_us = 5, .bandwidth_gbps = gbps};
+  machine.reduce_gbps = 5;
+  return machine;
+}
+
+TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
+  const RankCount ranks{8, 2};
+  const Machine machine = nodes_of_four(1);
+  Workload workload(large_layers("shard: none"));
+  const std::vector<Way> ways = ways_of(workload, machine, ranks, 0);
+  EXPECT_EQ(workload.config().parallel.shard, Shard::none);
+  EXPECT_FALSE(workload.config().batch.micro) << "it is as it was";
+  std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t>> different;
+  for (const Way& way : ways) {
+    EXPECT_TRUE(different.insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro}).second);
+    Workload same(large_layers("shard: none"));
+    same.change([&](TrainingConfig& config) {
+      config.parallel.shard = way.shard;
+      config.parallel.shard_group = way.group;
+      config.parallel.share_parameters = way.shares;
+      config.model.checkpointing = way.checkpointing;
+      config.batch.micro = way.micro;
+    });
+    const Prediction prediction = Predictor(machine, same).predict(ranks.all);
+    EXPECT_DOUBLE_EQ(way.memory, same.plan(ranks).total());
+    EXPECT_DOUBLE_EQ(*way.seconds, prediction.step());
+    EXPECT_DOUBLE_EQ(way.sent, prediction.sent);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(ways, {}, [](const Way& way) { return *way.seconds; }));
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
+    EXPECT_GT(std::ranges::count(ways, shard, &Way::shard), 0);
+  for (const std::int64_t micro : {16, 8, 4, 2}) EXPECT_GT(std::ranges::count(ways, micro, &Way::micro), 0);
+}
+
+TEST(Ways, ThatFitComeFirst) {
+  const RankCount ranks{8, 2};
+  for (const bool with_machine : {true, false}) {
+    Workload workload(large_layers("shard: none"));
+    const double limit = bytes_of("gradients", ranks);
+    const auto machine = with_machine ? std::optional(nodes_of_four(1)) : std::nullopt;
+    const std::vector<Way> ways = ways_of(workload, machine, ranks, limit);
+    EXPECT_TRUE(std::ranges::is_partitioned(ways, &Way::fits));
+    for (const Way& way : ways) {
+      EXPECT_EQ(way.fits, way.memory <= limit);
+      EXPECT_EQ(way.seconds.has_value(), with_machine);
+    }
+    EXPECT_TRUE(ways.front().fits);
+    EXPECT_FALSE(ways.back().fits);
+  }
+}
+
+// What auto takes without a machine is as fast as any way of dividing with one.
+TEST(Ways, AutoTakesTheFastestOrNearlySo) {
+  for (const double gbps : {0.1, 1.0, 10.0})
+    for (const RankCount ranks : {RankCount{4, 1}, RankCount{16, 4}}) {
+      Workload workload(large_layers("shard: none"));
+      double fastest = 1e9, taken = 0;
+      for (const Way& way : ways_of(workload, nodes_of_four(gbps), ranks, 0)) {
+        if (way.micro != 128 / ranks.all || way.checkpointing != Checkpointing::none ||
+            way.group.word != ParallelConfig::all || way.shares != (way.shard != Shard::none))
+          continue;
+        fastest = std::min(fastest, *way.seconds);
+        if (way.shard == Shard::optimizer) taken = *way.seconds;
+      }
+      EXPECT_LE(taken, 1.05 * fastest) << gbps << " GB/s, " << ranks.all << " ranks";
+    }
+}
+
+TEST(Ways, LeaveMicroBatchesThatLayersLookAt) {
+  Workload workload(large_layers("shard: none", "{type: adamw}", "{batch_norm: {}}"));
+  for (const Way& way : ways_of(workload, std::nullopt, {4, 1}, 0)) EXPECT_EQ(way.micro, 32);
+}
+
+}  // namespace
+}  // namespace lockstep
