@@ -39,7 +39,7 @@ std::string all_reduce_help() {
 
 bool ParallelConfig::allows(Shard wanted) const {
   if (wanted == Shard::none) return true;
-  return divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
+  return !local.present && divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
          (wanted < Shard::gradients || overlap != Overlap::thread);
 }
 
