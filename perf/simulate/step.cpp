@@ -69,7 +69,8 @@ void simulate(char** argv) {
   const auto memory = gradient_memory(config, topology.all, topology.node, bytes);
   std::vector<std::byte> own(memory ? 0 : bytes);
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
-  BucketedReducer reducer(config, {}, topology, memory, {gradients, DType::f32, {count}}, count);
+  BucketedReducer reducer(config, {}, ShardGroups(config, topology), memory, {gradients, DType::f32, {count}},
+                          {{{0, count}}, count, config.bucket_mb, sizeof(float)});
   time_of(reducer, {0, 0}, count);  // makes what all others find there
   const double sum = time_of(reducer, {0, 0}, count);
   const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);

@@ -32,7 +32,7 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
       const OwnedTensor own("gradients", dtype, {count});
       Tensor gradients = own.get();
       if (memory && !memory_is_separate) gradients.data = memory->part(topology.node.rank());
-      BucketedReducer reducer(config, {}, topology, memory, gradients,
+      BucketedReducer reducer(config, {}, ShardGroups(config, topology), memory, gradients,
                               {{{0, count}}, count, bucket_mb, size_of(dtype)});
       const ExecSpace space;
       // More steps than `auto` needs to choose.
@@ -78,7 +78,7 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const OwnedTensor gradients("gradients", DType::f32, {count});
   const ExecSpace space;
   test::set_values(gradients.get(), std::vector<double>(count, 1.0));
-  BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(), buckets);
+  BucketedReducer reducer(config, {}, ShardGroups(config, topology), std::nullopt, gradients.get(), buckets);
   const auto summed = [&] {
     const std::vector<double> values = test::values_of(gradients.get());
     return std::ranges::count(values, topology.all.size());
