@@ -107,7 +107,7 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
     config.wire = wire;
     config.all_reduce = find_algorithm("halving_doubling");
     const OwnedTensor gradients("gradients", DType::f32, {count});
-    BucketedReducer reducer(config, {}, topology, std::nullopt, gradients.get(),
+    BucketedReducer reducer(config, {}, ShardGroups(config, topology), std::nullopt, gradients.get(),
                             {{{0, exact}}, count, 25, sizeof(float)});
     const ExecSpace space;
     for (int step = 0; step < 20; ++step) {
