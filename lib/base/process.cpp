@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -90,6 +92,14 @@ int requested_ranks() {
   const LaunchedRank launched = launched_rank();
   if (launched.by_launcher) return launched.size;
   return std::max(1, number_in_environment({"SLURM_NTASKS"}).value_or(1));
+}
+
+std::string process_name() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::string name(host);
+  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
+  return fmt::format("{}-{}", name, ::getpid());
 }
 
 std::vector<int> usable_cores() {

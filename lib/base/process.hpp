@@ -18,6 +18,9 @@ double seconds_since_process_start();
 /// Process numbers mean something only among processes of the same one. 0: not known.
 std::uint64_t process_namespace();
 
+/// "nodea-4711": this process's host and number, with nothing in it that a file's name had better not have.
+std::string process_name();
+
 /// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be
 /// seen.
 std::string process_field(std::int64_t process, int number);

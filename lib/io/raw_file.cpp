@@ -64,6 +64,13 @@ void RawFile::write(std::uint64_t offset, const void* from, std::size_t bytes) {
   }
 }
 
+int RawFile::reserve(std::uint64_t offset, std::uint64_t bytes) {
+  for (;;) {
+    if (::fallocate(file_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+}
+
 void RawFile::flush_to_disk() {
   int failed = 0;
   do failed = ::fsync(file_);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 
@@ -14,6 +15,8 @@ class RawFile {
  public:
   enum class Access { read, change, create, folder };  ///< create: anew, for its owner alone
   RawFile(const std::filesystem::path& path, Access access);
+  /// Takes over a file that is open; `name` is for messages.
+  RawFile(std::string name, int file) : name_(std::move(name)), file_(file) {}
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
   ~RawFile();
@@ -23,6 +26,9 @@ class RawFile {
   /// All of [offset, offset + bytes), which must be there.
   void read(std::uint64_t offset, void* to, std::size_t bytes) const;
   void write(std::uint64_t offset, const void* from, std::size_t bytes);
+  /// Gives [offset, offset + bytes) its place on the disk. Returns 0, or the number of the error: EOPNOTSUPP on file
+  /// systems that reserve nothing.
+  int reserve(std::uint64_t offset, std::uint64_t bytes);
   /// Returns when what was written is on disk. (Some network file systems cannot flush folders; their renames are
   /// durable by themselves.)
   void flush_to_disk();

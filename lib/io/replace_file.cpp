@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "io/raw_file.hpp"
 
 namespace lockstep {
@@ -21,15 +21,6 @@ namespace {
 constexpr std::string_view marker = ".tmp-";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// "nodea-4711", with nothing in it that a file's name had better not have.
-std::string process_name() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  std::string name(host);
-  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
-  return fmt::format("{}-{}", name, ::getpid());
-}
 
 }  // namespace
 
