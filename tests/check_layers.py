@@ -16,7 +16,7 @@ MAY_USE = {
     "io": {"base", "core"},
     "nn": {"base", "config", "core", "ops"},
     "data": {"base", "config", "core", "ops", "comm", "io"},
-    "optim": {"base", "config", "core", "ops", "nn"},
+    "optim": {"base", "config", "core", "ops", "io", "nn"},
 }
 MAY_USE["parallel"] = set(MAY_USE)
 MAY_USE["train"] = MAY_USE["parallel"] | {"parallel"}

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <utility>
 
+#include "base/error.hpp"
 #include "comm/spin_backoff.hpp"
 #include "core/memory_plan.hpp"
 
@@ -54,10 +56,10 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<HeldNumbers> n
     largest = std::max(largest, static_cast<std::size_t>(block.count) * element_bytes(block));
   }
   if (!transport_ && !ranks.is_root()) return;
-  block_.resize(largest);
+  block_.resize(largest + 1);  // behind an answer stands whether it is one
   if (!transport_ || !ranks.is_root()) return;
-  arriving_.resize(largest);
-  arrived_.resize(largest);
+  arriving_.resize(largest + 1);
+  arrived_.resize(largest + 1);
 }
 
 void NumberStream::note_holders(const Communicator& ranks) {
@@ -122,11 +124,17 @@ std::vector<NumberStream::Errand> NumberStream::errands() const {
 void NumberStream::make_room() {
   if (room_.size() > 0) return;
   std::size_t end = 0;
-  for (const HeldNumbers& each : numbers_) end += align_up(each.values.bytes());
+  for (const HeldNumbers& each : numbers_)
+    if (each.offloaded) each.offloaded.all->file().make_room_to_hold();
+    else end += align_up(each.values.bytes());
   room_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::checkpoint", end);
   std::size_t begin = 0;
   given_.clear();
   for (const HeldNumbers& each : numbers_) {
+    if (each.offloaded) {
+      given_.push_back(each.values);
+      continue;
+    }
     given_.push_back({room_.data() + begin, each.values.dtype, each.values.shape});
     begin += align_up(each.values.bytes());
   }
@@ -135,14 +143,15 @@ void NumberStream::make_room() {
 void NumberStream::copy(const ExecSpace& space) {
   for (std::size_t of = 0; of < numbers_.size(); ++of) {
     const Tensor& from = numbers_[of].values;
-    if constexpr (memory_is_separate) copy_to_host(space, from, given_[of].data);
+    if (numbers_[of].offloaded) numbers_[of].offloaded.all->file().hold();
+    else if constexpr (memory_is_separate) copy_to_host(space, from, given_[of].data);
     else if (from.count() > 0) std::memcpy(given_[of].data, from.data, from.bytes());
   }
   is_copied_ = true;
 }
 
 const std::byte* NumberStream::whole_block(const Block& block) const {
-  if (memory_is_separate && !is_copied_) return nullptr;
+  if ((memory_is_separate && !is_copied_) || numbers_[block.of].offloaded) return nullptr;
   const std::vector<Piece> own = pieces_of(block, rank_);
   if (own.size() != 1 || own[0].count != block.count) return nullptr;
   const Tensor& from = is_copied_ ? given_[block.of] : numbers_[block.of].values;
@@ -150,9 +159,18 @@ const std::byte* NumberStream::whole_block(const Block& block) const {
 }
 
 void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) const {
+  if (const OffloadedState& offloaded = numbers_[block.of].offloaded)
+    return offloaded.read(is_copied_ ? BlockFile::Version::held : BlockFile::Version::present, piece.at, piece.count,
+                          to);
   const Tensor from = elements_of(is_copied_ ? given_[block.of] : numbers_[block.of].values, piece.at, piece.count);
   if (memory_is_separate && !is_copied_) copy_to_host(space_, from, to);
   else std::memcpy(to, from.data, from.bytes());
+}
+
+void NumberStream::write(const Block& block, const Piece& piece, const std::byte* from) const {
+  const HeldNumbers& numbers = numbers_[block.of];
+  if (numbers.offloaded) numbers.offloaded.write(piece.at, piece.count, from);
+  else copy_from_host(space_, from, elements_of(numbers.values, piece.at, piece.count));
 }
 
 void NumberStream::send(int rank, const void* data, std::size_t bytes) {
@@ -169,7 +187,7 @@ void NumberStream::receive(int rank, void* data, std::size_t bytes) {
 void NumberStream::ask(const Errand& errand) {
   const Request request{Request::Kind::give, static_cast<std::int64_t>(errand.block.of), errand.block.first};
   send(errand.rank, &request, sizeof request);
-  transport_->receive(errand.rank, arriving_.data(), bytes_of(errand.block, pieces_of(errand.block, errand.rank)));
+  transport_->receive(errand.rank, arriving_.data(), bytes_of(errand.block, pieces_of(errand.block, errand.rank)) + 1);
 }
 
 void NumberStream::collect(const std::function<void(const Block&, const std::byte*)>& take) {
@@ -194,6 +212,8 @@ void NumberStream::collect(const std::function<void(const Block&, const std::byt
         std::memcpy(place(piece), from, bytes);
         from += bytes;
       }
+      validate(*from == std::byte{0}, ExitStatus::io_error,
+               "rank {} cannot read its part of the optimizer's state (parallel.offload)", rank);
     }
     take(block, block_.data());
   });
@@ -206,8 +226,7 @@ void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fil
     const auto place = [&](const Piece& piece) {
       return block_.data() + static_cast<std::size_t>(piece.first - block.first) * element;
     };
-    for (const Piece& piece : pieces_of(block, rank_))
-      copy_from_host(space_, place(piece), elements_of(numbers_[block.of].values, piece.at, piece.count));
+    for (const Piece& piece : pieces_of(block, rank_)) write(block, piece, place(piece));
     for (int rank = 1; transport_ && rank < transport_->size(); ++rank) {
       const std::vector<Piece> pieces = pieces_of(block, rank);
       if (pieces.empty()) continue;
@@ -226,10 +245,11 @@ void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fil
 
 void NumberStream::serve() {
   if (!transport_) return;
+  std::exception_ptr failure;
   for (;;) {
     Request request;
     receive(0, &request, sizeof request);
-    if (request.kind == Request::Kind::end) return;
+    if (request.kind == Request::Kind::end) break;
     const Block block = block_at(static_cast<std::size_t>(request.of), request.first);
     const std::vector<Piece> pieces = pieces_of(block, rank_);
     const std::size_t bytes = bytes_of(block, pieces);
@@ -237,13 +257,19 @@ void NumberStream::serve() {
     if (takes) receive(0, block_.data(), bytes);
     std::byte* at = block_.data();
     for (const Piece& piece : pieces) {
-      const Tensor own = elements_of(numbers_[block.of].values, piece.at, piece.count);
-      if (takes) copy_from_host(space_, at, own);
-      else read(block, piece, at);
-      at += own.bytes();
+      try {
+        if (takes) write(block, piece, at);
+        else read(block, piece, at);
+      } catch (const Error&) {
+        failure = std::current_exception();
+      }
+      at += static_cast<std::size_t>(piece.count) * element_bytes(block);
     }
-    if (!takes) send(0, block_.data(), bytes);
+    if (takes) continue;
+    *at = std::byte{failure ? std::uint8_t{1} : std::uint8_t{0}};
+    send(0, block_.data(), bytes + 1);
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void NumberStream::end_turn() {

@@ -34,7 +34,8 @@ class NumberStream {
 
   /// Room for a copy of what this rank holds, which takes memory for as long as this lives.
   void make_room();
-  /// Copies what this rank holds; given is then the copy, so the numbers may change.
+  /// Copies what this rank holds; given is then the copy, so the numbers may change. (Of those in a file the file keeps
+  /// this version: BlockFile::hold.)
   void copy(const ExecSpace& space);
   /// Of the copy: what this rank holds of numbers()[of], on the host.
   std::span<const std::byte> copied(std::size_t of) const {
@@ -68,7 +69,8 @@ class NumberStream {
   void collect(const std::function<void(const Block& block, const std::byte* bytes)>& take);
   /// Asks for all blocks, in order, and puts them where they belong. Likewise.
   void deal(const std::function<void(const Block& block, std::byte* bytes)>& fill);
-  /// Answers what rank 0 asks, until it ends its turn; for the other ranks.
+  /// Answers what rank 0 asks, until it ends its turn; for the other ranks. Where this rank's file fails (of offloaded
+  /// numbers), rank 0 is told so, and then that is thrown.
   void serve();
 
  private:
@@ -100,6 +102,7 @@ class NumberStream {
   /// Null: the host has the block in no one piece.
   const std::byte* whole_block(const Block& block) const;
   void read(const Block& block, const Piece& piece, std::byte* to) const;
+  void write(const Block& block, const Piece& piece, const std::byte* from) const;
 
   void send(int rank, const void* data, std::size_t bytes);
   void receive(int rank, void* data, std::size_t bytes);

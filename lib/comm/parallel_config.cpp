@@ -116,6 +116,19 @@ void ParallelConfig::describe(Fields& fields) {
       "local", local.present, [this](Fields& section) { local.describe(section); },
       "groups of ranks step by themselves, and bring their parameters together every now and then (local SGD)",
       "every");
+  fields.optional_section(
+      "offload", offload.present,
+      [this](Fields& section) {
+        section.text("optimizer", offload.optimizer,
+                     "folder on a disk of the node, where the optimizer's state is: each rank has a file there, which "
+                     "goes when the run ends",
+                     Presence::required);
+        section.number(
+            "block_mb", offload.block_mb, {0.001, 65536},
+            "megabytes of all its states together that are read, updated and written at once; three times as "
+            "much stays in memory");
+      },
+      "what is on a disk in the place of memory");
   fields.renamed("replicas", "virtual_replicas");
   fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {

@@ -46,6 +46,12 @@ struct ParallelConfig : Config {
   };
   Deterministic deterministic;
   LocalConfig local;
+  struct Offload {
+    bool present = false;
+    std::string optimizer;  ///< folder
+    double block_mb = 16;
+  };
+  Offload offload;
 
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;

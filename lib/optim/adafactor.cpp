@@ -207,7 +207,7 @@ void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const 
       .step = step, .rate_scale = {}, .least_rms = config_.epsilons[1], .threshold = config_.clip_threshold};
   for (std::size_t i = 0; i < groups().size(); ++i) ratio.rate_scale[i] = groups()[i].learning_rate_scale;
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    StepArrays<T, Copy, 0> arrays = step_arrays<0, T>(*this, parameters, step, copies);
+    StepArrays<T, Copy, 0> arrays = step_arrays<0, T>(*this, parameters, step, copies, whole());
     const Averages<T> averages{.moments = moments_.arrays(),
                                .rows = states()[row].values.as<T>(),
                                .columns = states()[column].values.as<T>(),
@@ -218,12 +218,13 @@ void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const 
     // What stands in the gradient's place now is scaled and clipped already.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();
-    block_squares(space, "lockstep::adafactor::norms", *this, rules_of<T>(space, *this, step, MakeGradientRule{}),
-                  arrays, trust_.squares());
+    block_squares(space, "lockstep::adafactor::norms", rules_of<T>(space, *this, step, MakeGradientRule{}), arrays,
+                  trust_.squares());
     trust_ratios(space, "lockstep::adafactor::ratios", blocks(), trust_, ratio);
     arrays.ratios = trust_.ratios();
     step_parameters(space, "lockstep::adafactor::step", rules_of<T>(space, *this, step, MakeAdafactorRule{}), arrays,
                     blocks().nonfinite);
+    average(space, parameters, step, whole());
   });
 }
 

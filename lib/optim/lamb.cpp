@@ -114,14 +114,15 @@ void Lamb::step(const ExecSpace& space, ParameterBuffer& parameters, const StepS
   for (std::size_t i = 0; i < groups().size(); ++i) ratio.wanted[i] = groups()[i].trust_ratio;
   const MakeLambUpdate update{config_.epsilon};
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    StepArrays<T, Copy, 2> arrays = step_arrays<2, T>(*this, parameters, step, copies);
-    block_squares(space, "lockstep::lamb::averages", *this,
-                  rules_of<T>(space, *this, step, MakeLambAverages{update, config_.betas[0], config_.betas[1]}), arrays,
-                  trust_.squares());
+    const auto* averages = rules_of<T>(space, *this, step,
+                                       MakeLambAverages{update, config_.betas[0], config_.betas[1]});
+    squares_of_all(space, *this, StateUse::change, trust_.squares(), [&](const StateWindow& window) {
+      block_squares(space, "lockstep::lamb::averages", averages,
+                    step_arrays<2, T>(*this, parameters, step, copies, window), trust_.squares());
+    });
     trust_ratios(space, "lockstep::lamb::ratios", blocks(), trust_, ratio);
-    arrays.ratios = trust_.ratios();
-    step_parameters(space, "lockstep::lamb::step", rules_of<T>(space, *this, step, MakeLambRule{update}), arrays,
-                    blocks().nonfinite);
+    step_windows<2, T>(space, "lockstep::lamb::step", *this, parameters, step, copies,
+                       rules_of<T>(space, *this, step, MakeLambRule{update}), trust_.ratios());
   });
 }
 

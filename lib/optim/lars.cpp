@@ -75,13 +75,14 @@ void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const StepS
     ratio.wanted[i] = groups()[i].trust_ratio;
   }
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    StepArrays<T, Copy, 1> arrays = step_arrays<1, T>(*this, parameters, step, copies);
-    block_squares(space, "lockstep::lars::norms", *this, rules_of<T>(space, *this, step, MakeGradientRule{}),
-                  step_arrays<0, T>(*this, parameters, step, copies), trust_.squares());
+    const auto* gradients = rules_of<T>(space, *this, step, MakeGradientRule{});
+    squares_of_all(space, *this, StateUse::none, trust_.squares(), [&](const StateWindow& window) {
+      block_squares(space, "lockstep::lars::norms", gradients,
+                    step_arrays<0, T>(*this, parameters, step, copies, window), trust_.squares());
+    });
     trust_ratios(space, "lockstep::lars::ratios", blocks(), trust_, ratio);
-    arrays.ratios = trust_.ratios();
-    step_parameters(space, "lockstep::lars::step", rules_of<T>(space, *this, step, MakeLarsRule{config_.momentum}),
-                    arrays, blocks().nonfinite);
+    step_windows<1, T>(space, "lockstep::lars::step", *this, parameters, step, copies,
+                       rules_of<T>(space, *this, step, MakeLarsRule{config_.momentum}), trust_.ratios());
   });
 }
 

@@ -105,8 +105,13 @@ ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const {
   return options_of(*this).groups_of(layout);
 }
 
-std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters) const {
-  return options_of(*this).make(parameters);
+// Where ranks may each have a part of the states, kernels take a block of them with that of the parameters alone.
+bool OptimizerConfig::offloads() const { return divides() && !state_names().empty(); }
+
+std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters, const StateOffload& offload) const {
+  std::unique_ptr<Optimizer> optimizer = options_of(*this).make(parameters);
+  optimizer->place_states(offload);
+  return optimizer;
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
@@ -138,28 +143,59 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
              .groups = reinterpret_cast<const GroupSettings*>(tables_.data() + block_bytes + parameter_bytes),
              .rules = rules_.data()};
 
-  std::size_t end = 0;
   for (const std::string& name : all_state_names(options)) {
-    states_.push_back({name, layout_of(options, name, trained_parameters(layout.parameters())), {}});
+    states_.push_back({name, layout_of(options, name, trained_parameters(layout.parameters())), {}, {}});
     states_.back().values = {nullptr, parameters.dtype(), {count_of(states_.back().layout, layout)}};
-    end += align_up(states_.back().values.bytes());
   }
+  whole_ = {.blocks = blocks_.blocks, .count = blocks_.count};
+}
+
+void Optimizer::place_states(const StateOffload& offload) {
   if (states_.empty()) return;
+  if (!offload.folder.empty()) {
+    const Tensor& first = states_.front().values;
+    const std::span blocks(reinterpret_cast<ParameterBlock*>(tables_.data()), static_cast<std::size_t>(blocks_.count));
+    offloaded_ = std::make_unique<OffloadedStates>(offload, first.dtype, states_.size(), first.count(), blocks);
+    for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
+    return;
+  }
+  std::size_t end = 0;
+  for (const State& state : states_) end += align_up(state.values.bytes());
   state_memory_ = Buffer("lockstep::optimizer::states", end);
   std::size_t begin = 0;
   for (State& state : states_) {
     state.values = state_memory_.tensor(begin, state.values.dtype, state.values.shape);
     begin += align_up(state.values.bytes());
+    state_values_.push_back(state.values);
   }
+  whole_.states = state_values_;
 }
 
-void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step) {
-  update_average(space, blocks_.blocks, blocks_.count, ema_decay_, step, parameters.owned().values(),
-                 states_.back().values);
+/// Each kernel says anew whether it has left what is not finite.
+void Optimizer::pass_offloaded(const ExecSpace& space, BlockFile::Pass kind,
+                               const std::function<void(const StateWindow&)>& work) const {
+  std::int32_t& last = *nonfinite_.get().as<std::int32_t>();
+  std::int32_t all = 0;
+  const auto one = [&](const StateWindow& window) {
+    work(window);
+    space.fence("lockstep::optimizer::window");  // then the kernels' findings are there
+    all |= last;
+  };
+  offloaded_->pass(space, kind, std::cref(one));
+  last = all;
+}
+
+void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
+                        const StateWindow& window) const {
+  if (!averages()) return;
+  update_average(space, window.blocks, window.count, ema_decay_, step, parameters.owned().values(),
+                 window.states.back());
 }
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
-  lockstep::swap_average(space, blocks_.blocks, blocks_.count, parameters.owned().values(), states_.back().values);
+  for_windows(space, StateUse::change, [&](const StateWindow& window) {
+    lockstep::swap_average(space, window.blocks, window.count, parameters.owned().values(), window.states.back());
+  });
   if (!parameters.rounded()) return;
   for (const ParameterRange& owned : parameters.layout().owned()) parameters.round(space, owned);
 }

@@ -9,6 +9,7 @@
 
 #include "config/fields.hpp"
 #include "nn/parameter_buffer.hpp"
+#include "optim/offloaded_states.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/step_scalars.hpp"
 
@@ -58,13 +59,14 @@ class Optimizer {
     std::string name;               ///< "velocity"
     std::vector<Parameter> layout;  ///< OptimizerOptions::state_layout
     Tensor values;                  ///< flat; laid out like the parameters: [ParameterLayout::owned_count()]
+    OffloadedState offloaded = {};  ///< where its numbers are, if anywhere: `values` has no data then
   };
 
   Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters);
   virtual ~Optimizer() = default;
 
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
-  /// `step`: in the step's memory.
+  /// New parameters, and their average, where there is one. `step`: in the step's memory.
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
@@ -72,7 +74,9 @@ class Optimizer {
   /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p behind each step, which evaluations
   /// look at. It begins as the parameters behind the first step.
   bool averages() const { return ema_decay_ > 0; }
-  void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step);
+  /// Of the parameters of a window; a part of `step`.
+  void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
+               const StateWindow& window) const;
   /// The parameters that this rank owns become the average, and the other way round.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
 
@@ -103,15 +107,33 @@ class Optimizer {
     std::byte* rules = nullptr;             ///< room for a rule of each group
   };
   const Blocks& blocks() const { return blocks_; }
+  /// All blocks; with their states, where these are in memory.
+  const StateWindow& whole() const { return whole_; }
+  /// What a pass over the blocks does with their states.
+  enum class StateUse { none, read, change };
+  /// Calls work(window) for windows that together are all blocks: for one where states are in memory, or of no use.
+  template <class Work>
+  void for_windows(const ExecSpace& space, StateUse use, const Work& work) const {
+    if (use == StateUse::none || !offloaded_) return work(whole_);
+    pass_offloaded(space, use == StateUse::read ? BlockFile::Pass::reads : BlockFile::Pass::changes, std::cref(work));
+  }
+  /// Gives the states their place, where they are zero; the second step of making an optimizer.
+  void place_states(const StateOffload& offload);
   static constexpr std::size_t largest_rules = 2048;  ///< bytes of `rules`
 
  private:
+  void pass_offloaded(const ExecSpace& space, BlockFile::Pass kind,
+                      const std::function<void(const StateWindow&)>& work) const;
+
   std::vector<GroupSettings> groups_;
   double ema_decay_;
   Buffer tables_, rules_, state_memory_;
+  std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
   OwnedTensor nonfinite_;
   Blocks blocks_;
   std::vector<State> states_;
+  std::vector<Tensor> state_values_;  ///< theirs
+  StateWindow whole_;
   SumOverOwners sum_over_owners_;
 };
 
@@ -130,13 +152,15 @@ struct OptimizerConfig : Config {
   bool divides() const;       ///< OptimizerOptions::divides
   bool counts_steps() const;  ///< OptimizerOptions::counts_steps
   bool averages() const;      ///< whether it keeps a moving average of the parameters
+  bool offloads() const;      ///< whether states may be in a file, and there are such
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   /// What one of them keeps of the trained ones among `parameters`, and where.
   std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& parameters) const;
   /// Throws KeyError where the deck's groups do not suit the parameters.
   ParameterGroups groups(const ParameterLayout& layout) const;
-  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const;
+  /// Throws what OffloadedStates throws.
+  std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters, const StateOffload& offload = {}) const;
 };
 
 }  // namespace lockstep

@@ -6,21 +6,19 @@
 
 namespace lockstep {
 
-/// What the kernels read and write, of an optimizer with that many states.
+/// What the kernels read and write of a window, of an optimizer with that many states.
 template <int states, class T, class Copy>
 StepArrays<T, Copy, states> step_arrays(const Optimizer& optimizer, const ParameterBuffer& parameters,
-                                        const StepScalars* step, Copy* copies) {
-  const Optimizer::Blocks& blocks = optimizer.blocks();
-  StepArrays<T, Copy, states> arrays{.blocks = blocks.blocks,
-                                     .count = blocks.count,
+                                        const StepScalars* step, Copy* copies, const StateWindow& window) {
+  StepArrays<T, Copy, states> arrays{.blocks = window.blocks,
+                                     .count = window.count,
                                      .gradients = parameters.owned().gradients().as<T>(),
                                      .step = step,
                                      .gradient_scale = &step->gradient_scale,
-                                     .clip_value = static_cast<T>(blocks.clip_value),
+                                     .clip_value = static_cast<T>(optimizer.blocks().clip_value),
                                      .parameters = parameters.owned().values().as<T>(),
                                      .copies = copies};
-  for (int k = 0; k < states; ++k)
-    arrays.state[k] = optimizer.states()[static_cast<std::size_t>(k)].values.template as<T>();
+  for (int k = 0; k < states; ++k) arrays.state[k] = window.states[static_cast<std::size_t>(k)].template as<T>();
   return arrays;
 }
 
@@ -42,13 +40,29 @@ const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const Optimiz
   return rules;
 }
 
+/// Applies rules to all parameters, and takes their average, where there is one. `ratios`: of each parameter, where
+/// rules have a trust ratio.
+template <int states, class T, class Copy, class Rule>
+void step_windows(const ExecSpace& space, const char* label, const Optimizer& optimizer,
+                  const ParameterBuffer& parameters, const StepScalars* step, Copy* copies, const Rules<Rule>* rules,
+                  const double* ratios = nullptr) {
+  using Use = Optimizer::StateUse;
+  const Use of_rule = states == 0 ? Use::none : OnlyReads<Rule> ? Use::read : Use::change;
+  optimizer.for_windows(space, optimizer.averages() ? Use::change : of_rule, [&](const StateWindow& window) {
+    StepArrays<T, Copy, states> arrays = step_arrays<states, T>(optimizer, parameters, step, copies, window);
+    arrays.ratios = ratios;
+    step_parameters(space, label, rules, arrays, optimizer.blocks().nonfinite);
+    optimizer.average(space, parameters, step, window);
+  });
+}
+
 /// A step in which each element needs nothing but itself.
 template <int states, class MakeRule>
 void rule_step(const ExecSpace& space, const char* label, const Optimizer& optimizer, ParameterBuffer& parameters,
                const StepScalars* step, const MakeRule& make_rule) {
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    step_parameters(space, label, rules_of<T>(space, optimizer, step, make_rule),
-                    step_arrays<states, T>(optimizer, parameters, step, copies), optimizer.blocks().nonfinite);
+    step_windows<states, T>(space, label, optimizer, parameters, step, copies,
+                            rules_of<T>(space, optimizer, step, make_rule));
   });
 }
 

@@ -89,12 +89,11 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
   return squares;
 }
 
-/// squares [blocks, 2]: those of each block, after which they are there for all ranks' blocks.
+/// squares [blocks, 2]: those of the blocks of `arrays`.
 template <class T, class Copy, int states, class Rule>
-void block_squares(const ExecSpace& space, const char* label, const Optimizer& optimizer, const Rules<Rule>* rules,
+void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
                    const StepArrays<T, Copy, states>& arrays, const Tensor& squares) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
-  if (optimizer.sum_over_owners()) fill_zero(space, squares);
   auto* const of_blocks = squares.as<double>();
   Kokkos::parallel_for(
       label, Team(space, static_cast<int>(arrays.count), team_threads(256), 1),
@@ -108,6 +107,14 @@ void block_squares(const ExecSpace& space, const char* label, const Optimizer& o
           of_blocks[2 * block.number + 1] = found.steps;
         });
       });
+}
+
+/// squares [blocks, 2]: those of all ranks' blocks. find(window): has those of a window's blocks found.
+template <class Find>
+void squares_of_all(const ExecSpace& space, const Optimizer& optimizer, Optimizer::StateUse use, const Tensor& squares,
+                    const Find& find) {
+  if (optimizer.sum_over_owners()) fill_zero(space, squares);
+  optimizer.for_windows(space, use, find);
   if (optimizer.sum_over_owners()) optimizer.sum_over_owners()(space, squares);
 }
 

@@ -45,7 +45,7 @@ Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
 void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  for (const Optimizer::State& state : optimizer.states()) ranks_.broadcast(space, state.values);
+  share_states(space, ranks_, optimizer);
 }
 
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,

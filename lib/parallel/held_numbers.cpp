@@ -1,33 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/held_numbers.hpp"
 
+#include <algorithm>
+#include <exception>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
 
 /// What a rank has of it; who does not take part gives and takes nothing.
 HeldNumbers held_by(bool takes_part, const std::string& state, const std::vector<Parameter>& layout,
-                    std::vector<ParameterRange> held, const Tensor& values) {
-  HeldNumbers numbers{.state = state, .layout = layout, .held = std::move(held), .values = values};
+                    std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
+  HeldNumbers numbers{
+      .state = state, .layout = layout, .held = std::move(held), .values = values, .offloaded = offloaded};
   if (!takes_part) {
     numbers.held.clear();
     numbers.values.shape = {0};
+    numbers.offloaded = {};
   }
   return numbers;
+}
+
+/// Whoever's file fails takes part to the end, and has `failure` then.
+void share_offloaded(const Communicator& ranks, const Optimizer::State& state, std::exception_ptr& failure) {
+  constexpr std::int64_t most = std::int64_t{1} << 18;
+  std::vector<std::byte> piece;
+  const auto attempt = [&](const auto& work) {
+    try {
+      if (!failure) work();
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+  };
+  for (std::int64_t first = 0; first < state.values.count() && ranks.size() > 1; first += most) {
+    const std::int64_t count = std::min(most, state.values.count() - first);
+    piece.resize(static_cast<std::size_t>(count) * size_of(state.values.dtype));
+    if (ranks.is_root())
+      attempt([&] { state.offloaded.read(BlockFile::Version::present, first, count, piece.data()); });
+    ranks.broadcast(std::span(piece));
+    if (!ranks.is_root()) attempt([&] { state.offloaded.write(first, count, piece.data()); });
+  }
 }
 
 }  // namespace
 
 HeldNumbers numbers_of_one(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
-                           bool has_them) {
-  return held_by(has_them, state, layout, {{0, values.count()}}, values);
+                           bool has_them, const OffloadedState& offloaded) {
+  return held_by(has_them, state, layout, {{0, values.count()}}, values, offloaded);
 }
 
 std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root) {
   std::vector<HeldNumbers> all{numbers_of_one("", parameters.parameters(), parameters.values(), is_root)};
   for (const Optimizer::State& state : optimizer.states())
-    all.push_back(numbers_of_one(state.name, state.layout, state.values, is_root));
+    all.push_back(numbers_of_one(state.name, state.layout, state.values, is_root, state.offloaded));
   return all;
 }
 
@@ -46,8 +73,16 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
     all.push_back(numbers_of_one("", parameters.parameters(), parameters.values(), is_root));
   }
   for (const Optimizer::State& state : optimizer.states())
-    all.push_back(held_by(of_first_group, state.name, state.layout, owned, state.values));
+    all.push_back(held_by(of_first_group, state.name, state.layout, owned, state.values, state.offloaded));
   return all;
+}
+
+void share_states(const ExecSpace& space, const Communicator& ranks, const Optimizer& optimizer) {
+  std::exception_ptr failure;
+  for (const Optimizer::State& state : optimizer.states())
+    if (state.offloaded) share_offloaded(ranks, state, failure);
+    else ranks.broadcast(space, state.values);
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace lockstep

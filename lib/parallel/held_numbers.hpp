@@ -22,7 +22,8 @@ struct HeldNumbers {
     int number, count;
   };
   std::optional<Replica> replica = std::nullopt;
-  bool of_outer_step = false;  ///< a state of LocalParallel's, and not of the optimizer
+  bool of_outer_step = false;     ///< a state of LocalParallel's, and not of the optimizer
+  OffloadedState offloaded = {};  ///< where they are instead, if anywhere: `values` has no data then
 
   /// Elements of the whole buffer, up to the last that is something.
   std::int64_t size() const { return layout.empty() ? 0 : layout.back().range.first + layout.back().range.count; }
@@ -30,12 +31,16 @@ struct HeldNumbers {
 
 /// A state, or the parameters (""), of which one rank has all; others give and take nothing.
 HeldNumbers numbers_of_one(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
-                           bool has_them);
+                           bool has_them, const OffloadedState& offloaded = {});
 /// Of ranks that each have all: rank 0's.
 std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
 /// Of ranks that each have the states of those parameters that they own (ParameterLayout::owned), and the values of
 /// all, or of these; where several groups of ranks have the same, those of the first do.
 std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
                                        bool of_first_group);
+
+/// Ranks that have the same parts get the optimizer's states of the first of them. Collective; a rank whose file fails
+/// (of offloaded states) throws io_error when all have come to the end.
+void share_states(const ExecSpace& space, const Communicator& ranks, const Optimizer& optimizer);
 
 }  // namespace lockstep

@@ -80,7 +80,8 @@ class ParallelStrategy {
   /// hold all. Collective.
   virtual void change_parameters(const ExecSpace& space, const std::function<void()>& change) = 0;
 
-  /// All ranks get the parameters, and of the optimizer's states those that are whole, of rank 0. Collective.
+  /// All ranks get the parameters, and of the optimizer's states those that are whole, of rank 0. Collective; what
+  /// a rank throws, it throws when all have come to the end.
   virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
   /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
   virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;

@@ -17,20 +17,37 @@ ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& para
     : comm_(comm) {
   for (const Parameter& parameter : parameters.parameters())
     if (!parameters.windows().division.values || parameter.kind != ParameterSpec::Kind::trained)
-      parts_.push_back({parameter.name, parameters.values(parameter)});
+      parts_.push_back({.name = parameter.name, .values = parameters.values(parameter)});
   if (!parameters.layout().is_divided() && states == States::alike)
     for (const auto& state : optimizer.states())
       for (const Parameter& parameter : state.layout) {
-        auto* first = static_cast<std::byte*>(state.values.data) +
-                      static_cast<std::size_t>(parameter.range.first) * size_of(state.values.dtype);
-        parts_.push_back({parameter.name + " (" + state.name + ")", {first, state.values.dtype, parameter.shape}});
+        Part part{.name = parameter.name + " (" + state.name + ")",
+                  .values = {nullptr, state.values.dtype, parameter.shape},
+                  .offloaded = state.offloaded,
+                  .first = parameter.range.first};
+        if (!part.offloaded)
+          part.values.data = static_cast<std::byte*>(state.values.data) +
+                             static_cast<std::size_t>(part.first) * size_of(state.values.dtype);
+        parts_.push_back(std::move(part));
       }
   hashes_.resize(parts_.size());
   if constexpr (memory_is_separate)
     for (const Part& part : parts_) staging_.resize(std::max(staging_.size(), part.values.bytes()));
 }
 
-std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Tensor& values) {
+std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Part& part) {
+  const Tensor& values = part.values;
+  if (part.offloaded) {
+    constexpr std::int64_t most = std::int64_t{1} << 17;
+    staging_.resize(static_cast<std::size_t>(most) * size_of(values.dtype));
+    RunningHash hash;
+    for (std::int64_t first = 0; first < values.count(); first += most) {
+      const std::int64_t count = std::min(most, values.count() - first);
+      part.offloaded.read(BlockFile::Version::present, part.first + first, count, staging_.data());
+      hash.add(staging_.data(), static_cast<std::size_t>(count) * size_of(values.dtype));
+    }
+    return hash.value();
+  }
   if constexpr (!memory_is_separate) return hash_of(values.data, values.bytes());
   copy_to_host(space, values, staging_.data());
   return hash_of(staging_.data(), values.bytes());
@@ -38,7 +55,7 @@ std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Tensor& values) {
 
 void ReplicaAudit::compare(const ExecSpace& space, std::int64_t step) {
   space.fence("lockstep::replica_audit");
-  for (std::size_t i = 0; i < parts_.size(); ++i) hashes_[i] = hash(space, parts_[i].values);
+  for (std::size_t i = 0; i < parts_.size(); ++i) hashes_[i] = hash(space, parts_[i]);
   const std::uint64_t all = hash_of(hashes_.data(), hashes_.size() * sizeof(hashes_[0]));
   std::int64_t of_this_rank = 0;
   std::memcpy(&of_this_rank, &all, sizeof(all));

@@ -30,15 +30,17 @@ class ReplicaAudit {
   struct Part {
     std::string name;
     Tensor values;
+    OffloadedState offloaded = {};  ///< where they are instead, if anywhere, from element
+    std::int64_t first = 0;
   };
 
-  std::uint64_t hash(const ExecSpace& space, const Tensor& values);
+  std::uint64_t hash(const ExecSpace& space, const Part& part);
   [[noreturn]] void report(const std::vector<std::int64_t>& of_ranks, std::int64_t step) const;
 
   const Communicator& comm_;
   std::vector<Part> parts_;
   std::vector<std::uint64_t> hashes_;  ///< of them
-  std::vector<std::byte> staging_;     ///< of the largest part, where the host cannot read it in place
+  std::vector<std::byte> staging_;     ///< of a piece, or of the largest part, where the host cannot read it in place
 };
 
 }  // namespace lockstep

@@ -132,11 +132,7 @@ void ShardedParallel::change_parameters(const ExecSpace& space, const std::funct
 
 void ShardedParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   finish_update(space);
-  if (groups_.count() > 1) {
-    const Communicator& replicas = groups_.replicas.all;
-    if (value_windows_) replicas.broadcast(space, parameters_.owned().values());
-    for (const Optimizer::State& state : optimizer.states()) replicas.broadcast(space, state.values);
-  }
+  if (groups_.count() > 1 && value_windows_) groups_.replicas.all.broadcast(space, parameters_.owned().values());
   const ParameterRange shared = value_windows_ ? parameters_.layout().others() : ParameterRange{0, parameters_.size()};
   if (!memory_.parameters || groups_.group.node.is_root()) {
     const Communicator& ranks = memory_.parameters ? first_of_node_ : groups_.ranks.all;
@@ -146,6 +142,7 @@ void ShardedParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   }
   if (value_windows_) value_windows_->forget();
   wait_for_node();
+  if (groups_.count() > 1) share_states(space, groups_.replicas.all, optimizer);
 }
 
 double ShardedParallel::take_exposed_seconds() {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "checkpoint/neighbour_recovery.hpp"
@@ -113,7 +114,13 @@ void RunCheckpoints::write() {
         [this] {
           if constexpr (!memory_is_separate) numbers_.copy(space_);
         },
-        [this] { numbers_.serve(); });
+        [this] {
+          try {
+            numbers_.serve();
+          } catch (const Error& error) {  // of which rank 0 has heard
+            warn("the checkpoint lacks this rank's part: {}", error.what());
+          }
+        });
   }
   const bool at_once = memory_is_separate || trainer_.strategy().ranks_share_parameters();
   writer_->write_async(trainer_.steps(), contents(),

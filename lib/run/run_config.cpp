@@ -120,10 +120,21 @@ void RunConfig::describe(Fields& fields) {
       f.check(parallel.local.state != LocalConfig::State::reset || !optimizer.counts_steps(), "local",
               "state: reset forgets what " + optimizer.type + " divides by a function of the steps done; take keep or average");
     }
+    f.check(!parallel.offload.present || optimizer.offloads(), "offload",
+            optimizer.type + (optimizer.divides() ? " has no state here, of which something could be on a disk; remove it"
+                                                  : " keeps averages of whole rows and columns, which are little and cross all blocks; remove it, or take another optimizer"));
+    f.check(!parallel.offload.present || !memory_is_separate, "offload",
+            "this build computes on devices, and takes the optimizer's state from their memory alone; remove it, or use a build for CPUs");
+    f.check(!parallel.offload.present || !parallel.local.present, "offload",
+            "local averages or forgets states where groups meet, which it takes from memory alone; leave one out");
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");
-  fields.section("checkpoint", [&](Fields& f) { checkpoint.describe(f); }, "When checkpoints are written, and how many are kept");
+  fields.section("checkpoint", [&](Fields& f) {
+    checkpoint.describe(f);
+    f.check(checkpoint.neighbours_every == 0 || !parallel.offload.present, "neighbours_every",
+            "copies the optimizer's state to memory, which parallel.offload is to save; leave one out");
+  }, "When checkpoints are written, and how many are kept");
   fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
     loss_watch.describe(f);
     const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "parallel/deterministic_reducer.hpp"
@@ -50,8 +51,17 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   if (divides) memory.states /= group;
   const LocalConfig& local = parallel.local;
   if (local.present && local.has_momentum()) memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes +
-                      memory.states;
+  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes;
+  if (parallel.offload.present) {
+    const std::size_t states = config.optimizer.state_names().size();
+    const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * master_bytes));
+    memory.offloaded = std::exchange(
+        memory.states,
+        static_cast<double>(
+            OffloadedStates::divide(parallel.offload.block_mb, master, states, count).bytes_in_memory()));
+  } else {
+    memory.checkpoint += memory.states;
+  }
   if (local.present) memory.parameters += static_cast<double>(layout.summed_size()) * master_bytes;
   return memory;
 }

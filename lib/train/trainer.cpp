@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 
 #include "base/heartbeat.hpp"
 #include "comm/choose_device_sums.hpp"
@@ -104,7 +103,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                                                std::move(on_devices), model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
-      optimizer_ = config.optimizer.make(model_->parameters());
+      optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
       optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
     });
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_,
@@ -229,7 +228,6 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
 
 void Trainer::update() {
   strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(step_ranks_.examples));
-  if (optimizer_->averages()) optimizer_->average(space_, model_->parameters(), guard_->scalars());
 }
 
 /// Where groups of ranks have gone their own ways, and it is time.
@@ -274,28 +272,35 @@ bool Trainer::measures_noise() const {
   return (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && count_.done % NoiseScale::every == 0;
 }
 
+template <class Work>
+auto Trainer::with_averages(const Work& work) {
+  if (!optimizer_->averages() || count_.optimizer_steps() == 0) return work();
+  before_update_();
+  swap_average();
+  auto result = [&] {
+    try {
+      return work();
+    } catch (...) {
+      optimizer_->swap_average(space_, model_->parameters());  // ranks that have failed wait for nobody
+      throw;
+    }
+  }();
+  swap_average();
+  return result;
+}
+
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
-  const AveragedParameters averaged = averaged_parameters();
-  return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, data, *uploader_, *sums_, max_micro_batch_,
-                            gives_up);
+  return with_averages([&] {
+    return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, data, *uploader_, *sums_, max_micro_batch_,
+                              gives_up);
+  });
 }
 
 Metrics Trainer::evaluate(const HostBatch& batch) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
-  const AveragedParameters averaged = averaged_parameters();
-  return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, batch, *uploader_, *sums_, max_micro_batch_);
-}
-
-Trainer::AveragedParameters Trainer::averaged_parameters() {
-  if (!optimizer_->averages() || count_.optimizer_steps() == 0) return AveragedParameters(nullptr, [](Trainer*) {});
-  before_update_();
-  swap_average();
-  return AveragedParameters(this, [](Trainer* trainer) {
-    // Ranks that have failed wait for nobody.
-    if (std::uncaught_exceptions() > 0)
-      trainer->optimizer_->swap_average(trainer->space_, trainer->model_->parameters());
-    else trainer->swap_average();
+  return with_averages([&] {
+    return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, batch, *uploader_, *sums_, max_micro_batch_);
   });
 }
 
@@ -342,7 +347,7 @@ void Trainer::describe_state(StateFields& fields) {
 }
 
 void Trainer::share_parameters() {
-  strategy_->share(space_, *optimizer_);
+  comm_.run_collectively([&] { strategy_->share(space_, *optimizer_); });
   optimizer_->forget_nonfinite(space_);
 }
 

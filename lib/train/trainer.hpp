@@ -132,9 +132,9 @@ class Trainer final : public Stateful {
   bool measures_noise() const;
   /// Whether findings are taken a step late: a device has the next step by then.
   bool reads_late() const { return memory_is_separate && !guard_->watches_loss(); }
-  /// While it lives, the parameters are their moving average, where there is one.
-  using AveragedParameters = std::unique_ptr<Trainer, void (*)(Trainer*)>;
-  AveragedParameters averaged_parameters();
+  /// Does `work` while the parameters are their moving average, where there is one.
+  template <class Work>
+  auto with_averages(const Work& work);
   void swap_average();
 
   const Communicator& comm_;

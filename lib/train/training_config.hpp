@@ -71,6 +71,7 @@ struct TrainingConfig {
   DeckNode source;  ///< what it was read from; complaints name its lines
 
   DType dtype() const { return precision.dtype(); }
+  StateOffload state_offload() const { return {parallel.offload.optimizer, parallel.offload.block_mb}; }
 };
 
 /// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.

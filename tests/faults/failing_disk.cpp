@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A disk that fails, for LD_PRELOAD: the calls that write files whose names contain a word are counted, and one of them
-// fails. LOCKSTEP_DISK="WORD CALL NUMBER ERROR": CALL is open, write, fsync, rename or close, or all (only counted);
-// NUMBER counts from 1, -N means the N-th and all after it, 0 all; ERROR is ENOSPC, EIO, or short: a write takes only
-// some of its bytes. LOCKSTEP_DISK_COUNTS: a file that gets a line for each call. Only on the rank LOCKSTEP_DISK_RANK,
+// fails. LOCKSTEP_DISK="WORD CALL NUMBER ERROR": CALL is open, write, fsync, rename or close, or all (only counted), or
+// read or reserve, which count where they are named; NUMBER counts from 1, -N means the N-th and all after it, 0 all;
+// ERROR is ENOSPC, EIO, EINVAL, EACCES, or short: a write takes only some of its bytes. LOCKSTEP_DISK_COUNTS: a file that gets a line for each call. Only on the rank LOCKSTEP_DISK_RANK,
 // where that is given.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ bool fails(const char* call, const char* path) {
   const long number = ++done;
   if (p.number > 0 && number != p.number) return false;
   if (p.number < 0 && number < -p.number) return false;
-  errno = p.error == "EIO" ? EIO : ENOSPC;
+  errno = p.error == "EIO" ? EIO : p.error == "EINVAL" ? EINVAL : p.error == "EACCES" ? EACCES : ENOSPC;
   return true;
 }
 
@@ -122,6 +122,22 @@ ssize_t pwrite64(int file, const void* from, size_t size, off64_t at) {
   return write_some(file, size, [&](size_t n) {
     return next<ssize_t (*)(int, const void*, size_t, off64_t)>("pwrite64")(file, from, n, at);
   });
+}
+ssize_t pread(int file, void* to, size_t size, off_t at) {
+  if (plan().call == "read" && fails("read", file)) return -1;
+  return next<ssize_t (*)(int, void*, size_t, off_t)>("pread")(file, to, size, at);
+}
+ssize_t pread64(int file, void* to, size_t size, off64_t at) {
+  if (plan().call == "read" && fails("read", file)) return -1;
+  return next<ssize_t (*)(int, void*, size_t, off64_t)>("pread64")(file, to, size, at);
+}
+int fallocate(int file, int mode, off_t at, off_t size) {
+  if (plan().call == "reserve" && fails("reserve", file)) return -1;
+  return next<int (*)(int, int, off_t, off_t)>("fallocate")(file, mode, at, size);
+}
+int fallocate64(int file, int mode, off64_t at, off64_t size) {
+  if (plan().call == "reserve" && fails("reserve", file)) return -1;
+  return next<int (*)(int, int, off64_t, off64_t)>("fallocate64")(file, mode, at, size);
 }
 int fflush(FILE* stream) {
   if (stream && fails("write", ::fileno(stream))) return EOF;

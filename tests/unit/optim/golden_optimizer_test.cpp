@@ -123,7 +123,6 @@ TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
           with.coefficients = optimizer->coefficients({.learning_rate = 0.01, .learning_rate_before = 0.01});
           const StepScalars* const given = scalars.set(space, with);
           optimizer->step(space, parameters, given);
-          if (optimizer->averages()) optimizer->average(space, parameters, given);
           parameters.update_statistics(space, 0.5, &given->left_out);
         };
         const auto all = [&] {
@@ -164,8 +163,11 @@ TEST(Optimizer, AveragesParameters) {
       last = test::values_of(parameters.values());
       if (step == 0) expected = last;
       for (std::size_t i = 0; i < last.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * last[i];
-      optimizer->average(space, parameters, scalars.set(space, {.first = step == 0 ? 1 : 0}));
-      optimizer->average(space, parameters, scalars.set(space, {.left_out = 1}));  // which changes nothing
+      const auto average = [&](const StepScalars& given) {
+        optimizer->average(space, parameters, scalars.set(space, given), optimizer->whole());
+      };
+      average({.first = step == 0 ? 1 : 0});
+      average({.left_out = 1});  // which changes nothing
     }
     parameters.round(space);
     optimizer->swap_average(space, parameters);

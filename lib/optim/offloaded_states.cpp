@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "optim/offloaded_states.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/heartbeat.hpp"
+
+namespace lockstep {
+
+OffloadedStates::Division OffloadedStates::divide(double block_mb, DType dtype, std::size_t states,
+                                                  std::int64_t count) {
+  static_assert(array_block * sizeof(float) % ScratchFile::alignment == 0);
+  const std::int64_t all = std::max<std::int64_t>(1, array_blocks(count));
+  const double bytes = static_cast<double>(array_block) * static_cast<double>(size_of(dtype) * states);
+  const std::int64_t most = std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 * block_mb / bytes), 1, all);
+  const std::int64_t blocks = (all + most - 1) / most;
+  const std::int64_t elements = (all + blocks - 1) / blocks * array_block;
+  return {.elements = elements,
+          .blocks = static_cast<std::size_t>((all * array_block + elements - 1) / elements),
+          .block_bytes = static_cast<std::size_t>(elements) * size_of(dtype) * states};
+}
+
+OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::int64_t count,
+                                 std::span<ParameterBlock> blocks)
+    : dtype_(dtype),
+      division_(divide(offload.block_mb, dtype, states, count)),
+      file_(offload.folder, division_.block_bytes, division_.blocks),
+      windows_(division_.blocks),
+      states_(states, Tensor{nullptr, dtype, {division_.elements}}) {
+  for (ParameterBlock& block : blocks) {
+    StateWindow& window = windows_[static_cast<std::size_t>(block.state / division_.elements)];
+    block.state %= division_.elements;
+    assert(block.state + block.count <= division_.elements);  // what is owned begins with a block
+    if (window.count++ == 0) window.blocks = &block;
+  }
+}
+
+void OffloadedStates::pass(const ExecSpace& space, BlockFile::Pass kind,
+                           const std::function<void(const StateWindow&)>& work) {
+  const auto one = [&](std::size_t block, std::byte* bytes) {
+    for (Tensor& state : states_) {
+      state.data = bytes;
+      bytes += state.bytes();
+    }
+    StateWindow window = windows_[block];
+    window.states = states_;
+    work(window);
+    space.fence("lockstep::offloaded_states");
+    heartbeat().beat();  // large states take their time
+  };
+  file_.pass(kind, std::cref(one));
+}
+
+/// visit(place in the file, elements) for what is in one block.
+template <class Visit>
+void OffloadedStates::for_pieces(std::size_t state, std::int64_t first, std::int64_t count, const Visit& visit) const {
+  const std::size_t element = size_of(dtype_);
+  while (count > 0) {
+    const std::int64_t block = first / division_.elements, at = first % division_.elements;
+    const std::int64_t here = std::min(count, division_.elements - at);
+    visit(static_cast<std::size_t>(block) * division_.block_bytes +
+              (state * static_cast<std::size_t>(division_.elements) + static_cast<std::size_t>(at)) * element,
+          static_cast<std::size_t>(here) * element);
+    first += here, count -= here;
+  }
+}
+
+void OffloadedStates::read(Version version, std::size_t state, std::int64_t first, std::int64_t count, std::byte* to) {
+  for_pieces(state, first, count, [&](std::uint64_t place, std::size_t bytes) {
+    file_.read(version, place, to, bytes);
+    to += bytes;
+  });
+}
+
+void OffloadedStates::write(std::size_t state, std::int64_t first, std::int64_t count, const std::byte* from) {
+  for_pieces(state, first, count, [&](std::uint64_t place, std::size_t bytes) {
+    file_.write(place, from, bytes);
+    from += bytes;
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "io/block_file.hpp"
+#include "optim/parameter_groups.hpp"
+
+namespace lockstep {
+
+/// Where an optimizer keeps its states.
+struct StateOffload {
+  std::string folder;    ///< of a file on a disk; empty: in memory
+  double block_mb = 16;  ///< that are read and written at once, of all states together
+};
+
+/// Blocks of parameters whose states are in memory together.
+struct StateWindow {
+  const ParameterBlock* blocks = nullptr;  ///< in the step's memory
+  std::int64_t count = 0;
+  std::span<const Tensor> states;  ///< in which ParameterBlock::state counts
+};
+
+/// States of an optimizer, laid out like the parameters that a rank owns, in a file of which a step has three blocks in
+/// memory (io/block_file.hpp): kernels run once for each. A block has the same stretch of all states, one after the
+/// other, so that it is read and written at once. For hosts, whose kernels and files work in the same memory.
+class OffloadedStates {
+ public:
+  /// Stretches of `elements` of each state are a block; there are so many blocks.
+  struct Division {
+    std::int64_t elements = 0;
+    std::size_t blocks = 0, block_bytes = 0;
+
+    std::size_t bytes_in_memory() const { return std::min(blocks, BlockFile::most_in_memory) * block_bytes; }
+  };
+  /// Of `states` of `count` numbers each.
+  static Division divide(double block_mb, DType dtype, std::size_t states, std::int64_t count);
+
+  /// `blocks`: of the parameters, in the order of their states; they count in windows from here on. Throws what
+  /// BlockFile throws.
+  OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::int64_t count,
+                  std::span<ParameterBlock> blocks);
+
+  /// Calls `work` for one window after the other, and waits for its kernels.
+  void pass(const ExecSpace& space, BlockFile::Pass kind, const std::function<void(const StateWindow&)>& work);
+
+  using Version = BlockFile::Version;
+  // Elements [first, first + count) of a state, on the host, as BlockFile does.
+  void read(Version version, std::size_t state, std::int64_t first, std::int64_t count, std::byte* to);
+  void write(std::size_t state, std::int64_t first, std::int64_t count, const std::byte* from);
+  BlockFile& file() { return file_; }
+
+ private:
+  template <class Visit>
+  void for_pieces(std::size_t state, std::int64_t first, std::int64_t count, const Visit& visit) const;
+
+  DType dtype_;
+  Division division_;
+  BlockFile file_;
+  std::vector<StateWindow> windows_;  ///< but for their states
+  std::vector<Tensor> states_;        ///< of the window that is in memory
+};
+
+/// One of them; or none.
+struct OffloadedState {
+  OffloadedStates* all = nullptr;
+  std::size_t number = 0;
+
+  explicit operator bool() const { return all != nullptr; }
+  void read(BlockFile::Version version, std::int64_t first, std::int64_t count, std::byte* to) const {
+    all->read(version, number, first, count, to);
+  }
+  void write(std::int64_t first, std::int64_t count, const std::byte* from) const {
+    all->write(number, first, count, from);
+  }
+};
+
+}  // namespace lockstep

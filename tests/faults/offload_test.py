@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The optimizer's state on a disk that is not what it should be: refused before the first step, or, where it fails later, the run ends on
+all ranks with 74 and goes on from its last checkpoint to the same end."""
+import os
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
+import program
+from program import LockstepTest, metrics, without_times
+
+ADAMW = {"type": "adamw", "learning_rate": 0.003, "ema_decay": 0.9}
+
+
+class OffloadFaults(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        if "stand-in" in self.lockstep("info").out:
+            self.skipTest("for hosts")
+        # LD_PRELOAD knows no way to write a space.
+        self.disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
+        (self.folder / "states").mkdir()
+        self.configure("states")
+        found = program.run("train", "deck.yaml", "run.steps=1", "run.output_dir=first", cwd=self.folder)
+        if found.status == 73:
+            self.skipTest(found.err)
+        self.assertEqual(found.status, 0, found)
+
+    def configure(self, folder, **sections):
+        self.deck(**{"optimizer": ADAMW, "checkpoint": {"every_steps": 2}, "run": {"steps": 6, "output_dir": "run", "log_every": 1, "seed": 7},
+                     "model": {"layers": ["flatten", {"linear": {"features": 64}}, "relu", {"linear": {"features": 10}}]},
+                     "parallel": {"offload": {"optimizer": folder, "block_mb": 0.001}}, **sections})
+
+    def with_disk(self, plan, *overrides, ranks=1, rank=None, status=74, counts=None):
+        environment = {"LD_PRELOAD": self.disk, "LOCKSTEP_DISK": plan}
+        if rank is not None:
+            environment["LOCKSTEP_DISK_RANK"] = str(rank)
+        if counts:
+            environment["LOCKSTEP_DISK_COUNTS"] = str(counts)
+        os.environ.update(environment)
+        try:
+            result = program.run("train", "deck.yaml", *overrides, ranks=ranks, cwd=self.folder, limit=60)
+        finally:
+            for name in environment:
+                del os.environ[name]
+        self.assertEqual(result.status, status, f"{plan}: {result}")
+        self.assertNotRegex(result.err, "fault of Lockstep|terminate called|Segmentation", plan)
+        return result
+
+    def refused_by_disk(self, plan, status, words, *overrides, **options):
+        result = self.with_disk(plan, *overrides, status=status, **options)
+        self.assertEqual(len(result.errors()), 1, result)
+        for word in words:
+            self.assertIn(word, result.errors()[0])
+        self.assertNotIn("step 1 ", result.out)
+
+    def test_folders_of_no_use(self):
+        self.write("file", "")
+        for ranks in (1, 2):
+            for folder, status, words in (("none", 66, ["none: there is no such folder", "make it"]), ("file", 73, ["file: no file can be made there"]),
+                                          *([("/dev/shm", 73, ["/dev/shm: is in memory (tmpfs)"])] if os.path.ismount("/dev/shm") else [])):
+                self.configure(folder)
+                self.refused(status, words, "train", "deck.yaml", ranks=ranks)
+            self.configure("states")
+            rank = ranks - 1
+            self.refused_by_disk("states/lockstep open 0 EINVAL", 73, ["states: its file system cannot go past the page cache (O_DIRECT)"], ranks=ranks, rank=rank)
+            self.refused_by_disk("states/lockstep open 0 EACCES", 73, ["states: no file can be made there (Permission denied)"], ranks=ranks, rank=rank)
+            self.refused_by_disk("states/lockstep reserve 1 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], ranks=ranks, rank=rank)
+            # Of checkpoints behind steps, each rank that gives something holds it beside what steps go on with.
+            self.refused_by_disk("states/lockstep reserve 2 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], "parallel.shard=optimizer",
+                                 ranks=ranks, rank=rank)
+            self.refused_by_disk("states/lockstep write 1 EIO", 74, ["states: cannot be written (Input/output error)"], ranks=ranks, rank=rank)
+        self.assertEqual(list((self.folder / "states").iterdir()), [])
+
+    def test_optimizers_of_no_use(self):
+        self.configure("states", optimizer={"type": "sgd"})
+        self.refused(78, ["deck.yaml:7:", "parallel.offload: sgd has no state"], "check", "deck.yaml")
+        self.configure("states", optimizer={"type": "adafactor"})
+        self.refused(78, ["parallel.offload: adafactor keeps averages"], "check", "deck.yaml")
+        for words, sections in (("parallel.offload: local averages", {"parallel": {"offload": {"optimizer": "states"}, "local": {"every": 2}}, "optimizer": {"type": "lion"}}),
+                                ("checkpoint.neighbours_every: copies the optimizer's state to memory", {"checkpoint": {"every_steps": 2, "neighbours_every": 1}})):
+            self.configure("states", **sections)
+            self.refused(78, [words], "check", "deck.yaml")
+        self.configure("states", parallel={"offload": {"block_mb": 3}})
+        self.refused(78, ["parallel.offload", "optimizer"], "check", "deck.yaml")
+
+    def test_what_fails_in_a_step_ends_all_ranks(self):
+        for ranks, shard in ((1, "none"), (2, "optimizer")):
+            overrides = [f"parallel.shard={shard}"]
+            self.lockstep("train", "deck.yaml", *overrides, f"run.output_dir=whole-{ranks}-{shard}", ranks=ranks)
+            rank = ranks - 1
+            for call in ("read", "write"):
+                counts = self.folder / f"counts-{ranks}-{shard}-{call}"
+                self.with_disk(f"states/lockstep {call} 1000000 EIO", *overrides, f"run.output_dir=counted-{ranks}-{shard}-{call}", ranks=ranks, rank=rank, status=0, counts=counts)
+                most = counts.read_text().split().count(call)
+                self.assertGreater(most, 60)
+                for number in (most // 2, most * 4 // 5):
+                    output = f"{ranks}-{shard}-{call}-{number}"
+                    result = self.with_disk(f"states/lockstep {call} -{number} EIO", *overrides, f"run.output_dir={output}", ranks=ranks, rank=rank)
+                    self.assertEqual(len(result.errors()), 1, result)
+                    self.assertRegex(result.errors()[0], r"states: cannot be (read|written) \(Input/output error\)|cannot read its part of the optimizer's state")
+                    self.lockstep("train", "deck.yaml", *overrides, f"run.output_dir={output}", ranks=ranks)
+                    self.assertEqual(without_times(metrics(self.folder / f"whole-{ranks}-{shard}")), without_times(metrics(self.folder / output)))
+
+
+if __name__ == "__main__":
+    program.main()

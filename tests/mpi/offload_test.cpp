@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs whose optimizer has its state in a file leave what others leave.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "io/scratch_file.hpp"
+#include "mpi/serial_training.hpp"
+#include "run/training_run.hpp"
+#include "support/fixtures.hpp"
+#include "support/whole_checkpoint.hpp"
+
+namespace lockstep {
+namespace {
+
+struct OffloadCase {
+  const char* name;
+  const char* precision;
+  const char* optimizer;
+  bool on_fewer_ranks = false;  ///< than three
+  double block_mb = 0.001;      ///< which is a block of the kernels; a layer has several
+};
+void PrintTo(const OffloadCase& c, std::ostream* out) { *out << c.name; }
+
+class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char*>> {
+ protected:
+  void SetUp() override {
+    enable_log(false);
+    if (memory_is_separate) GTEST_SKIP() << "for hosts";
+    try {
+      ScratchFile(folder_.path());
+    } catch (const Error& error) {
+      if (error.status() == ExitStatus::cannot_create) GTEST_SKIP() << error.what();
+      throw;
+    }
+  }
+  void TearDown() override { enable_log(true); }
+
+  /// What the checkpoints hold that a run to `steps` has written; from `from`, if there is any. Collective.
+  using Arrays = std::map<std::string, std::vector<std::byte>>;
+  std::vector<Arrays> train(const std::string& name, bool offloads, int steps, const std::string& from = "") const {
+    const auto& [c, shard] = GetParam();
+    const std::string offload = fmt::format(", offload: {{optimizer: '{}', block_mb: {}}}", folder_.path().string(),
+                                            c.block_mb);
+    RunConfig config = test::read_run_config(
+        fmt::format(
+            "{{run: {{steps: {}, seed: 3, evaluate_every: '2 steps'}}, batch: {{global: 12}},"
+            " data: {{synthetic: {{kind: random, shape: [90], classes: 7, train: 36, validation: 12}}}},"
+            " model: {{layers: [{{linear: {{features: 512}}}}, {{batch_norm: {{}}}}, relu, {{linear: {{features: 513}}}},"
+            " tanh, {{linear: {{features: 7}}}}]}}, checkpoint: {{every_steps: 2, keep: 0}}, precision: {{compute: {}}},"
+            " optimizer: {}, parallel: {{shard: {}, unit_mb: 0.1, bucket_mb: 0.15, audit_every: 3{}}}}}",
+            steps, c.precision, c.optimizer, shard, offloads ? offload : ""),
+        (folder_.path() / name).string());
+    if (!from.empty()) config.run.resume = from;
+    {
+      TrainingRun run(config, world_);
+      EXPECT_EQ(run.run(), ExitStatus::done);
+      for (const Optimizer::State& state : run.trainer().optimizer().states()) {
+        EXPECT_EQ(static_cast<bool>(state.offloaded), offloads);
+        EXPECT_EQ(state.values.data == nullptr, offloads);
+      }
+    }
+    world_.barrier();
+    std::vector<Arrays> written;
+    if (!world_.is_root()) return written;
+    for (const auto& path : list_checkpoints(folder_.path() / name / "checkpoints")) {
+      Arrays& arrays = written.emplace_back();
+      for (const NamedArray& array : test::read_checkpoint(path).arrays)
+        arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
+    }
+    return written;
+  }
+  std::string file(const std::string& run, int step) const {
+    return folder_.path() / run / "checkpoints" / checkpoint_name(step);
+  }
+
+  const Communicator world_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+};
+
+TEST_P(Offload, HasTheBitsOfStatesInMemory) {
+  const auto& [c, shard] = GetParam();
+  if (world_.size() == 1 && std::string_view(shard) != "none") GTEST_SKIP() << "one rank divides nothing";
+  if (world_.size() == 3 && c.on_fewer_ranks) GTEST_SKIP() << "on 1 and 2 ranks";
+  const std::vector<Arrays> whole = train("whole", false, 7), offloaded = train("offloaded", true, 7);
+  if (world_.is_root()) {
+    ASSERT_EQ(whole.size(), 4u);
+    EXPECT_GT(whole[0].size(), 12u);
+  }
+  EXPECT_EQ(whole, offloaded);
+  // Either goes on from the other.
+  const std::vector<Arrays> onto = train("onto", true, 7, file("whole", 4)),
+                            from = train("from", false, 7, file("offloaded", 4));
+  if (!world_.is_root()) return;
+  EXPECT_EQ(onto.back(), whole.back());
+  EXPECT_EQ(from.back(), whole.back());
+}
+
+constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5, ema_decay: 0.9}";
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Offload,
+    testing::Combine(testing::Values(OffloadCase{"adamw", "fp32", adamw},
+                                     OffloadCase{"adamw_in_few_blocks", "bf16", adamw, true, 1.2},
+                                     OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}"},
+                                     OffloadCase{"lamb", "fp32", "{type: lamb, learning_rate: 0.01}"},
+                                     OffloadCase{"lars", "fp32", "{type: lars, ema_decay: 0.9}", true, 0.1}),
+                     testing::Values("none", "optimizer", "parameters")),
+    [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
+
+}  // namespace
+}  // namespace lockstep
