@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What parallel.offload saves in memory, and what it costs in time; called by perf/run offload.
+
+Memory: the sum of the ranks' proportional set sizes while they train, with and without, beside the formula: 8 bytes a parameter of AdamW, less three
+blocks a rank. Time: steps with and without in turns, medians over rounds, beside the time that the disk takes to read and write the state, at a rate that as many
+processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state.
+"""
+import argparse
+import json
+import mmap
+import multiprocessing
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+LAYERS, WIDTH, INPUTS = 11, 2048, 64
+BLOCK = 16 * 10**6
+FILE_BLOCK = BLOCK // 4096 * 4096
+
+
+def deck(steps):
+    return {"run": {"steps": steps, "output_dir": "run", "log_every": 1, "overwrite": True, "resume": "never"},
+            "data": {"synthetic": {"kind": "random", "shape": [INPUTS], "classes": 10, "train": 8192}},
+            "model": {"layers": [{"linear": {"features": WIDTH}}, "relu"] * LAYERS + [{"linear": {"features": 10}}]},
+            "optimizer": {"type": "adamw"}, "checkpoint": {"every_epochs": 0}}
+
+
+def command(lockstep, ranks, shard, offloads, *options):
+    offload = ["parallel.offload.optimizer=."] if offloads else []
+    launcher = ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", "core"] if ranks > 1 else []
+    return [*launcher, str(lockstep), "train", "deck.yaml", f"parallel.shard={shard}", *offload, *options]
+
+
+def proportional_bytes(lockstep):
+    """Of all processes of this program."""
+    total = 0
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "exe") == str(lockstep):
+                total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
+        except OSError:
+            pass  # it has ended
+    return total
+
+
+def memory_of(lockstep, ranks, shard, offloads):
+    run = subprocess.Popen(command(lockstep, ranks, shard, offloads, "run.steps=100000", "batch.global=4"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    count, found = None, []
+    try:
+        for line in run.stdout:
+            if line.startswith("run: "):
+                count = int(re.search(r"run: (\d+) parameters", line)[1])
+            if line.startswith("step "):
+                found.append(proportional_bytes(lockstep))
+            if len(found) == 6:
+                break
+    finally:
+        run.terminate()
+        run.communicate()
+    return count, statistics.median(found[2:])
+
+
+def pass_blocks(file_bytes, start, seconds):
+    """Reads and writes blocks by turns, all of a file; puts the time that it took."""
+    blocks = max(3, file_bytes // FILE_BLOCK)
+    name = f"rate-{os.getpid()}"
+    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+    os.unlink(name)
+    whole = mmap.mmap(-1, 3 * FILE_BLOCK + (2 << 20), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    whole.madvise(mmap.MADV_HUGEPAGE)
+    whole.write(os.urandom(3 * FILE_BLOCK))
+    memory = [memoryview(whole)[i * FILE_BLOCK:(i + 1) * FILE_BLOCK] for i in range(3)]
+    for block in range(blocks):
+        os.pwrite(file, memory[0], block * FILE_BLOCK)
+    start.wait()
+    begun = time.monotonic()
+    for block in range(blocks):
+        os.preadv(file, [memory[block % 3]], block * FILE_BLOCK)
+        os.pwrite(file, memory[(block + 1) % 3], (block - 2) % blocks * FILE_BLOCK)
+    seconds.put((time.monotonic() - begun) / (2 * blocks * FILE_BLOCK))
+
+
+def disk_rate(ranks, file_bytes):
+    """Bytes a second of each of so many processes."""
+    start, seconds = multiprocessing.Barrier(ranks), multiprocessing.Queue()
+    processes = [multiprocessing.Process(target=pass_blocks, args=(file_bytes, start, seconds)) for _ in range(ranks)]
+    for process in processes:
+        process.start()
+    slowest = max(seconds.get() for _ in processes)
+    for process in processes:
+        process.join()
+    return 1 / slowest
+
+
+def step_ms(*arguments):
+    done = subprocess.run(command(*arguments), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {done.stdout}{done.stderr}")
+    return json.loads(pathlib.Path("run/summary.json").read_text())["step_ms"]["median"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--folder", help="on the disk that is measured (the folder for temporary files)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--batches", default="4,64,512,4096", help="examples a step of each rank")
+    arguments = parser.parse_args()
+    lockstep = arguments.build.resolve() / "app/lockstep"
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        os.chdir(folder)
+        pathlib.Path("deck.yaml").write_text(json.dumps(deck(arguments.steps)))
+        print("| ranks | shard | in memory, MB | offloaded, MB | less by | by the formula | ratio |\n|--:|---|--:|--:|--:|--:|--:|")
+        for ranks, shard in ((1, "none"), (2, "none"), (2, "optimizer"), (2, "parameters")):
+            (count, inside), (_, outside) = (memory_of(lockstep, ranks, shard, offloads) for offloads in (False, True))
+            expected = 8 * count * (ranks if shard == "none" else 1) - 3 * BLOCK * ranks
+            print(f"| {ranks} | {shard} | {inside / 1e6:.0f} | {outside / 1e6:.0f} | {(inside - outside) / 1e6:.1f} | {expected / 1e6:.1f} | {(inside - outside) / expected:.3f} |",
+                  flush=True)
+        print("\n| ranks, shard | batch a rank | in memory, ms | offloaded, ms | disk, MB/s a rank | disk, ms | larger of the two | offloaded / that | offloaded / sum |\n"
+              "|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+        for ranks, shard in ((1, "none"), (2, "optimizer")):
+            for batch in map(int, arguments.batches.split(",")):
+                steps = f"run.steps={arguments.steps if batch <= 512 else max(4, arguments.steps // 2)}"
+                rows = []
+                for _ in range(arguments.rounds):
+                    rate = disk_rate(ranks, 8 * count // ranks)
+                    inside, outside = (step_ms(lockstep, ranks, shard, offloads, steps, f"batch.global={batch * ranks}") for offloads in (False, True))
+                    rows.append((inside, outside, rate / 1e6, 16e3 * count / ranks / rate))
+                inside, outside, rate, disk = (statistics.median(column) for column in zip(*rows))
+                larger = max(inside, disk)
+                print(f"| {ranks}, {shard} | {batch} | {inside:.0f} | {outside:.0f} | {rate:.0f} | {disk:.0f} | {larger:.0f} | {outside / larger:.2f} | {outside / (inside + disk):.2f} |",
+                      flush=True)
+
+
+if __name__ == "__main__":
+    main()
