@@ -16,6 +16,7 @@ void Progress::step_done(double seconds, const Trainer::ExposedSeconds& exposed,
   now_.reduce_seconds += exposed.gradients;
   if (exposed.statistics) statistics_seconds_ = statistics_seconds_.value_or(0) + *exposed.statistics;
   now_.examples += examples;
+  now_.sent_bytes += scheduled_bytes_sent() - std::exchange(sent_before_, scheduled_bytes_sent());
   ++now_.steps;
 }
 

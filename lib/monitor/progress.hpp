@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/collective/executor.hpp"
 #include "monitor/metrics_file.hpp"
 #include "monitor/step_times.hpp"
 #include "train/trainer.hpp"
@@ -43,12 +44,14 @@ class Progress {
   const StepTimes& times() const { return times_; }
   std::int64_t examples() const { return now_.examples; }
   double reduce_seconds() const { return now_.reduce_seconds; }
+  /// By this rank in steps, to other ranks, in messages of the program's own sums.
+  std::int64_t sent_bytes() const { return now_.sent_bytes; }
   /// None where no step has waited for the statistics of other ranks' batch norms.
   std::optional<double> statistics_seconds() const { return statistics_seconds_; }
 
  private:
   struct Totals {
-    std::int64_t steps = 0, examples = 0;
+    std::int64_t steps = 0, examples = 0, sent_bytes = 0;
     double seconds = 0, reduce_seconds = 0;
   };
 
@@ -58,6 +61,7 @@ class Progress {
   StepTimes times_;
   Totals now_, logged_;  ///< logged_: at the last line
   std::optional<double> statistics_seconds_;
+  std::int64_t sent_before_ = scheduled_bytes_sent();  ///< the step that is next
 };
 
 }  // namespace lockstep

@@ -72,6 +72,7 @@ std::string summary_json(const Summary& s) {
   for (const RankSpread& spread : s.spreads)
     json["ranks_ms"][spread.phase] = {
         {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
+  json["sent_bytes_per_step"] = s.sent_bytes_per_step;
   json["examples_per_step"] = s.examples_per_step;
   json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);

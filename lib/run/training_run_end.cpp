@@ -85,6 +85,9 @@ void TrainingRun::write_summary(const std::string& status) {
   if (const std::optional<double> seconds = progress_.statistics_seconds())  // inside forward and backward
     summary.spreads.push_back(spread_over_ranks(
         comm_, "batch_norm_exposed", 1e3 * *seconds / static_cast<double>(std::max<std::int64_t>(1, times.count()))));
+  summary.sent_bytes_per_step = static_cast<double>(progress_.sent_bytes()) /
+                                static_cast<double>(std::max<std::int64_t>(1, times.count()));
+  comm_.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
   summary.examples = progress_.examples();
   summary.examples_per_step = std::min(config_.batch.largest(), data_.train->size());
   summary.flops_per_example = trainer_->model().training_flops(1);

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/collective/executor.hpp"
 
+#include <atomic>
 #include <cassert>
 
 namespace lockstep {
+namespace {
+
+std::atomic<std::int64_t> bytes_sent = 0;
+
+}  // namespace
+
+std::int64_t scheduled_bytes_sent() { return bytes_sent.load(std::memory_order_relaxed); }
 
 void Executor::start(const Schedule& schedule, Payload& payload) {
   assert(!schedule_);
@@ -36,6 +44,7 @@ void Executor::begin_step() {
   if (step.send) {
     const std::span<const std::byte> message = payload_->outgoing(step.send);
     transport_->send(step.send.peer, message.data(), message.size());
+    bytes_sent.fetch_add(static_cast<std::int64_t>(message.size()), std::memory_order_relaxed);
   }
 }
 

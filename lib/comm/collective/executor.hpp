@@ -23,6 +23,9 @@ class Payload {
   virtual void arrived(const Step::Part& part) = 0;
 };
 
+/// Bytes that this process has sent in schedules since its start, by any executor.
+std::int64_t scheduled_bytes_sent();
+
 /// Runs schedules over a transport, one at a time. Nothing waits: who needs the end calls `advance` until it says so.
 class Executor {
  public:
