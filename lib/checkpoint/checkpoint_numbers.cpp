@@ -16,10 +16,14 @@ namespace {
 std::string name_in(int replica, const std::string& state, const std::string& parameter) {
   return fmt::format("/replicas/{}/{}/{}", replica, state.empty() ? "parameters" : state, parameter);
 }
+std::string name_of_part(int part, const std::string& state, const std::string& parameter) {
+  return fmt::format("/compression/{}/{}/{}", state, part, parameter);
+}
 
 /// The array of a parameter.
 std::string name_of(const HeldNumbers& numbers, const std::string& parameter) {
   if (numbers.replica) return name_in(numbers.replica->number, numbers.state, parameter);
+  if (numbers.part.of > 0) return name_of_part(numbers.part.number, numbers.state, parameter);
   if (numbers.state.empty()) return "/model/" + parameter;
   return fmt::format("/{}/{}/{}", numbers.of_outer_step ? "outer" : "optimizer", numbers.state, parameter);
 }
@@ -36,7 +40,6 @@ void add_share(double share, const std::vector<std::byte>& numbers, std::int64_t
     std::memcpy(sum + at, &all, sizeof(T));
   }
 }
-
 /// What of a block is numbers of parameters, and where in the block and in the parameter.
 template <class Visit>
 void for_each_part(const HeldNumbers& numbers, const NumberStream::Block& block, Visit visit) {
@@ -93,22 +96,36 @@ CheckpointNumbers::CheckpointNumbers(const std::string& path)
   while (has(fmt::format("/replicas/{}/", replicas_))) ++replicas_;
 }
 
-std::vector<std::string> CheckpointNumbers::arrays_for(const HeldNumbers& numbers, const std::string& parameter) const {
+CheckpointNumbers::Summands CheckpointNumbers::summands_for(const HeldNumbers& numbers,
+                                                            const Parameter& parameter) const {
+  if (numbers.part.of > 0) return parts_for(numbers, parameter);
   std::vector<std::string> arrays;
   const auto add = [&](std::string name) {
     if (names_.contains(name)) arrays.push_back(std::move(name));
   };
   if (numbers.of_outer_step) {
-    add(name_of(numbers, parameter));
-    return arrays;
+    add(name_of(numbers, parameter.name));
+    return {std::move(arrays), 1};
   }
   const bool is_own = numbers.replica && numbers.replica->count == replicas_;
-  if (is_own) add(name_of(numbers, parameter));
+  if (is_own) add(name_of(numbers, parameter.name));
   else if (numbers.replica || !numbers.state.empty())
-    for (int replica = 0; replica < replicas_; ++replica) add(name_in(replica, numbers.state, parameter));
-  if (!arrays.empty()) return arrays;
+    for (int replica = 0; replica < replicas_; ++replica) add(name_in(replica, numbers.state, parameter.name));
+  const auto count = static_cast<double>(arrays.size());
+  if (!arrays.empty()) return {std::move(arrays), 1 / count};
   HeldNumbers of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
-  return {name_of(of_all, parameter)};
+  return {{name_of(of_all, parameter.name)}, 1};
+}
+
+CheckpointNumbers::Summands CheckpointNumbers::parts_for(const HeldNumbers& numbers, const Parameter& parameter) const {
+  Summands all{.arrays = {}, .share = 1.0 / numbers.part.of};
+  for (int part = 0;; ++part) {
+    std::string name = name_of_part(part, numbers.state, parameter.name);
+    if (!names_.contains(name) || file_.info(name).count() != parameter.range.count) break;
+    all.arrays.push_back(std::move(name));
+  }
+  if (std::ssize(all.arrays) == numbers.part.of) return {{name_of(numbers, parameter.name)}, 1};
+  return all;
 }
 
 CheckpointNumbers::Array& CheckpointNumbers::array(const std::string& name) {
@@ -143,18 +160,18 @@ void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::f
     const HeldNumbers& numbers = stream.numbers()[block.of];
     const DType dtype = numbers.values.dtype;
     std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // the gaps
-    for_each_part(
-        numbers, block, [&](std::size_t parameter, std::int64_t first, std::int64_t in_block, std::int64_t count) {
-          std::byte* const to = bytes + static_cast<std::size_t>(in_block) * size_of(dtype);
-          const std::vector<std::string> arrays = from.arrays_for(numbers, numbers.layout[parameter].name);
-          if (arrays.size() == 1) return from.read(arrays[0], first, count, dtype, to);
-          part.resize(static_cast<std::size_t>(count) * size_of(dtype));
-          for (const std::string& array : arrays) {
-            from.read(array, first, count, dtype, part.data());
-            dispatch_master(dtype,
-                            [&]<class T>(T) { add_share<T>(1 / static_cast<double>(arrays.size()), part, count, to); });
-          }
-        });
+    for_each_part(numbers, block,
+                  [&](std::size_t parameter, std::int64_t first, std::int64_t in_block, std::int64_t count) {
+                    std::byte* const to = bytes + static_cast<std::size_t>(in_block) * size_of(dtype);
+                    const CheckpointNumbers::Summands summands = from.summands_for(numbers, numbers.layout[parameter]);
+                    const std::vector<std::string>& arrays = summands.arrays;
+                    if (arrays.size() == 1 && summands.share == 1) return from.read(arrays[0], first, count, dtype, to);
+                    part.resize(static_cast<std::size_t>(count) * size_of(dtype));
+                    for (const std::string& array : arrays) {
+                      from.read(array, first, count, dtype, part.data());
+                      dispatch_master(dtype, [&]<class T>(T) { add_share<T>(summands.share, part, count, to); });
+                    }
+                  });
     progress();
   });
 }

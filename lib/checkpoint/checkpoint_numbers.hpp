@@ -15,7 +15,8 @@
 
 // Ranks' numbers as the arrays of a checkpoint: /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>, and
 // /outer/<state>/<layer>/<parameter> of the step between replicas. What replicas have of their own stands below
-// /replicas/<number>: <state>/<layer>/<parameter>, of parameters with "parameters" for the state.
+// /replicas/<number>: <state>/<layer>/<parameter>, of parameters with "parameters" for the state; what compressed sums
+// have left over, below /compression/<state>/<part>.
 namespace lockstep {
 
 /// The arrays that a checkpoint of these numbers has, without data.
@@ -30,10 +31,15 @@ class CheckpointNumbers {
   explicit CheckpointNumbers(const std::string& path);
 
   const std::string& file() const { return file_.name(); }
-  /// The arrays whose average a parameter of these numbers is. Of as many replicas as there were, that of its own; of
-  /// any other number of them, or of none, those of all replicas, or what they had in common. None for what the
-  /// checkpoint does not have and begins with zeros: the states of an outer step.
-  std::vector<std::string> arrays_for(const HeldNumbers& numbers, const std::string& parameter) const;
+  /// The arrays whose sum, times `share`, a parameter of these numbers is.
+  struct Summands {
+    std::vector<std::string> arrays;
+    double share = 1;
+  };
+  /// Of as many replicas as there were, that of its own; of any other number of them, or of none, the average of those
+  /// of all replicas, or what they had in common. Of parts, likewise that of its own; or an equal share of the sum of
+  /// all. None for what the checkpoint does not have and begins with zeros: the states of an outer step, and parts.
+  Summands summands_for(const HeldNumbers& numbers, const Parameter& parameter) const;
   /// Reads elements [first, first + count) of an array as numbers of this type: f32 or f64, or what the file has. Those
   /// of an array are asked for in order; with the last of them its checksum is verified.
   void read(const std::string& name, std::int64_t first, std::int64_t count, DType dtype, std::byte* to);
@@ -46,6 +52,7 @@ class CheckpointNumbers {
     RunningHash hash;
   };
   Array& array(const std::string& name);
+  Summands parts_for(const HeldNumbers& numbers, const Parameter& parameter) const;
 
   Hdf5File file_;
   RawFile bytes_;
@@ -55,8 +62,9 @@ class CheckpointNumbers {
   std::vector<std::byte> stored_;
 };
 
-/// All ranks' numbers become those of the checkpoint, whose arrays must be theirs (check_arrays). Values of fp32 files
-/// go into fp64 models and the reverse. `progress`: another block has been read. For rank 0 in a turn.
+/// All ranks' numbers become those of the checkpoint, whose arrays must be theirs (check_arrays; what compression has
+/// left over may be missing, and is 0 then, or in another number of parts, whose sum stays the same). Values of fp32
+/// files go into fp64 models and the reverse. `progress`: another block has been read. For rank 0 in a turn.
 void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

@@ -39,8 +39,8 @@ std::string all_reduce_help() {
 
 bool ParallelConfig::allows(Shard wanted) const {
   if (wanted == Shard::none) return true;
-  return !local.present && divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
-         (wanted < Shard::gradients || overlap != Overlap::thread);
+  return !local.present && !compress.present && divides(all_reduce) && divides(between_nodes) &&
+         all_reduce_table.empty() && (wanted < Shard::gradients || overlap != Overlap::thread);
 }
 
 void ParallelConfig::describe(Fields& fields) {
@@ -129,6 +129,9 @@ void ParallelConfig::describe(Fields& fields) {
             "much stays in memory");
       },
       "what is on a disk in the place of memory");
+  fields.optional_section(
+      "compress", compress.present, [this](Fields& section) { compress.describe(section); },
+      "gradients travel in a smaller form between nodes, or between ranks that share no memory");
   fields.renamed("replicas", "virtual_replicas");
   fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
@@ -157,6 +160,21 @@ void ParallelConfig::describe(Fields& fields) {
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
                              all_reduce->name));
+  check_compress(fields);
+}
+
+void ParallelConfig::check_compress(Fields& fields) const {
+  const auto needs = [&](bool ok, std::string_view key, std::string_view why) {
+    fields.check(!compress.present || ok, key, fmt::format("{}; or leave compress out", why));
+  };
+  needs(shard == Shard::none, "shard", "compressed sums are whole ones, on all ranks; take none");
+  needs(!deterministic.present, "deterministic", "fixed trees add up exact gradients; leave it out");
+  needs(!local.present, "local", "compress is of gradients that all ranks sum in each step; leave it out");
+  needs(wire == Wire::fp32, "wire", "compress says itself how gradients travel; take fp32");
+  needs(!all_reduce || all_reduce->in_node_memory, "all_reduce",
+        "compress sums in a node's memory, and between nodes in its own way; take auto or hierarchical");
+  needs(all_reduce_table.empty(), "all_reduce_table", "compress sums in one way, whatever the size; leave it out");
+  needs(leaders.value_or(1) == 1, "leaders", "compressed sums have one leader in each node; take auto or 1");
 }
 
 void ParallelConfig::check_local(Fields& fields) const {

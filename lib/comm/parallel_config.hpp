@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/compress_config.hpp"
 #include "comm/local_config.hpp"
 #include "config/fields.hpp"
 
@@ -52,6 +53,7 @@ struct ParallelConfig : Config {
     double block_mb = 16;
   };
   Offload offload;
+  CompressConfig compress;
 
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;
@@ -61,6 +63,7 @@ struct ParallelConfig : Config {
 
  private:
   void check_local(Fields& fields) const;
+  void check_compress(Fields& fields) const;
 };
 
 }  // namespace lockstep

@@ -39,7 +39,9 @@ enum class RandomPurpose : std::uint32_t {
   augment = 5,
   generation = 6,
   sampling = 7,
-  search = 8
+  search = 8,
+  compression = 9,
+  sketch = 10
 };
 
 /// One stream: element i of it, for every i, in any order.

@@ -104,7 +104,8 @@ class BucketedReducer::Trial {
 
 BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                                  const ShardGroups& groups, const std::optional<NodeMemory>& memory,
-                                 const Tensor& gradients, const GradientBuckets& buckets)
+                                 const Tensor& gradients, const GradientBuckets& buckets,
+                                 std::unique_ptr<Collective> compressed)
     : ranks_(groups.ranks.all), gradients_(gradients) {
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
@@ -119,8 +120,10 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
         ExitStatus::bad_deck,
         "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
   const ReduceBuffer buffer{gradients.dtype, host_};
-  sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, groups, memory, buffer)
-                                                     : make_reduce_scatter(config, groups, memory, buffer);
+  if (compressed) sum_ = std::move(compressed);
+  else
+    sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, groups, memory, buffer)
+                                                       : make_reduce_scatter(config, groups, memory, buffer);
   add_buckets(buckets.trained, sum_.get());
   if (!buckets.statistics.empty()) {
     ParallelConfig whole = config;

@@ -24,10 +24,12 @@ class BucketedReducer final : public GradientReducer {
 
   /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Those of what is
   /// trained are divided among ranks where the deck says so (config.shard): each has the sums that it owns
-  /// (make_shard_place). Those behind them travel in their own type, whatever config.wire says. Collective; throws
-  /// SharedError where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
+  /// (make_shard_place). `compressed`: their sum, in the place of the one that the rest of the deck asks for; null:
+  /// that one. Those behind them travel in their own type, whatever config.wire says. Collective; throws SharedError
+  /// where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
   BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
-                  const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets);
+                  const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets,
+                  std::unique_ptr<Collective> compressed = nullptr);
   ~BucketedReducer() override;
 
   void ready(const ExecSpace& space, std::int64_t end) override;

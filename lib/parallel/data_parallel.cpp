@@ -9,18 +9,32 @@ namespace lockstep {
 
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                            const ShardGroups& groups, std::optional<NodeMemory> memory,
-                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters)
+                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters, std::uint64_t seed)
     : ranks_(groups.ranks.all),
       parameters_(parameters),
       memory_(std::move(memory)),
       square_(parameters.trained_size()),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
   const Tensor gradients = parameters.gradients();
-  const GradientBuckets buckets(parameters.layout(), config);
+  GradientBuckets buckets(parameters.layout(), config);
+  std::unique_ptr<Collective> compressed;
+  if (config.compress.present && ranks_.size() > 1) {
+    compression_ = std::make_unique<Compression>(config, groups.ranks, memory_, parameters.layout(), seed);
+    buckets.trained = compression_->stretches();
+    compressed = compression_->make_sum({gradients.dtype, gradients.data});
+  }
   if (config.deterministic.present)
     reducer_ = std::make_unique<DeterministicReducer>(ranks_, config.deterministic.shards, gradients);
   else if (on_devices) reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
-  else reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets);
+  else
+    reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets,
+                                                 std::move(compressed));
+}
+
+StepRanks DataParallel::begin_step(const ExecSpace&, std::int64_t number, std::int64_t examples,
+                                   const std::function<void()>&) {
+  if (compression_) compression_->begin_step(number, examples);
+  return {.examples = examples};
 }
 
 void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {
@@ -46,6 +60,13 @@ void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   share_states(space, ranks_, optimizer);
+  if (compression_) compression_->share(space);
+}
+
+std::vector<HeldNumbers> DataParallel::held_numbers(const Optimizer& optimizer) const {
+  std::vector<HeldNumbers> numbers = whole_numbers(parameters_, optimizer, ranks_.is_root());
+  if (compression_) compression_->add_held_numbers(numbers);
+  return numbers;
 }
 
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,

@@ -7,6 +7,7 @@
 #include "comm/device_all_reduce.hpp"
 #include "optim/gradient_scale.hpp"
 #include "parallel/bucketed_reducer.hpp"
+#include "parallel/compression/compression.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
@@ -16,14 +17,17 @@ class DataParallel final : public ParallelStrategy {
  public:
   /// `measured`: see make_all_reduce. `memory`: of the node's gradients (gradient_memory), on hosts that in which those
   /// of `parameters` lie. `on_devices`: sums gradients in the devices' memory; null: they are summed on the hosts.
-  /// Collective.
+  /// `seed`: of what compression draws. Collective.
   DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
-               ParameterBuffer& parameters);
+               ParameterBuffer& parameters, std::uint64_t seed = 0);
 
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+                       const std::function<void()>& before_change) override;
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  bool sums_exactly() const override { return compression_ == nullptr; }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
@@ -32,16 +36,15 @@ class DataParallel final : public ParallelStrategy {
   void finish_update(const ExecSpace&) override {}
   void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
-    return whole_numbers(parameters_, optimizer, ranks_.is_root());
-  }
-  bool ranks_share_parameters() const override { return false; }
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
+  bool held_numbers_change_early() const override { return compression_ != nullptr; }
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 
  private:
   Communicator ranks_;
   ParameterBuffer& parameters_;
   std::optional<NodeMemory> memory_;
+  std::unique_ptr<Compression> compression_;  ///< null: sums are exact
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
   OwnedTensor nonfinite_;  // f64 [1]

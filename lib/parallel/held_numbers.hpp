@@ -24,6 +24,11 @@ struct HeldNumbers {
   std::optional<Replica> replica = std::nullopt;
   bool of_outer_step = false;     ///< a state of LocalParallel's, and not of the optimizer
   OffloadedState offloaded = {};  ///< where they are instead, if anywhere: `values` has no data then
+  /// Of what compression leaves over: the number of one of so many alike, whose sum is what counts. A checkpoint may
+  /// lack it, or have it in another number of parts.
+  struct Part {
+    int number = 0, of = 0;  ///< of: 0: it is the parameters, or a state of the optimizer
+  } part = {};
 
   /// Elements of the whole buffer, up to the last that is something.
   std::int64_t size() const { return layout.empty() ? 0 : layout.back().range.first + layout.back().range.count; }

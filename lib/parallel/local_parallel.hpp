@@ -57,7 +57,7 @@ class LocalParallel final : public ParallelStrategy {
   void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
-  bool ranks_share_parameters() const override { return false; }
+  bool held_numbers_change_early() const override { return false; }
   double take_exposed_seconds() override;
 
  private:

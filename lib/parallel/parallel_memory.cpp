@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "comm/collective/algorithm.hpp"
 #include "core/memory_plan.hpp"
 
 namespace lockstep {

@@ -58,6 +58,9 @@ class ParallelStrategy {
   /// Collective.
   virtual void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;
 
+  /// Whether these sums are exact, to rounding.
+  virtual bool sums_exactly() const { return true; }
+
   // What is said of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
   /// f64 [1] in the step's memory: the sum of their squares.
   virtual Tensor gradient_square(const ExecSpace& space) = 0;
@@ -85,8 +88,8 @@ class ParallelStrategy {
   virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
   /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
   virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;
-  /// Whether others may change the parameters that this rank sees before it does the next update.
-  virtual bool ranks_share_parameters() const = 0;
+  /// Whether they may change before this rank does the next update.
+  virtual bool held_numbers_change_early() const = 0;
 
   /// Seconds that steps have waited for other ranks since the last call.
   virtual double take_exposed_seconds() = 0;

@@ -106,13 +106,14 @@ void RunCheckpoints::write() {
   since_last_.restart();
   if (!is_good()) return;
   if (copies_) copies_->wait();
+  const bool at_once = memory_is_separate || trainer_.strategy().held_numbers_change_early();
   if (!writer_) {
     wait();
-    if constexpr (memory_is_separate) numbers_.copy(space_);
+    if (at_once) numbers_.copy(space_);
     return giving_.start(
         numbers_.may_go_behind_steps(),
-        [this] {
-          if constexpr (!memory_is_separate) numbers_.copy(space_);
+        [this, at_once] {
+          if (!at_once) numbers_.copy(space_);
         },
         [this] {
           try {
@@ -122,7 +123,6 @@ void RunCheckpoints::write() {
           }
         });
   }
-  const bool at_once = memory_is_separate || trainer_.strategy().ranks_share_parameters();
   writer_->write_async(trainer_.steps(), contents(),
                        at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::behind);
 }
@@ -135,7 +135,7 @@ void RunCheckpoints::write_copies() {
   std::map<std::string, std::string> texts;
   if (comm_.is_root()) texts = contents_.texts();
   copies_->write(
-      trainer_.steps(), std::move(texts), memory_is_separate || trainer_.strategy().ranks_share_parameters(),
+      trainer_.steps(), std::move(texts), memory_is_separate || trainer_.strategy().held_numbers_change_early(),
       comm_.is_root() ? contents_.before_commit : [] {});
 }
 

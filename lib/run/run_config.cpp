@@ -127,6 +127,8 @@ void RunConfig::describe(Fields& fields) {
             "this build computes on devices, and takes the optimizer's state from their memory alone; remove it, or use a build for CPUs");
     f.check(!parallel.offload.present || !parallel.local.present, "offload",
             "local averages or forgets states where groups meet, which it takes from memory alone; leave one out");
+    f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
+            "what compression leaves over of a step whose scaled gradients overflow is lost; take precision.compute bf16 or fp32, without loss_scale, or leave compress out");
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");
@@ -142,6 +144,8 @@ void RunConfig::describe(Fields& fields) {
             "rollback needs checkpoints to go back to; set checkpoint.every_steps, every_epochs or every_minutes");
     f.check(!rolls_back || data.shuffle, "on_anomaly",
             "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
+    f.check(!parallel.compress.keeps_errors() || loss_watch.on_anomaly != LossWatchConfig::Action::skip, "on_anomaly",
+            "what is skipped would come back by parallel.compress.error_feedback; take rollback or stop");
   },
                           "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
   fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",

@@ -45,13 +45,17 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   if (parallel.deterministic.present)
     memory.gradients *= static_cast<double>(1 +
                                             DeterministicReducer::buffers(parallel.deterministic.shards, ranks.all));
+  double errors = 0;  // of compressed sums, on the first rank of a node
+  if (parallel.compress.keeps_errors() && ranks.all > 1)
+    errors = static_cast<double>(layout.trained_size()) * master_bytes;
+  memory.gradients += errors;
   for (const std::string& state : config.optimizer.state_names())
     for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
       memory.states += static_cast<double>(part.range.count) * master_bytes;
   if (divides) memory.states /= group;
   const LocalConfig& local = parallel.local;
   if (local.present && local.has_momentum()) memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes;
+  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes + errors;
   if (parallel.offload.present) {
     const std::size_t states = config.optimizer.state_names().size();
     const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * master_bytes));

@@ -100,7 +100,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     strategy_ = std::make_unique<ShardedParallel>(config.parallel, *groups, std::move(memory), model_->parameters());
   else
     strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, *groups, std::move(memory.gradients),
-                                               std::move(on_devices), model_->parameters());
+                                               std::move(on_devices), model_->parameters(), problem_.seed);
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
@@ -111,6 +111,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
     own_square_.emplace(model_->parameters().trained_size());
+    if (!strategy_->sums_exactly()) sketch_.emplace(problem_.seed);
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
   model_->await_parameters(strategy_->parameter_arrival());
@@ -136,13 +137,8 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   }
   const StepVote votes = finish_gradients(requests());
   const StepResult result = conclude(batch, votes);
-  if (!result.done()) {
-    noise_scale_.discard_step();
-    return result;
-  }
-  if (measures_noise())
-    noise_scale_.end_step(comm_, on_host(space_, strategy_->gradient_square(space_)), result.examples,
-                          on_host(space_, guard_->loss_factor_tensor()));
+  end_noise(result);
+  if (!result.done()) return result;
   ++count_.done;
   meet();
   return result;
@@ -180,9 +176,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
     model_->backward(context, examples.inputs, [&](ParameterRange range) {
       if (!micro_batch.ends) return;
       guard_->gradient_ready(space_, range);
-      if (measures_noise() && range.first < model_->parameters().trained_size())
-        noise_scale_.add_small_batch(
-            on_host(space_, own_square_->compute(space_, model_->parameters().gradients(range))));
+      if (measures_noise() && range.first < model_->parameters().trained_size()) add_to_noise(range);
       strategy_->gradient_ready(space_, range);
     });
   });
@@ -270,6 +264,22 @@ std::optional<StepResult> Trainer::settle() {
 
 bool Trainer::measures_noise() const {
   return (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && count_.done % NoiseScale::every == 0;
+}
+
+void Trainer::add_to_noise(ParameterRange range) {
+  const Tensor gradients = model_->parameters().gradients(range);
+  noise_scale_.add_small_batch(on_host(space_, own_square_->compute(space_, gradients)));
+  if (sketch_) sketch_->add(space_, count_.done, gradients, range.first);
+}
+
+void Trainer::end_noise(const StepResult& result) {
+  if (!result.done()) {
+    noise_scale_.discard_step();
+    if (sketch_) sketch_->discard();
+  } else if (measures_noise()) {
+    const double square = sketch_ ? sketch_->take_square(comm_) : on_host(space_, strategy_->gradient_square(space_));
+    noise_scale_.end_step(comm_, square, result.examples, on_host(space_, guard_->loss_factor_tensor()));
+  }
 }
 
 template <class Work>

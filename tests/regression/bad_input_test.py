@@ -299,6 +299,21 @@ class BadInput(LockstepTest):
                        "run.resume=never", "run.overwrite=true")
         self.train(78, ["parallel.all_reduce", "deterministic cuts batches"], "parallel={all_reduce: nccl, deterministic: {shards: 2}}")
 
+    def test_compression_that_does_not_suit(self):
+        for wrong, message in [("method: zip", "method: 'zip' is unknown"), ("method: qsgd, levels: 0", "levels: 0 is out of range"),
+                               ("method: topk, keep: 0", "keep: 0 is out of range"), ("method: topk, keep: 1.5", "keep: 1.5 is out of range"),
+                               ("method: powersgd, rank: 0", "rank: 0 is out of range"), ("from_step: -1", "from_step: -1 is out of range"),
+                               ("method: qsgd, levels: 4", "levels: errors of qsgd with so few levels")]:
+            self.train(78, ["parallel.compress." + message], "parallel={compress: {%s}}" % wrong)
+        for beside, message in [("shard: gradients", "shard: compressed sums are whole"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
+                                ("wire: bf16", "wire: compress says itself"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),
+                                ("all_reduce: tree", "all_reduce: compress sums in a node"), ("leaders: 2", "leaders: compressed sums have one"), ("local: 5", "local: compress is of gradients")]:
+            self.train(78, ["parallel." + message], "parallel={compress: {}, %s}" % beside)
+        self.train(78, ["parallel.compress: what compression leaves over"], "parallel={compress: {}}", "precision.compute=fp16")
+        self.train(78, ["loss_watch.on_anomaly: what is skipped"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
+        self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})
+        self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are whole"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true")
+
 
 class BadUsage(LockstepTest):
     def test_command_line(self):

@@ -57,6 +57,13 @@ ShardPlace shard_place(const Algorithm* algorithm, const AllReduceParts& parts);
 std::unique_ptr<Collective> reduce_scatter(const Algorithm* algorithm, const AllReduceParts& parts);
 std::unique_ptr<Collective> all_gather(const Algorithm* algorithm, const AllReduceParts& parts);
 
+/// A sum over ranks that share no memory with each other. Collective over them.
+using SumBetween = std::function<std::unique_ptr<Collective>(const Communicator& ranks)>;
+/// Sums over all ranks as hierarchical_all_reduce does, but that `between` sums what others send in messages: between
+/// the first ranks of the nodes, or, without memory, between all ranks. Collective.
+std::unique_ptr<Collective> hierarchical_sum(const Topology& topology, const std::optional<NodeMemory>& memory,
+                                             DType dtype, const SumBetween& between);
+
 /// What is fastest, as far as that is known without measuring. Collective.
 std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts);
 

@@ -41,6 +41,15 @@ std::unique_ptr<Collective> hierarchical_all_reduce(const AllReduceParts& parts)
   return node_all_reduce(*parts.memory, parts.buffer.dtype, leaders_in(parts), between_leaders(all_reduce, parts));
 }
 
+std::unique_ptr<Collective> hierarchical_sum(const Topology& topology, const std::optional<NodeMemory>& memory,
+                                             DType dtype, const SumBetween& between) {
+  if (!memory) return between(topology.all);
+  if (topology.one_node()) return node_all_reduce(*memory, dtype, 0, nullptr);
+  const bool is_leader = topology.node.is_root();
+  const Communicator alike = topology.all.split(is_leader ? 0 : 1);
+  return node_all_reduce(*memory, dtype, 1, is_leader ? between(alike) : nullptr);
+}
+
 ShardPlace shard_place(const Algorithm* algorithm, const AllReduceParts& parts) {
   const Topology& topology = parts.topology;
   if (!parts.memory || (algorithm && !algorithm->in_node_memory))

@@ -217,6 +217,14 @@ Schedule tree_all_reduce(int rank, int size, std::int64_t count) {
 
 Schedule tree_broadcast(int rank, int size, std::int64_t count) { return Tree(rank, size, count).down(); }
 
+Schedule pairwise_exchange(int rank, int size) {
+  Schedule schedule;
+  for (int distance = 1; distance < size; ++distance)
+    schedule.push_back({.send = {.peer = (rank + distance) % size, .count = 1, .final = true},
+                        .receive = {.peer = (rank + size - distance) % size, .count = 1, .final = true}});
+  return schedule;
+}
+
 Schedule ordered_all_reduce(int rank, int size, std::int64_t count) {
   Schedule up, down;
   for (int distance = 1; distance < size; distance *= 2) {

@@ -76,6 +76,9 @@ Schedule tree_all_reduce(int rank, int size, std::int64_t count);
 /// From rank 0 down a binary tree, in segments that follow each other.
 Schedule tree_broadcast(int rank, int size, std::int64_t count);
 
+/// Each rank sends an element to each other, of which it is the first, and gets one from it: P − 1 messages.
+Schedule pairwise_exchange(int rank, int size);
+
 /// Neighbouring ranks first, then neighbouring pairs, …: each combines what ranks have that follow each other, the
 /// lower ones' on the left, so that an operation need not be commutative. Then the same way back.
 Schedule ordered_all_reduce(int rank, int size, std::int64_t count);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "comm/collective/schedule.hpp"
+#include "comm/compress_config.hpp"
+
+namespace lockstep {
+
+/// What sums depend on beside their numbers.
+struct StepFacts {
+  std::int64_t number = 1;  ///< from 1
+  double examples = 1;      ///< of all ranks
+  std::uint64_t seed = 0;   ///< of the run
+};
+
+/// A gradient in the flat buffer, as a matrix: the first dimension by the others.
+struct CompressedTensor {
+  Stretch place;
+  std::int64_t rows = 1, columns = 1;
+};
+
+/// What is summed at once: whole tensors that follow each other, and the gaps behind them, which are zero.
+struct CompressedBucket {
+  Stretch place;
+  std::vector<CompressedTensor> tensors;
+};
+
+/// What a compressed sum of this rank works on.
+template <class T>
+struct CompressedNumbers {
+  const CompressConfig& config;
+  const StepFacts& step;  ///< the running one
+  const std::vector<CompressedBucket>& buckets;
+  T* numbers = nullptr;  ///< the flat buffer
+  /// What this rank has not sent, as parts of the mean's gradient and not of the sum: so they are of the same size
+  /// whatever the batch is. Null: they are forgotten.
+  T* errors = nullptr;
+
+  const CompressedBucket& bucket_at(std::int64_t first) const {
+    return *std::ranges::lower_bound(buckets, first, {}, [](const auto& bucket) { return bucket.place.first; });
+  }
+  /// Numbers become p = g + e.
+  void add_errors(const Stretch& place) const {
+    if (!errors) return;
+    const T examples = static_cast<T>(step.examples);
+    for (std::int64_t i = place.first; i < place.end; ++i) numbers[i] += errors[i] * examples;
+  }
+  /// What a number of the sum is in `errors`.
+  T error_unit() const { return static_cast<T>(1 / step.examples); }
+};
+
+/// Most of what a function says of buckets.
+template <class Measure>
+auto largest_of(const std::vector<CompressedBucket>& buckets, Measure measure) {
+  decltype(measure(buckets.front())) most{};
+  for (const CompressedBucket& bucket : buckets) most = std::max(most, measure(bucket));
+  return most;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "comm/collective/collective.hpp"
+#include "parallel/compression/compressed_bucket.hpp"
+
+// Sums of buckets in which each rank sends p = g + e in a smaller form C(p), and keeps e = p − C(p): Seide et al. 2014,
+// "1-bit stochastic gradient descent"; Karimireddy et al. 2019, "Error feedback fixes SignSGD". All ranks get the same
+// bits. They are collective over the ranks of the transports that they are given.
+namespace lockstep {
+
+/// Each rank sends each other its slice of numbers in 8 bits, with a scale max |x| / 127 for each block; adds up what
+/// it gets in the buffer's type; and sends that to all, in 8 bits again. What the second rounding loses is an error of
+/// the slice's owner.
+template <class T>
+std::unique_ptr<Collective> int8_sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Transport> transport);
+
+/// What all ranks send to all others, who add it up in the order of ranks.
+template <class T>
+class Code {
+ public:
+  virtual ~Code() = default;
+  /// Bytes of a bucket.
+  virtual std::size_t bytes(const CompressedBucket& bucket) const = 0;
+  /// Writes this rank's numbers of the bucket, and keeps what is left of them.
+  virtual void encode(const CompressedBucket& bucket, std::byte* to) = 0;
+  /// Adds what a rank has written.
+  virtual void add(const CompressedBucket& bucket, const std::byte* from) const = 0;
+};
+template <class T>
+std::unique_ptr<Collective> gathered_sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Code<T>> code,
+                                         std::unique_ptr<Transport> transport);
+
+/// ‖v‖ · sgn(v) · ξ for each block, ξ ∈ {l/s, (l + 1)/s} with the mean |v| / ‖v‖: Alistarh et al. 2017, "QSGD". A byte
+/// for each number. `rank` draws by itself.
+template <class T>
+std::unique_ptr<Code<T>> qsgd_code(const CompressedNumbers<T>& numbers, int rank);
+/// ‖p‖₁ / d · sgn(p) for each tensor of d numbers, a bit for each; 0 has the sign +.
+template <class T>
+std::unique_ptr<Code<T>> sign_code(const CompressedNumbers<T>& numbers);
+/// The ⌈keep · d⌉ largest of each tensor of d numbers, with their places; of equal ones the first.
+template <class T>
+std::unique_ptr<Code<T>> top_k_code(const CompressedNumbers<T>& numbers);
+
+/// Columns of the thin matrices of a tensor; 0: it travels as it is.
+std::int64_t thin_columns(const CompressConfig& config, const CompressedTensor& tensor);
+/// Vogels et al. 2019, "PowerSGD", as PyTorch's powerSGD_hook: M of n × m becomes P Qᵀ with P = M Q, summed and made
+/// orthonormal, and Q = Mᵀ P, summed; the next step begins with this Q, made orthonormal. Where PyTorch divides by the
+/// norm 0, that column of P is 0, and that of Q is drawn anew. `thin`: all Q, of each tensor [columns, m], where
+/// zeros are to be drawn. `sum`: makes an exact sum over the same ranks of a buffer; `ranks`: how many there are.
+template <class T>
+std::unique_ptr<Collective> power_sum(const CompressedNumbers<T>& numbers, T* thin, int ranks,
+                                      const std::function<std::unique_ptr<Collective>(const ReduceBuffer&)>& sum);
+
+}  // namespace lockstep

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/compression/compression.hpp"
+
+#include "comm/collective/algorithm.hpp"
+#include "comm/collective/make_all_reduce.hpp"
+#include "parallel/compression/compressed_sum.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Exact in the first steps, compressed from then on.
+class SumByStep final : public Collective {
+ public:
+  SumByStep(const StepFacts& step, std::int64_t from_step, std::unique_ptr<Collective> exact,
+            std::unique_ptr<Collective> compressed)
+      : step_(step), from_step_(from_step), exact_(std::move(exact)), compressed_(std::move(compressed)) {}
+
+  void start(std::int64_t first, std::int64_t count) override {
+    running_ = step_.number > from_step_ ? compressed_.get() : exact_.get();
+    running_->start(first, count);
+  }
+  bool advance() override { return running_->advance(); }
+
+ private:
+  const StepFacts& step_;
+  std::int64_t from_step_;
+  std::unique_ptr<Collective> exact_, compressed_;
+  Collective* running_ = nullptr;
+};
+
+CompressedTensor as_matrix(const Parameter& parameter) {
+  const std::int64_t rows = parameter.shape.rank() > 0 ? parameter.shape[0] : 1;
+  return {
+      {parameter.range.first, parameter.range.end()}, rows, parameter.range.count / std::max<std::int64_t>(1, rows)};
+}
+
+/// Of tensors that follow each other up to `end`; those that are larger than a bucket may be have one of their own.
+std::vector<CompressedBucket> buckets_of(const std::vector<Parameter>& trained, std::int64_t end, double megabytes,
+                                         std::size_t element_bytes) {
+  const auto most = static_cast<std::int64_t>(megabytes * 1e6) / static_cast<std::int64_t>(element_bytes);
+  std::vector<CompressedBucket> buckets;
+  for (const Parameter& parameter : trained) {
+    if (buckets.empty() || parameter.range.end() - buckets.back().place.first > most) {
+      if (!buckets.empty()) buckets.back().place.end = parameter.range.first;
+      buckets.push_back({{parameter.range.first, end}, {}});
+    }
+    buckets.back().tensors.push_back(as_matrix(parameter));
+  }
+  return buckets;
+}
+
+/// What Q of a tensor is among all, in the order of the flat buffer.
+std::vector<Parameter> thin_layout(const CompressConfig& config, const std::vector<Parameter>& trained) {
+  std::vector<Parameter> layout;
+  std::int64_t next = 0;
+  for (const Parameter& parameter : trained)
+    if (const CompressedTensor tensor = as_matrix(parameter);
+        const std::int64_t columns = thin_columns(config, tensor)) {
+      layout.push_back(parameter);
+      layout.back().shape = {columns, tensor.columns};
+      layout.back().range = {next, columns * tensor.columns};
+      next += columns * tensor.columns;
+    }
+  return layout;
+}
+
+}  // namespace
+
+Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
+                         const ParameterLayout& layout, std::uint64_t seed)
+    : config_(config),
+      ranks_(ranks),
+      memory_(memory),
+      step_{.seed = seed},
+      trained_(trained_parameters(layout.parameters())),
+      places_(memory ? (ranks.one_node() ? 0 : ranks.nodes) : ranks.all.size()) {
+  buckets_ = buckets_of(trained_, layout.trained_size(), config.bucket_mb, size_of(layout.master()));
+  if (places_ < 2) {
+    places_ = 0;
+    return;
+  }
+  if (!memory) place_ = ranks.all.rank();
+  else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];
+  if (config.compress.error_feedback)
+    errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), {place_ >= 0 ? layout.trained_size() : 0});
+  if (config.compress.method != CompressConfig::Method::powersgd) return;
+  thin_layout_ = thin_layout(config.compress, trained_);
+  const std::int64_t count = thin_layout_.empty() ? 0 : thin_layout_.back().range.end();
+  thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {count});
+}
+
+std::vector<Stretch> Compression::stretches() const {
+  std::vector<Stretch> stretches;
+  for (const CompressedBucket& bucket : buckets_) stretches.push_back(bucket.place);
+  return stretches;
+}
+
+template <class T>
+std::unique_ptr<Collective> Compression::between_places(const Communicator& places, const ReduceBuffer& gradients) {
+  using Method = CompressConfig::Method;
+  const CompressedNumbers<T> numbers{config_.compress, step_, buckets_, static_cast<T*>(gradients.data),
+                                     static_cast<T*>(errors_.get().data)};
+  const Topology topology = ranks_.of(places);
+  ParallelConfig by_messages = config_;
+  by_messages.all_reduce = config_.between_nodes;
+  const auto exact_sum = [&](const ReduceBuffer& buffer) {
+    return make_all_reduce(by_messages, {}, topology, std::nullopt, buffer);
+  };
+  const auto gathered = [&](std::unique_ptr<Code<T>> code) {
+    return gathered_sum<T>(numbers, std::move(code), make_transport(places));
+  };
+  std::unique_ptr<Collective> compressed;
+  switch (config_.compress.method) {
+    case Method::int8: compressed = int8_sum<T>(numbers, make_transport(places)); break;
+    case Method::qsgd: compressed = gathered(qsgd_code<T>(numbers, places.rank())); break;
+    case Method::sign: compressed = gathered(sign_code<T>(numbers)); break;
+    case Method::topk: compressed = gathered(top_k_code<T>(numbers)); break;
+    case Method::powersgd:
+      compressed = power_sum<T>(numbers, static_cast<T*>(thin_.get().data), places.size(), exact_sum);
+      break;
+  }
+  return std::make_unique<SumByStep>(step_, config_.compress.from_step, exact_sum(gradients), std::move(compressed));
+}
+
+std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients) {
+  return hierarchical_sum(ranks_, memory_, gradients.dtype, [&](const Communicator& places) {
+    return gradients.dtype == DType::f64 ? between_places<double>(places, gradients)
+                                         : between_places<float>(places, gradients);
+  });
+}
+
+void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
+  if (config_.compress.error_feedback)
+    for (int place = 0; place < places_; ++place) {
+      HeldNumbers errors{.state = "error", .layout = trained_, .values = errors_.get()};
+      if (place == place_) errors.held = {{0, errors.values.count()}};
+      else errors.values.shape = {0};
+      errors.part = {place, places_};
+      numbers.push_back(std::move(errors));
+    }
+  if (thin_layout_.empty()) return;
+  HeldNumbers thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
+  if (ranks_.all.is_root()) thin.held = {{0, thin.values.count()}};
+  else thin.values.shape = {0};
+  thin.part = {0, 1};
+  numbers.push_back(std::move(thin));
+}
+
+void Compression::share(const ExecSpace& space) const {
+  if (!thin_layout_.empty()) ranks_.all.broadcast(space, thin_.get());
+}
+
+}  // namespace lockstep

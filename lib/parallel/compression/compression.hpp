@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/node_memory.hpp"
+#include "comm/parallel_config.hpp"
+#include "comm/topology.hpp"
+#include "nn/parameter_layout.hpp"
+#include "parallel/compression/compressed_bucket.hpp"
+#include "parallel/held_numbers.hpp"
+
+namespace lockstep {
+
+/// What a run with parallel.compress has beside others: how gradients are cut into buckets and summed, and what steps
+/// leave to the next ones. What a node's ranks sum in their memory is exact; what travels between nodes, or between
+/// ranks that share no memory, is compressed (compressed_sum.hpp), once for each node: such a place has an error.
+class Compression {
+ public:
+  /// `memory`: of the node's gradients, where its ranks share any. `seed`: of what is drawn. Collective.
+  Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
+              const ParameterLayout& layout, std::uint64_t seed);
+
+  /// The buckets of what is trained, which begin with tensors.
+  std::vector<Stretch> stretches() const;
+  /// Their sum in the flat buffer of gradients of the host. Collective.
+  std::unique_ptr<Collective> make_sum(const ReduceBuffer& gradients);
+  /// `examples`: of all ranks.
+  void begin_step(std::int64_t number, std::int64_t examples) {
+    step_.number = number;
+    step_.examples = static_cast<double>(examples);
+  }
+
+  /// Adds the errors of all places, and all Q.
+  void add_held_numbers(std::vector<HeldNumbers>& numbers) const;
+  /// All ranks get Q of rank 0. Collective.
+  void share(const ExecSpace& space) const;
+
+ private:
+  template <class T>
+  std::unique_ptr<Collective> between_places(const Communicator& places, const ReduceBuffer& gradients);
+
+  ParallelConfig config_;
+  Topology ranks_;
+  std::optional<NodeMemory> memory_;
+  StepFacts step_;
+  std::vector<CompressedBucket> buckets_;
+  std::vector<Parameter> trained_, thin_layout_;
+  int places_, place_ = -1;  ///< that have errors; that of this rank, if it has any
+  OwnedTensor errors_;       ///< like the flat buffer
+  OwnedTensor thin_;         ///< all Q, one after the other
+};
+
+}  // namespace lockstep

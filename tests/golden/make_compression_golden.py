@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Makes power_sgd.json: what PyTorch's powerSGD_hook makes of gradients of 2 ranks in 20 steps. Needs torch with gloo:
+    python3 tests/golden/make_compression_golden.py"""
+import json
+import os
+import pathlib
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as hook
+
+HERE = pathlib.Path(__file__).parent
+SHAPES = [(24, 24), (7,), (20, 2, 13), (5, 9)]
+STEPS, RANKS, EVERY = 20, 2, 17
+
+
+def filled(tag, shape):
+    """The numbers of fixtures.cpp's `filling`: splitmix64, of which 24 bits are kept."""
+    count = torch.Size(shape).numel()
+    with np.errstate(over="ignore"):
+        i = np.arange(count, dtype=np.uint64)
+        z = np.uint64(tag) * np.uint64(0xD1342543DE82EF95) + i * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return torch.from_numpy(((z >> np.uint64(40)).astype(np.float64) - 8388608.0) / 8388608.0).reshape(shape)
+
+
+class Bucket:
+    """As much of a GradBucket as the hook asks for."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def index(self):
+        return 0
+
+    def is_last(self):
+        return True
+
+    def buffer(self):
+        return self.values
+
+    def gradients(self):
+        tensors, first = [], 0
+        for shape in SHAPES:
+            count = torch.Size(shape).numel()
+            tensors.append(self.values[first:first + count].view(shape))
+            first += count
+        return tensors
+
+
+def work(rank, columns, results):
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    state = hook.PowerSGDState(None, matrix_approximation_rank=columns, start_powerSGD_iter=2)
+    state.iter = 2
+    count = sum(torch.Size(shape).numel() for shape in SHAPES)
+    thin, lefts = [], 0
+    for number, shape in enumerate(SHAPES):
+        n, m = shape[0], torch.Size(shape[1:]).numel()
+        r = min(n, m, columns)
+        if (n + m) * r * 2 < n * m:
+            lefts += n * r
+            thin.append(filled(900 + number, (r, m)).t().reshape(-1))
+    state.p_memory_dict[0] = torch.zeros(lefts, dtype=torch.float64)
+    state.q_memory_dict[0] = torch.cat(thin)
+    norms = []
+    for step in range(STEPS):
+        values = filled(1000 + 10 * step + rank, (count,))
+        sums = hook.powerSGD_hook(state, Bucket(values)).wait()
+        sums = sums[0] if isinstance(sums, list) else sums
+        norms.append(sums.norm().item())
+    if rank == 0:
+        results.put({"columns": columns, "norms": norms, "means": sums[::EVERY].tolist()})
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main():
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+    cases = []
+    for columns in (1, 2, 4):
+        context = multiprocessing.get_context("spawn")
+        results = context.Queue()
+        ranks = [context.Process(target=work, args=(rank, columns, results)) for rank in range(RANKS)]
+        for process in ranks:
+            process.start()
+        cases.append(results.get())
+        for process in ranks:
+            process.join()
+    golden = {"every": EVERY, "shapes": SHAPES, "cases": cases}
+    (HERE / "power_sgd.json").write_text(json.dumps(golden) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Compressed sums against plain loops, PyTorch's hook, and what no scheme may lose.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "comm/collective/make_all_reduce.hpp"
+#include "core/random.hpp"
+#include "counting_network.hpp"
+#include "parallel/compression/compressed_sum.hpp"
+#include "support/fixtures.hpp"
+#include "train/gradient_sketch.hpp"
+
+namespace lockstep {
+namespace {
+
+using Method = CompressConfig::Method;
+using Numbers = std::vector<double>;
+
+/// Two buckets with a gap each.
+std::vector<CompressedBucket> small_buckets() {
+  return {{{0, 1200}, {{{0, 576}, 24, 24}, {{576, 583}, 7, 1}, {{600, 1120}, 20, 26}}},
+          {{1200, 1250}, {{{1200, 1245}, 5, 9}}}};
+}
+
+/// A rank's part in compressed sums by messages.
+template <class T>
+struct CompressionSetting {
+  static constexpr DType dtype = std::is_same_v<T, double> ? DType::f64 : DType::f32;
+
+  Communicator ranks;
+  CompressConfig config;
+  std::vector<CompressedBucket> buckets;
+  StepFacts step{.seed = 7};
+  std::vector<T> numbers, errors, thin;
+  std::unique_ptr<Collective> sum;
+
+  CompressionSetting(const Communicator& all, const CompressConfig& chosen, std::vector<CompressedBucket> cut)
+      : ranks(all), config(chosen), buckets(std::move(cut)) {
+    numbers.resize(static_cast<std::size_t>(size()));
+    if (config.error_feedback) errors.resize(numbers.size());
+    std::int64_t q = 0;
+    for (const CompressedBucket& bucket : buckets)
+      for (const CompressedTensor& tensor : bucket.tensors) q += thin_columns(config, tensor) * tensor.columns;
+    thin.resize(static_cast<std::size_t>(q));
+    const CompressedNumbers<T> own{config, step, buckets, numbers.data(), errors.empty() ? nullptr : errors.data()};
+    switch (config.method) {
+      case Method::int8: sum = int8_sum<T>(own, make_transport(ranks)); break;
+      case Method::qsgd: sum = gathered(own, qsgd_code<T>(own, ranks.rank())); break;
+      case Method::sign: sum = gathered(own, sign_code<T>(own)); break;
+      case Method::topk: sum = gathered(own, top_k_code<T>(own)); break;
+      case Method::powersgd:
+        sum = power_sum<T>(own, thin.data(), ranks.size(), [&](const ReduceBuffer& buffer) {
+          return all_reduce(*find_algorithm("ring"), make_transport(ranks), buffer);
+        });
+    }
+  }
+  std::unique_ptr<Collective> gathered(const CompressedNumbers<T>& own, std::unique_ptr<Code<T>> code) {
+    return gathered_sum<T>(own, std::move(code), make_transport(ranks));
+  }
+
+  std::int64_t size() const { return buckets.back().place.end; }
+  /// Numbers of a rank in a step, 0 in the gaps.
+  Numbers gradient(std::int64_t number, int rank) const {
+    const Numbers all = test::filling(static_cast<std::uint64_t>(1000 + 10 * number + rank), size());
+    Numbers own(all.size(), 0.0);
+    for (const CompressedBucket& bucket : buckets)
+      for (const CompressedTensor& tensor : bucket.tensors)
+        std::copy(all.begin() + tensor.place.first, all.begin() + tensor.place.end, own.begin() + tensor.place.first);
+    return own;
+  }
+  /// A step, of the gradients of its number. Collective.
+  void run(std::int64_t number, double examples) {
+    step.number = number;
+    step.examples = examples;
+    const Numbers own = gradient(number, ranks.rank());
+    std::copy(own.begin(), own.end(), numbers.begin());
+    for (const CompressedBucket& bucket : buckets) {
+      sum->start(bucket.place.first, bucket.place.count());
+      wait_until([&] { return sum->advance(); });
+    }
+  }
+  bool all_have_the_same() const {
+    std::string own(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)), first = own;
+    ranks.broadcast(first, 0);
+    return ranks.all_reduce_max(own == first ? 0 : 1) == 0;
+  }
+};
+
+CompressConfig compress(Method method, const std::function<void(CompressConfig&)>& change = [](CompressConfig&) {}) {
+  CompressConfig config;
+  config.present = true;
+  config.method = method;
+  config.block = 16;
+  config.keep = 0.1;
+  change(config);
+  return config;
+}
+
+class Compressed : public testing::TestWithParam<Method> {
+ protected:
+  const Communicator ranks = Communicator::world();
+};
+
+/// Of batches of different sizes, too.
+TEST_P(Compressed, WhatIsSentAndWhatIsLeftAreTheGradients) {
+  CompressionSetting<double> setting(ranks, compress(GetParam()), small_buckets());
+  Numbers expected(setting.numbers.size(), 0.0), sent(expected);
+  for (int step = 0; step < 12; ++step) {
+    const double examples = step < 6 ? 12 : 40;
+    setting.run(step, examples);
+    EXPECT_TRUE(setting.all_have_the_same()) << "step " << step;
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] += setting.numbers[i] / examples;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      const Numbers gradient = setting.gradient(step, rank);
+      for (std::size_t i = 0; i < sent.size(); ++i) expected[i] += gradient[i] / examples;
+    }
+  }
+  Numbers left(setting.errors.begin(), setting.errors.end());
+  ranks.all_reduce_sum(left);
+  EXPECT_GT(*std::ranges::max_element(left), 1e-4) << "nothing was left";
+  for (std::size_t i = 0; i < sent.size(); ++i) ASSERT_NEAR(sent[i] + left[i], expected[i], 1e-12) << "element " << i;
+}
+
+TEST_P(Compressed, GapsStayZero) {
+  CompressionSetting<float> setting(ranks, compress(GetParam()), small_buckets());
+  for (int step = 0; step < 3; ++step) setting.run(step, 5);
+  for (const Stretch gap : {Stretch{583, 600}, {1120, 1200}, {1245, 1250}})
+    for (std::int64_t i = gap.first; i < gap.end; ++i) EXPECT_EQ(setting.numbers[static_cast<std::size_t>(i)], 0);
+}
+
+/// A step whose gradients are not finite is found out on all ranks.
+TEST_P(Compressed, WhatIsNoNumberShowsEverywhere) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    CompressionSetting<float> setting(ranks, compress(GetParam()), small_buckets());
+    setting.run(1, 5);
+    if (ranks.rank() == ranks.size() - 1) setting.numbers[77] = bad;
+    setting.sum->start(0, 1200);
+    wait_until([&] { return setting.sum->advance(); });
+    EXPECT_TRUE(std::ranges::any_of(setting.numbers, [](float x) { return !std::isfinite(x); }));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Compressed,
+                         testing::Values(Method::int8, Method::qsgd, Method::sign, Method::topk, Method::powersgd),
+                         [](const auto& info) {
+                           return std::string(compression_names[static_cast<std::size_t>(info.param)]);
+                         });
+
+/// All ranks' C(p) and e of a scheme in which all send to all, in plain loops.
+using Encode = std::function<Numbers(const Numbers& p, const CompressedBucket& bucket, int rank, std::int64_t step)>;
+
+void expect_gathered(const CompressConfig& config, const Encode& encode) {
+  const Communicator ranks = Communicator::world();
+  CompressionSetting<double> setting(ranks, config, small_buckets());
+  std::vector<Numbers> errors(static_cast<std::size_t>(ranks.size()), Numbers(setting.numbers.size(), 0.0));
+  for (int step = 0; step < 20; ++step) {
+    setting.run(step, 8);
+    Numbers sum(setting.numbers.size(), 0.0);
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      Numbers& error = errors[static_cast<std::size_t>(rank)];
+      Numbers p = setting.gradient(step, rank);
+      for (std::size_t i = 0; i < p.size(); ++i) p[i] += 8 * error[i];
+      for (const CompressedBucket& bucket : setting.buckets) {
+        const Numbers sent = encode(p, bucket, rank, step);
+        for (std::int64_t at = bucket.place.first; at < bucket.place.end; ++at) {
+          const auto i = static_cast<std::size_t>(at);
+          sum[i] += sent[i];
+          if (config.error_feedback) error[i] = (p[i] - sent[i]) / 8;
+        }
+      }
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      ASSERT_NEAR(setting.numbers[i], sum[i], 1e-12) << "step " << step << ", element " << i;
+  }
+}
+
+TEST(CompressedSums, SendSignsAndMeanSizes) {
+  expect_gathered(compress(Method::sign), [](const Numbers& p, const CompressedBucket& bucket, int, std::int64_t) {
+    Numbers sent(p.size(), 0.0);
+    for (const CompressedTensor& tensor : bucket.tensors) {
+      double size = 0;
+      for (auto i = tensor.place.first; i < tensor.place.end; ++i) size += std::abs(p[static_cast<std::size_t>(i)]);
+      size /= static_cast<double>(tensor.place.count());
+      for (auto i = static_cast<std::size_t>(tensor.place.first); i < static_cast<std::size_t>(tensor.place.end); ++i)
+        sent[i] = p[i] < 0 ? -size : size;
+    }
+    return sent;
+  });
+}
+
+TEST(CompressedSums, SendTheLargestNumbers) {
+  expect_gathered(compress(Method::topk), [](const Numbers& p, const CompressedBucket& bucket, int, std::int64_t) {
+    Numbers sent(p.size(), 0.0);
+    for (const CompressedTensor& tensor : bucket.tensors) {
+      std::vector<std::size_t> order(static_cast<std::size_t>(tensor.place.count()));
+      std::iota(order.begin(), order.end(), static_cast<std::size_t>(tensor.place.first));
+      std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return std::abs(p[a]) > std::abs(p[b]); });
+      order.resize((order.size() + 9) / 10);
+      for (const std::size_t i : order) sent[i] = p[i];
+    }
+    return sent;
+  });
+}
+
+TEST(CompressedSums, SendLevelsDrawnByPlace) {
+  const auto config = compress(Method::qsgd, [](CompressConfig& c) { c.levels = 3, c.error_feedback = false; });
+  expect_gathered(config, [](const Numbers& p, const CompressedBucket& bucket, int rank, std::int64_t step) {
+    const RandomStream draws(7, RandomPurpose::compression, static_cast<std::uint64_t>(step));
+    Numbers sent(p.size(), 0.0);
+    for (std::int64_t first = bucket.place.first; first < bucket.place.end; first += 16) {
+      double norm = 0;
+      const auto end = static_cast<std::size_t>(std::min(first + 16, bucket.place.end));
+      for (auto i = static_cast<std::size_t>(first); i < end; ++i) norm += p[i] * p[i];
+      norm = std::sqrt(norm);
+      for (auto i = static_cast<std::size_t>(first); i < end && norm > 0; ++i) {
+        const double level = 3 * std::abs(p[i]) / norm,
+                     draw = draws.uniform(static_cast<std::uint64_t>(rank) * 1250 + i);
+        sent[i] = std::copysign(norm * (std::floor(level) + (draw < level - std::floor(level) ? 1 : 0)) / 3, p[i]);
+      }
+    }
+    return sent;
+  });
+}
+
+TEST(CompressedSums, LevelsHaveTheRightMean) {
+  const auto config = compress(Method::qsgd, [](CompressConfig& c) { c.levels = 2, c.error_feedback = false; });
+  const Communicator ranks = Communicator::world();
+  CompressionSetting<double> setting(ranks, config, {{{0, 32}, {{{0, 32}, 4, 8}}}});
+  Numbers own = setting.gradient(5, ranks.rank()), sum = own, mean(32, 0.0);
+  ranks.all_reduce_sum(sum);
+  constexpr int draws = 4000;
+  for (int step = 0; step < draws; ++step) {
+    setting.step.number = step;
+    std::copy(own.begin(), own.end(), setting.numbers.begin());
+    setting.sum->start(0, 32);
+    wait_until([&] { return setting.sum->advance(); });
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += setting.numbers[i] / draws;
+  }
+  // A level of a block of 16 is 1.2 or so: a draw has a deviation of at most half of that.
+  for (std::size_t i = 0; i < mean.size(); ++i)
+    EXPECT_NEAR(mean[i], sum[i], 5 * 0.6 * std::sqrt(ranks.size() / double{draws}));
+}
+
+/// The owner of a slice gets it from all in 8 bits, but for its own numbers, and sends its sum in 8 bits.
+TEST(CompressedSums, SendBytesAndScales) {
+  const Communicator ranks = Communicator::world();
+  const auto config = compress(Method::int8);
+  CompressionSetting<double> setting(ranks, config, small_buckets());
+  const auto rounded = [](const Numbers& all, std::size_t first, std::size_t end) {
+    double scale = 0;
+    for (auto i = first; i < end; ++i) scale = std::max(scale, std::abs(all[i]) / 127);
+    Numbers block;
+    for (auto i = first; i < end; ++i) block.push_back(scale > 0 ? scale * std::nearbyint(all[i] / scale) : 0);
+    return block;
+  };
+  std::vector<Numbers> errors(static_cast<std::size_t>(ranks.size()), Numbers(setting.numbers.size(), 0.0));
+  for (int step = 0; step < 20; ++step) {
+    setting.run(step, 8);
+    std::vector<Numbers> p;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      p.push_back(setting.gradient(step, rank));
+      for (std::size_t i = 0; i < p.back().size(); ++i) p.back()[i] += 8 * errors[static_cast<std::size_t>(rank)][i];
+    }
+    for (const CompressedBucket& bucket : setting.buckets) {
+      const std::int64_t blocks = (bucket.place.count() + 15) / 16;
+      for (int owner = 0; owner < ranks.size(); ++owner)
+        for (auto block = slice_of(blocks, owner, ranks.size()).first;
+             block < slice_of(blocks, owner, ranks.size()).end; ++block) {
+          const auto first = static_cast<std::size_t>(bucket.place.first + 16 * block);
+          const auto end = std::min(first + 16, static_cast<std::size_t>(bucket.place.end));
+          Numbers sum = p[static_cast<std::size_t>(owner)];
+          for (std::size_t rank = 0; rank < p.size(); ++rank) {
+            if (static_cast<int>(rank) == owner) continue;
+            const Numbers sent = rounded(p[rank], first, end);
+            for (std::size_t i = first; i < end; ++i) {
+              sum[i] += sent[i - first];
+              errors[rank][i] = (p[rank][i] - sent[i - first]) / 8;
+            }
+          }
+          const Numbers sent = rounded(sum, first, end);
+          for (std::size_t i = first; i < end; ++i) {
+            errors[static_cast<std::size_t>(owner)][i] = (sum[i] - sent[i - first]) / 8;
+            ASSERT_NEAR(setting.numbers[i], sent[i - first], 1e-9) << "step " << step << ", element " << i;
+          }
+        }
+    }
+  }
+}
+
+/// What loses nothing is the sum.
+TEST(CompressedSums, AreExactWhereAllTravels) {
+  const Communicator ranks = Communicator::world();
+  for (const CompressConfig& config :
+       {compress(Method::topk, [](CompressConfig& c) { c.keep = 1; }),
+        compress(Method::powersgd, [](CompressConfig& c) { c.rank = 100, c.min_ratio = 0.01; })}) {
+    CompressionSetting<float> setting(ranks, config, small_buckets());
+    for (int step = 0; step < 5; ++step) {
+      setting.run(step, 8);
+      Numbers sum(setting.numbers.size(), 0.0);
+      for (int rank = 0; rank < ranks.size(); ++rank)
+        std::ranges::transform(sum, setting.gradient(step, rank), sum.begin(), std::plus<>());
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        ASSERT_NEAR(setting.numbers[i] / static_cast<float>(ranks.size()), sum[i] / ranks.size(), 1e-6)
+            << compression_names[static_cast<std::size_t>(config.method)] << ", step " << step;
+    }
+  }
+}
+
+/// Layers whose gradients are 0, or of a smaller rank, as those behind a relu that nothing passes, train again later.
+TEST(CompressedSums, OutlastMatricesWithoutDirections) {
+  const Communicator ranks = Communicator::world();
+  CompressionSetting<float> setting(ranks, compress(Method::powersgd), {{{0, 576}, {{{0, 576}, 24, 24}}}});
+  const auto run = [&](float filling) {
+    ++setting.step.number;
+    std::ranges::fill(setting.numbers, filling);
+    setting.sum->start(0, 576);
+    wait_until([&] { return setting.sum->advance(); });
+  };
+  run(0);
+  EXPECT_EQ(std::ranges::count(setting.numbers, 0.0f), 576);
+  for (const float filling : {1.0f, 2.0f, 3.0f}) {
+    run(filling);
+    for (const float number : setting.numbers)
+      ASSERT_NEAR(number, filling * static_cast<float>(ranks.size()), 1e-4f * filling);
+  }
+}
+
+TEST(CompressedSums, ArePyTorchsPowerSgd) {
+  const Communicator ranks = Communicator::world();
+  if (ranks.size() != 2) GTEST_SKIP() << "power_sgd.json is of 2 ranks";
+  const auto golden = nlohmann::json::parse(test::read_golden("power_sgd.json"));
+  const std::vector<CompressedBucket> bucket{
+      {{0, 1148}, {{{0, 576}, 24, 24}, {{576, 583}, 7, 1}, {{583, 1103}, 20, 26}, {{1103, 1148}, 5, 9}}}};
+  for (const auto& golden_case : golden.at("cases")) {
+    const auto columns = golden_case.at("columns").get<std::int64_t>();
+    CompressionSetting<double> setting(ranks, compress(Method::powersgd, [&](CompressConfig& c) { c.rank = columns; }),
+                                       bucket);
+    auto thin = setting.thin.begin();
+    for (std::size_t tensor = 0; tensor < bucket[0].tensors.size(); ++tensor) {
+      const CompressedTensor& of = bucket[0].tensors[tensor];
+      thin = std::ranges::copy(test::filling(900 + tensor, thin_columns(setting.config, of) * of.columns), thin).out;
+    }
+    Numbers means;
+    for (int step = 0; step < 20; ++step) {
+      setting.run(step, 8);
+      means.assign(setting.numbers.begin(), setting.numbers.end());
+      double squares = 0;
+      for (double& mean : means) squares += (mean /= 2) * mean;
+      const double norm = golden_case.at("norms").at(static_cast<std::size_t>(step));
+      ASSERT_NEAR(std::sqrt(squares), norm, 1e-5 * norm) << columns << " columns, step " << step;
+    }
+    std::size_t at = 0;
+    for (const double expected : golden_case.at("means")) {
+      ASSERT_NEAR(means[at], expected, 1e-5) << columns << " columns, element " << at;
+      at += golden.at("every").get<std::size_t>();
+    }
+  }
+}
+
+TEST(GradientSketch, HasTheSquareOfTheSum) {
+  if (memory_is_separate) GTEST_SKIP() << "it is of gradients on hosts";
+  const Communicator ranks = Communicator::world();
+  const std::int64_t count = 20000, half = 7000;
+  const auto numbers = [&](int rank) { return test::filling(static_cast<std::uint64_t>(40 + rank), count); };
+  Numbers sum(static_cast<std::size_t>(count), 0.0);
+  for (int rank = 0; rank < ranks.size(); ++rank)
+    std::ranges::transform(sum, numbers(rank), sum.begin(), std::plus<>());
+  const double expected = std::inner_product(sum.begin(), sum.end(), sum.begin(), 0.0);
+  const OwnedTensor own = test::make_tensor(DType::f64, {count}, numbers(ranks.rank()));
+  GradientSketch sketch(5);
+  double mean = 0;
+  for (int step = 0; step < 20; ++step) {
+    double* const first = own.get().as<double>();
+    sketch.add(ExecSpace(), step, {first, DType::f64, {half}}, 0);
+    sketch.add(ExecSpace(), step, {first + half, DType::f64, {count - half}}, half);
+    mean += sketch.take_square(ranks) / 20;
+  }
+  EXPECT_NEAR(mean, expected, 0.02 * expected);  // of one sketch: 0.022
+}
+
+/// Bytes that all P ranks send in a step, of d numbers in fp32.
+TEST(CompressedSums, SendTheBytesOfTheFormulae) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(1);
+  const Communicator ranks = world.over(network);
+  const double others = world.size() - 1;
+  const auto sent = [&](const CompressConfig& config) {
+    CompressionSetting<float> setting(ranks, config, {{{0, 65536}, {{{0, 65536}, 256, 256}}}});
+    setting.run(1, 1);
+    return network->take_bytes(world);
+  };
+  const auto blocks = [](CompressConfig& c) { c.block = 256; };
+  EXPECT_EQ(sent(compress(Method::int8, blocks)), 2 * others * (65536 + 4 * 256));
+  EXPECT_EQ(sent(compress(Method::qsgd, blocks)), world.size() * others * (65536 + 4 * 256));
+  EXPECT_EQ(sent(compress(Method::sign)), world.size() * others * (65536 / 8 + 4));
+  EXPECT_EQ(sent(compress(Method::topk)), world.size() * others * 6554 * 8);
+  EXPECT_EQ(sent(compress(Method::powersgd, [](CompressConfig& c) { c.rank = 16; })), 2 * others * 2 * 256 * 16 * 4);
+}
+
+}  // namespace
+}  // namespace lockstep
