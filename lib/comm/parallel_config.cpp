@@ -39,7 +39,7 @@ std::string all_reduce_help() {
 
 bool ParallelConfig::allows(Shard wanted) const {
   if (wanted == Shard::none) return true;
-  return !local.present && !compress.present && divides(all_reduce) && divides(between_nodes) &&
+  return !local.present && !compress.present && !deals_anew() && divides(all_reduce) && divides(between_nodes) &&
          all_reduce_table.empty() && (wanted < Shard::gradients || overlap != Overlap::thread);
 }
 
@@ -101,6 +101,10 @@ void ParallelConfig::describe(Fields& fields) {
       "virtual_replicas", virtual_replicas, {1, 1 << 20},
       "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
       "not look at all ranks, looks at each part by itself");
+  static constexpr std::string_view deals[] = {"equal", "measured"};
+  fields.choice("shares", shares, deals,
+                "equal: ranks have equally many examples of a batch, but for one; measured: slow ones fewer, by the "
+                "time that their passes take, of which the sum is made in the same way");
   fields.integer(
       "audit_every", audit_every, not_negative,
       "steps between comparisons of the ranks' parameters and optimizer state, bit by bit, also made before each "
@@ -156,6 +160,7 @@ void ParallelConfig::describe(Fields& fields) {
   fields.check(shard == Shard::none || all_reduce_table.empty(), "all_reduce_table",
                "shard divides sums in one way, whatever their size; leave one out");
   if (local.present) check_local(fields);
+  if (deals_anew()) check_shares(fields);
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
@@ -175,6 +180,23 @@ void ParallelConfig::check_compress(Fields& fields) const {
         "compress sums in a node's memory, and between nodes in its own way; take auto or hierarchical");
   needs(all_reduce_table.empty(), "all_reduce_table", "compress sums in one way, whatever the size; leave it out");
   needs(leaders.value_or(1) == 1, "leaders", "compressed sums have one leader in each node; take auto or 1");
+}
+
+void ParallelConfig::check_shares(Fields& fields) const {
+  fields.check(
+      shard == Shard::none, "shares",
+      "measured compares the time of passes, which with shard wait for other ranks' parameters and sums; leave one out");
+  fields.check(
+      !local.present, "shares",
+      "measured spares fast ranks the wait for slow ones in each step, which groups of local do not do; leave one out");
+  fields.check(virtual_replicas == 1, "virtual_replicas",
+               "cuts equal shares, and shares: measured leaves ranks others; leave one out");
+  fields.check(!group_size, "group_size",
+               "batch_norm's groups would see more and fewer examples as shares: measured moves them; leave one out");
+  constexpr std::int64_t most_shards = 1024;
+  fields.check(!deterministic.present || deterministic.shards <= most_shards, "shares",
+               fmt::format("measured deals out at most {} shards (deterministic has {}); take fewer", most_shards,
+                           deterministic.shards));
 }
 
 void ParallelConfig::check_local(Fields& fields) const {

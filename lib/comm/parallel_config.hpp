@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct ParallelConfig : Config {
   enum class Overlap { automatic, none, poll, thread };
   enum class Wire { fp32, bf16, fp16 };
   enum class Shard { none, optimizer, gradients, parameters };  ///< each divides what those before it do
+  enum class Shares { equal, measured };
 
   double bucket_mb = 25, unit_mb = 25;
   double memory_gb = 0;                      ///< of a rank; 0: any
@@ -40,6 +42,7 @@ struct ParallelConfig : Config {
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks
   std::int64_t virtual_replicas = 1;
+  Shares shares = Shares::equal;
   std::int64_t audit_every = 0;
   struct Deterministic {
     bool present = false;
@@ -59,11 +62,20 @@ struct ParallelConfig : Config {
   bool allows(Shard wanted) const;
   /// Whether no rank has all gradients. (Fixed trees add up whole ones.)
   bool divides_gradients() const { return shard >= Shard::gradients && !deterministic.present; }
+  /// Whether the ranks' shares of a batch may change.
+  bool deals_anew() const { return shares == Shares::measured; }
+  /// The most of `total` examples or shards that one of `ranks` ranks may come to have.
+  std::int64_t most_parts(std::int64_t total, std::int64_t ranks) const {
+    return std::min(total, share_limit() * ((total + ranks - 1) / ranks));
+  }
+  /// A share that a rank may come to have, in equal ones.
+  std::int64_t share_limit() const { return deals_anew() ? 2 : 1; }
   void describe(Fields& fields) override;
 
  private:
   void check_local(Fields& fields) const;
   void check_compress(Fields& fields) const;
+  void check_shares(Fields& fields) const;
 };
 
 }  // namespace lockstep

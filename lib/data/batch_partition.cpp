@@ -2,6 +2,7 @@
 #include "data/batch_partition.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -17,6 +18,13 @@ void mark_sums(std::vector<MicroBatch>& micro_batches, std::int64_t examples, bo
   }
 }
 
+/// The numbers of a rank's shards.
+RankShare shards_of(const BatchPartition& partition, int rank) {
+  const auto& parts = partition.parts;
+  if (parts.empty()) return {rank * partition.shards, partition.shards};
+  return {std::accumulate(parts.begin(), parts.begin() + rank, std::int64_t{0}), parts[static_cast<std::size_t>(rank)]};
+}
+
 }  // namespace
 
 RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of) {
@@ -25,34 +33,61 @@ RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of) {
 }
 
 std::int64_t BatchPartition::largest_share(std::int64_t global_examples) const {
-  return share_of(*this, global_examples, 0).count;
+  if (parts.empty()) return share_of(*this, global_examples, 0).count;
+  const std::int64_t total = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+  if (separate) return std::ranges::max(parts) * share_of(global_examples, 0, total).count;
+  return (global_examples * std::ranges::max(parts) + total - 1) / total;
 }
 
 std::int64_t BatchPartition::smallest_share(std::int64_t global_examples) const {
-  return share_of(*this, global_examples, static_cast<int>(ranks) - 1).count;
+  const std::int64_t all = ranks * shards, first = share_of(global_examples, all - shards, all).first;
+  return global_examples - first;
+}
+
+std::int64_t BatchPartition::room(std::int64_t global_examples) const {
+  const std::int64_t all = ranks * shards;
+  const auto of_first = [&](std::int64_t some) {  // which are the largest
+    const RankShare last = share_of(global_examples, some - 1, all);
+    return last.first + last.count;
+  };
+  return separate ? of_first(std::min(all, share_limit * shards))
+                  : std::min(global_examples, share_limit * of_first(shards));
 }
 
 std::int64_t BatchPartition::largest_micro_batch(std::int64_t global_examples) const {
-  return std::min(micro, share_of(global_examples, 0, ranks * shards).count);
+  const std::int64_t at_once = share_of(global_examples, 0, ranks * shards).count;
+  return std::min({micro, global_examples, separate ? at_once : share_limit * at_once});
 }
 
 std::int64_t BatchPartition::sums(std::int64_t global_examples) const {
-  return sums_each ? std::ssize(micro_batches_of(*this, global_examples, 0)) : separate ? shards : 1;
+  if (sums_each) return std::ssize(micro_batches_of(*this, global_examples, 0));
+  return separate ? std::min(ranks * shards, share_limit * shards) : 1;
 }
 
 RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
   const std::int64_t all = partition.ranks * partition.shards;
-  const std::int64_t first = share_of(global_examples, rank * partition.shards, all).first;
-  const RankShare last = share_of(global_examples, (rank + 1) * partition.shards - 1, all);
-  return {first, last.first + last.count - first};
+  if (partition.parts.empty() || partition.separate) {
+    const RankShare shards = shards_of(partition, rank);
+    const std::int64_t first = share_of(global_examples, shards.first, all).first;
+    const RankShare last = share_of(global_examples, shards.first + shards.count - 1, all);
+    return {first, last.first + last.count - first};
+  }
+  const auto& parts = partition.parts;
+  const std::int64_t total = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+  const std::int64_t before = std::accumulate(parts.begin(), parts.begin() + rank, std::int64_t{0});
+  const std::int64_t first = global_examples * before / total;
+  return {first, global_examples * (before + parts[static_cast<std::size_t>(rank)]) / total - first};
 }
 
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
   std::vector<MicroBatch> micro_batches;
   const std::int64_t all = partition.ranks * partition.shards;
   const RankShare own = share_of(partition, global_examples, rank);
-  for (std::int64_t shard = 0; shard < partition.shards; ++shard) {
-    const RankShare share = share_of(global_examples, rank * partition.shards + shard, all);
+  if (!partition.parts.empty() && !partition.separate)
+    return micro_batches_of(own.count, partition.largest_share(global_examples), partition);
+  const RankShare shards = shards_of(partition, rank);
+  for (std::int64_t shard = 0; shard < shards.count; ++shard) {
+    const RankShare share = share_of(global_examples, shards.first + shard, all);
     // As many as the first rank's shard of this number has, which is the largest.
     const std::int64_t most = std::max<std::int64_t>(1, share_of(global_examples, shard, all).count);
     for (std::int64_t done = 0; done < most; done += partition.micro)

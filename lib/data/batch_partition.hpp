@@ -29,12 +29,19 @@ struct BatchPartition {
   bool separate = false;    ///< whether the gradients of each shard are a sum of their own
   bool sums_each = false;   ///< whether those of each micro-batch are
   std::int64_t micro = 1;   ///< most examples of a micro-batch
+  /// The largest share that a rank may come to have, in equal ones: 1 where they stay equal.
+  std::int64_t share_limit = 1;
+  /// Of a batch, each rank's: of its separate shards, so many; or of its examples, in this proportion. Empty: equal
+  /// ones.
+  std::vector<std::int64_t> parts;
 
-  /// Most examples of any rank, least of any rank, most of any micro-batch.
+  /// No rank has more by `parts`; of equal shares the largest and the smallest.
   std::int64_t largest_share(std::int64_t global_examples) const;
   std::int64_t smallest_share(std::int64_t global_examples) const;
+  /// Most examples that any rank may come to have, and most of any micro-batch.
+  std::int64_t room(std::int64_t global_examples) const;
   std::int64_t largest_micro_batch(std::int64_t global_examples) const;
-  /// Sums of gradients that each rank computes.
+  /// Sums of gradients that a rank computes, at most.
   std::int64_t sums(std::int64_t global_examples) const;
 };
 
@@ -42,7 +49,7 @@ struct BatchPartition {
 RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
 /// The micro-batches of a rank. All ranks have equally many, since layers may ask other ranks in each: the last ones of
-/// some are empty.
+/// some are empty. (But where ranks have separate shards of unequal number, of which layers ask nobody.)
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
 /// The micro-batches of a rank with `own` examples, where no rank has more than `largest`, and none has shards.

@@ -48,6 +48,12 @@ const HostBatch* DataLoader::next() {
   return nullptr;
 }
 
+void DataLoader::deal(std::vector<std::int64_t> parts) {
+  const std::lock_guard lock(mutex_);
+  // At most a ring of batches is made beyond those that were lent.
+  deals_.push_back({lent_ + ring_.size(), std::move(parts)});
+}
+
 /// The batches that were lent, as far as they are copied; all but the last one are afterwards.
 void DataLoader::take_back() {
   while (returned_ < lent_) {
@@ -70,6 +76,8 @@ void DataLoader::fill() {
       changed_.wait(lock, [this] { return stopping_ || filled_ - returned_ < ring_.size(); });
       if (stopping_) return;
       number = filled_;
+      for (; !deals_.empty() && deals_.front().from <= number; deals_.pop_front())
+        sampler_.deal(std::move(deals_.front().parts));
     }
     bool made = false;
     std::exception_ptr failure;

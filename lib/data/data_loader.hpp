@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -45,8 +46,15 @@ class DataLoader {
   /// (HostBatch::copied), for which the call after that waits. An exception of the thread (an unreadable file, say) is
   /// thrown here, after the batches before it.
   const HostBatch* next();
+  /// Batches are divided by these parts (BatchPartition) from the first one on that cannot have been begun yet; it has
+  /// the same number on all ranks that have asked for equally many.
+  void deal(std::vector<std::int64_t> parts);
 
  private:
+  struct Deal {
+    std::uint64_t from;  ///< batch
+    std::vector<std::int64_t> parts;
+  };
   void take_back();
   void fill();
   bool fill_slot(HostBatch& batch);
@@ -64,6 +72,7 @@ class DataLoader {
   std::uint64_t returned_ = 0;  ///< batches whose slots may be filled again
   bool finished_ = false;       ///< the thread makes no more, because of the last epoch or `failure_`
   bool stopping_ = false;
+  std::deque<Deal> deals_;  ///< of batches that are not begun yet
   std::exception_ptr failure_;
 
   std::thread thread_;  // last: starts when all else stands

@@ -31,6 +31,7 @@ std::optional<BatchPlan> Sampler::next() {
   const RankShare share = share_of(options_.partition, plan.global_examples, options_.rank);
   plan.first = share.first;
   plan.micro_batches = micro_batches_of(options_.partition, plan.global_examples, options_.rank);
+  plan.parts = options_.partition.parts;
   plan.examples.reserve(static_cast<std::size_t>(share.count));
   const auto example_at = [&](std::int64_t i) {
     const std::int64_t in_batch = options_.interleaved ? i * options_.partition.ranks + options_.rank : share.first + i;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "data/batch_partition.hpp"
@@ -28,6 +29,7 @@ struct BatchPlan {
   std::vector<std::int64_t> examples;     ///< of this rank, may be empty
   std::int64_t next_example = 0;          ///< that stands behind them in the batch, whose first one is behind its last
   std::vector<MicroBatch> micro_batches;  ///< of them
+  std::vector<std::int64_t> parts;        ///< by which the ranks have divided the batch (BatchPartition)
 };
 
 /// Another number for each version of Sampler that deals out other examples for the same seed.
@@ -59,6 +61,8 @@ class Sampler {
 
   /// The next batch, or none after the last epoch.
   std::optional<BatchPlan> next();
+  /// Batches are divided by these parts (BatchPartition) from the next one on: the same batches.
+  void deal(std::vector<std::int64_t> parts) { options_.partition.parts = std::move(parts); }
 
  private:
   /// Goes on to the next epoch where nothing is left of this one; whether it does.

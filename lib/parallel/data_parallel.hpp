@@ -24,6 +24,7 @@ class DataParallel final : public ParallelStrategy {
 
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
                        const std::function<void()>& before_change) override;
+  void deal_shards(std::span<const std::int64_t> of_ranks) override { reducer_->deal_shards(of_ranks); }
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;

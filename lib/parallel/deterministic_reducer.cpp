@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "base/timer.hpp"
@@ -29,27 +30,20 @@ Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
           {count}};
 }
 
-std::size_t most_depth(const std::vector<ShardNode>& nodes) {
-  std::size_t most = 0;
-  for (const ShardNode& node : nodes) most = std::max(most, node.depth());
-  return most;
-}
-
 }  // namespace
 
-DeterministicReducer::DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients)
-    : rank_(ranks.rank()),
-      each_(shards / ranks.size()),
-      gradients_(gradients),
-      executor_(make_transport(ranks)),
-      schedule_(shard_tree(rank_, ranks.size(), shards, gradients.count())),
-      local_(shard_nodes(rank_, ranks.size(), shards)) {
+DeterministicReducer::DeterministicReducer(const Communicator& ranks, const ParallelConfig& config,
+                                           const Tensor& gradients)
+    : rank_(ranks.rank()), gradients_(gradients), executor_(make_transport(ranks)) {
+  const std::int64_t shards = config.deterministic.shards;
   assert(shards % ranks.size() == 0);
   ranks.run_collectively([&] {
-    for (std::size_t i = 0; i < local_.size(); ++i)
+    follow(equal_runs(ranks.size(), shards));
+    const auto at = static_cast<std::size_t>(rank_);
+    const std::int64_t count = config.deals_anew() ? buffers(config, ranks.size())
+                                                   : shard_buffers(shards, runs_[at], runs_[at + 1]);
+    for (std::int64_t i = 0; i < count; ++i)
       sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
-    for (std::size_t i = 0; i < most_depth(local_); ++i)
-      partial_.emplace_back("lockstep::shard_part", gradients.dtype, gradients.shape);
     std::int64_t longest = 0;  // message
     for (const Step& step : schedule_) longest = std::max({longest, step.send.count, step.receive.count});
     const auto bytes = static_cast<std::size_t>(longest) * size_of(gradients.dtype);
@@ -58,17 +52,37 @@ DeterministicReducer::DeterministicReducer(const Communicator& ranks, std::int64
   });
 }
 
-std::int64_t DeterministicReducer::buffers(std::int64_t shards, int ranks) {
-  std::size_t most = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<ShardNode> nodes = shard_nodes(rank, ranks, shards);
-    most = std::max(most, nodes.size() + most_depth(nodes));
-  }
-  return static_cast<std::int64_t>(most);
+std::int64_t DeterministicReducer::buffers(const ParallelConfig& config, int ranks) {
+  const std::int64_t shards = config.deterministic.shards;
+  if (config.deals_anew()) return most_shard_buffers(shards, config.most_parts(shards, ranks));
+  const ShardRuns runs = equal_runs(ranks, shards);
+  std::int64_t most = 0;
+  for (std::size_t rank = 0; rank + 1 < runs.size(); ++rank)
+    most = std::max(most, shard_buffers(shards, runs[rank], runs[rank + 1]));
+  return most;
+}
+
+void DeterministicReducer::follow(ShardRuns runs) {
+  runs_ = std::move(runs);
+  schedule_ = shard_tree(rank_, runs_, gradients_.count());
+  local_ = shard_nodes(rank_, runs_);
+}
+
+void DeterministicReducer::deal_shards(std::span<const std::int64_t> of_ranks) {
+  const auto size = runs_.size() - 1;
+  bool same = true;
+  for (std::size_t rank = 0; rank < size && same; ++rank)
+    same = runs_[rank + 1] - runs_[rank] ==
+           (of_ranks.empty() ? runs_.back() / static_cast<std::int64_t>(size) : of_ranks[rank]);
+  if (same) return;
+  assert(added_ == 0);
+  ShardRuns runs = equal_runs(static_cast<int>(size), runs_.back());
+  if (!of_ranks.empty()) std::partial_sum(of_ranks.begin(), of_ranks.end(), runs.begin() + 1);
+  follow(std::move(runs));
 }
 
 void DeterministicReducer::shard_done(const ExecSpace& space) {
-  const std::int64_t shard = rank_ * each_ + added_++;
+  const std::int64_t shard = runs_[static_cast<std::size_t>(rank_)] + added_++;
   // The way from the node down to this shard: its right halves end with it where it is their last one.
   std::vector<ShardNode> path{local_[node_]};
   while (!path.back().is_shard()) {
@@ -77,14 +91,14 @@ void DeterministicReducer::shard_done(const ExecSpace& space) {
   }
   // Whatever is complete with this shard: gradients_ holds the right half, the last one that waits is the left half.
   while (path.size() > 1 && path.back().lo > path[path.size() - 2].lo) {
-    accumulate(space, partial_[waiting_.size() - 1].get(), gradients_);
+    accumulate(space, sums_[node_ + waiting_.size() - 1].get(), gradients_);
     waiting_.pop_back();
     path.pop_back();
   }
   if (path.size() == 1) {
     copy(space, gradients_, sums_[node_++].get());
   } else {
-    copy(space, gradients_, partial_[waiting_.size()].get());
+    copy(space, gradients_, sums_[node_ + waiting_.size()].get());
     waiting_.push_back(path.back());
   }
 }
@@ -92,7 +106,7 @@ void DeterministicReducer::shard_done(const ExecSpace& space) {
 void DeterministicReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   if (!schedule_.empty()) wait_for_kernels(space);  // one rank has nothing to send
   const Timer timer;
-  assert(added_ == each_ && waiting_.empty());
+  assert(node_ == local_.size() && waiting_.empty());
   space_ = &space;
   executor_.start(schedule_, *this);
   SpinBackoff backoff;

@@ -6,26 +6,28 @@
 
 #include "comm/collective/executor.hpp"
 #include "comm/collective/shard_tree.hpp"
+#include "comm/parallel_config.hpp"
 #include "parallel/gradient_reducer.hpp"
 
 namespace lockstep {
 
 /// Sums the gradients of a fixed number of shards in a fixed tree over their numbers: [lo, hi) is the sum of [lo, mid)
-/// and [mid, hi), mid = (lo + hi) / 2. Rank r of R has the r-th of R equal runs of shards, one after the other, so that
-/// the sum has the same bits on any number of ranks.
+/// and [mid, hi), mid = (lo + hi) / 2. Each rank has a run of shards, one rank's behind the other's, and sums within it
+/// what the tree has there, so that the sum has the same bits on any number of ranks and in any runs.
 class DeterministicReducer final : public GradientReducer, Payload {
  public:
-  /// Sums over `shards` shards, a multiple of the ranks; `gradients` is where each shard's are computed, and where the
-  /// sum goes. Collective.
-  DeterministicReducer(const Communicator& ranks, std::int64_t shards, const Tensor& gradients);
+  /// Runs are equal until others are dealt out, up to config.most_parts. `gradients` is where each shard's are
+  /// computed, and where the sum goes. Collective.
+  DeterministicReducer(const Communicator& ranks, const ParallelConfig& config, const Tensor& gradients);
 
+  void deal_shards(std::span<const std::int64_t> of_ranks) override;
   void ready(const ExecSpace&, std::int64_t) override {}
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
   /// Buffers as large as the gradients that a rank has beside them, at most.
-  static std::int64_t buffers(std::int64_t shards, int ranks);
+  static std::int64_t buffers(const ParallelConfig& config, int ranks);
 
  private:
   // The sums of this rank's nodes, as shard_tree's schedule has them.
@@ -33,15 +35,15 @@ class DeterministicReducer final : public GradientReducer, Payload {
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
   Tensor sums_at(const Step::Part& part) const;
+  void follow(ShardRuns runs);
 
   int rank_;
-  std::int64_t each_;  ///< shards of a rank
   Tensor gradients_;
   Executor executor_;
+  ShardRuns runs_;
   Schedule schedule_;
-  std::vector<ShardNode> local_;      ///< the largest nodes whose shards are all this rank's, in their order
-  std::vector<OwnedTensor> sums_;     ///< theirs
-  std::vector<OwnedTensor> partial_;  ///< left halves that wait for their right ones
+  std::vector<ShardNode> local_;   ///< the largest nodes whose shards are all this rank's, in their order
+  std::vector<OwnedTensor> sums_;  ///< theirs; of the one that is summed now, also left halves that wait for right ones
   std::vector<ShardNode> waiting_;    ///< these
   std::int64_t added_ = 0;            ///< shards of this rank
   std::size_t node_ = 0;              ///< of local_, to which the next shard belongs

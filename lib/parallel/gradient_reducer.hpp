@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 
 #include "core/tensor.hpp"
 
@@ -13,6 +15,9 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
+  /// Whose shards those of the next steps are: so many of each rank, one rank's behind the other's; empty: equally
+  /// many. Of use where shards are summed one by one.
+  virtual void deal_shards(std::span<const std::int64_t> /*of_ranks*/) {}
   /// The elements before `end` are final, of this rank or of one of its shards.
   virtual void ready(const ExecSpace& space, std::int64_t end) = 0;
   /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.

@@ -35,8 +35,10 @@ class ParallelStrategy {
                                const std::function<void()>& /*before_change*/) {
     return {.examples = examples};
   }
-  /// It is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective where
-  /// they do.
+  /// How shards are dealt out from the next step on; see GradientReducer.
+  virtual void deal_shards(std::span<const std::int64_t> /*of_ranks*/) {}
+  /// The step is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective
+  /// where they do.
   virtual bool end_step(const ExecSpace& /*space*/, Optimizer& /*optimizer*/, double /*learning_rate*/,
                         const std::function<void()>& /*before_change*/) {
     return false;

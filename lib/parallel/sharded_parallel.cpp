@@ -45,8 +45,7 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
     gradient_windows_ = windows.get();
     reducer_ = std::move(windows);
   } else if (config.deterministic.present) {
-    reducer_ = std::make_unique<DeterministicReducer>(groups_.ranks.all, config.deterministic.shards,
-                                                      parameters.gradients());
+    reducer_ = std::make_unique<DeterministicReducer>(groups_.ranks.all, config, parameters.gradients());
   } else {
     reducer_ = std::make_unique<BucketedReducer>(config, std::span<const AllReduceRow>(), groups_, memory_.gradients,
                                                  parameters.gradients(), buckets);

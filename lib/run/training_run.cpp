@@ -98,6 +98,7 @@ const StepResult& TrainingRun::step() {
     batch = loader_->next();
   }
   const std::int64_t number = trainer_->steps() + 1;
+  here_.own_examples = batch->size();
   take(trainer_->step(*batch, [this] {
     return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
   }));
@@ -130,7 +131,9 @@ void TrainingRun::after_step(double seconds) {
   watchdog_.extend_timeout(false);
   heartbeat().step = trainer_->steps() + 1;
   here_.longest_step = std::max(here_.longest_step, seconds);
-  progress_.step_done(seconds, trainer_->take_exposed_seconds(), last_step_.examples);
+  const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
+  progress_.step_done(seconds, exposed, last_step_.examples);
+  if (shares_) balance_shares(exposed);
   if (progress_.times().count() == 1) watchdog_.median_step(seconds);
   note_what_is_due();
   checkpoints_->audit_if_due();
@@ -144,6 +147,27 @@ void TrainingRun::after_step(double seconds) {
   if ((!last_step_.requests.stop || finished()) && evaluation_due() && !evaluate_and_log())
     last_step_.requests.stop = true;
   if (last_step_.done()) checkpoint_if_due();
+}
+
+/// Passes wait for statistics alone: gradients are summed behind them, or beside.
+void TrainingRun::balance_shares(const Trainer::ExposedSeconds& exposed) {
+  const double before = std::exchange(here_.pass_seconds, trainer_->pass_seconds());
+  shares_->step_done(here_.pass_seconds - before - exposed.statistics.value_or(0), here_.own_examples);
+  if (trainer_->steps() % ShareBalance::every != 0) return;
+  const std::optional<std::vector<std::int64_t>> parts = shares_->compare();
+  if (parts) deal_shares(*parts);
+}
+
+void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
+  shares_->set(parts);
+  comm_.run_collectively([&] {
+    ExecSpace().fence("lockstep::deal_shares");  // kernels that are under way have the memory that layers prepare
+    prepare_for(shares_->partition());
+  });
+  loader_->deal(parts);
+  const BatchPartition& partition = shares_->partition();
+  log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(parts), std::ranges::max(parts),
+      partition.separate ? "shards" : "examples");
 }
 
 /// The step of the state's record.

@@ -16,6 +16,7 @@
 #include "run/run_folder.hpp"
 #include "run/run_owner.hpp"
 #include "run/run_state.hpp"
+#include "train/share_balance.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -35,6 +36,9 @@ class TrainingRun {
 
   /// One step of all ranks, on the next batch; `run` is a loop over it.
   const StepResult& step();
+  /// Ranks divide batches by these parts (BatchPartition) as soon as loaders can do it, of a run with parallel.shares:
+  /// measured on several ranks. Collective.
+  void deal_shares(const std::vector<std::int64_t>& parts);
 
   /// Steps of the whole run.
   std::int64_t total_steps() const { return run_length(config_, data_.train->size()).steps(); }
@@ -47,6 +51,7 @@ class TrainingRun {
   void branch(const std::string& file);
   void share_state();
   void start_loader();
+  void prepare_for(const BatchPartition& partition);
   void describe_state(StateFields& fields);
 
   // training_run.cpp
@@ -55,6 +60,7 @@ class TrainingRun {
   void take(StepResult result);
   bool is_looked_at() const;
   void after_step(double seconds);
+  void balance_shares(const Trainer::ExposedSeconds& exposed);
   void log_step();
   bool ends_between_rows() const {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
@@ -85,6 +91,7 @@ class TrainingRun {
   Datasets data_;
   std::string provenance_;  ///< of what this run is made; JSON
   std::unique_ptr<Trainer> trainer_;
+  std::optional<ShareBalance> shares_;  ///< where they may change
   std::unique_ptr<DataLoader> loader_;
   Progress progress_;
   std::optional<Selection> selection_;
@@ -101,10 +108,12 @@ class TrainingRun {
     std::string stop_reason;          ///< of this rank
     std::string went_back_to;         ///< the checkpoint of the last rollback
     bool ended_by_owner = false;
-    bool owes_checkpoint = false;  ///< it was due where ranks had no common parameters
-    bool among_the_best = false;   ///< the last evaluation; its checkpoint is not begun yet
-    double longest_step = 0;       ///< seconds
-    double start_seconds = 0;      ///< from the start of the process to the first step
+    bool owes_checkpoint = false;   ///< it was due where ranks had no common parameters
+    bool among_the_best = false;    ///< the last evaluation; its checkpoint is not begun yet
+    double longest_step = 0;        ///< seconds
+    double pass_seconds = 0;        ///< that the trainer's clock has shown behind the last step
+    std::int64_t own_examples = 0;  ///< of this rank, in the last step
+    double start_seconds = 0;       ///< from the start of the process to the first step
     std::optional<Metrics> validation, test;
   } here_;
 };

@@ -50,6 +50,9 @@ void check_sampler(const RunConfig& config, int ranks) {
       !config.parallel.deterministic.present, "data.sampler",
       "distributed_sampler deals out other batches to other ranks (parallel.deterministic wants the same); remove "
       "one of them");
+  validate_key(!config.parallel.deals_anew(), "data.sampler",
+               "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
+               "remove one of them");
 }
 
 }  // namespace
@@ -70,12 +73,9 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   data_ = std::move(experiment.data);
   provenance_ = provenance(comm_, data_, reading);
   trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
-  comm_.run_collectively([&] {
-    for (const std::int64_t n : batch_sizes(config_, data_, trainer_->partition(), comm_)) {
-      if (n > 0) trainer_->prepare(n);
-      heartbeat().beat();
-    }
-  });
+  comm_.run_collectively([&] { prepare_for(trainer_->partition()); });
+  if (config_.parallel.deals_anew() && comm_.size() > 1)
+    shares_.emplace(comm_, trainer_->partition(), std::min(config_.batch.largest(), data_.train->size()));
   selection_.emplace(config_.selection());
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
                        RunCheckpoints::Contents{
@@ -199,6 +199,13 @@ void TrainingRun::branch(const std::string& file) {
   log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
 }
 
+void TrainingRun::prepare_for(const BatchPartition& partition) {
+  for (const std::int64_t n : batch_sizes(config_, data_, partition, comm_)) {
+    if (n > 0) trainer_->prepare(n);
+    heartbeat().beat();
+  }
+}
+
 void TrainingRun::start_loader() {
   const std::int64_t largest = std::min(config_.batch.largest(), data_.train->size());
   // Seeds of decks are below 2⁵³.
@@ -214,9 +221,9 @@ void TrainingRun::start_loader() {
                          .sampling = sampling,
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
-                         .partition = trainer_->partition()},
+                         .partition = shares_ ? shares_->partition() : trainer_->partition()},
                         state_.position);
-  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().largest_share(largest),
+  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().room(largest),
                                          config_.data.augment, static_cast<std::uint64_t>(config_.run.seed));
 }
 

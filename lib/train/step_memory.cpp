@@ -43,8 +43,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   memory.gradients = master_bytes *
                      (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
   if (parallel.deterministic.present)
-    memory.gradients *= static_cast<double>(1 +
-                                            DeterministicReducer::buffers(parallel.deterministic.shards, ranks.all));
+    memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
   double errors = 0;  // of compressed sums, on the first rank of a node
   if (parallel.compress.keeps_errors() && ranks.all > 1)
     errors = static_cast<double>(layout.trained_size()) * master_bytes;
@@ -73,7 +72,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
 StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks) {
   const std::int64_t global = std::min(config.batch.largest(), train.size());
   const BatchPartition partition = batch_partition(config, graph, ranks.all);
-  const std::int64_t share = partition.largest_share(global), micro_batch = partition.largest_micro_batch(global);
+  const std::int64_t share = partition.room(global), micro_batch = partition.largest_micro_batch(global);
   StepMemory memory;
   memory.plan = plan_model(graph, model_options(config, micro_batch, Purpose::training));
   static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, ranks);

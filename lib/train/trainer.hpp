@@ -93,6 +93,8 @@ class Trainer final : public Stateful {
     std::optional<double> statistics;  ///< of batch norms; none where each rank's look at its own examples
   };
   ExposedSeconds take_exposed_seconds();
+  /// That this rank has computed passes of steps, as far as they are known to have ended; with the wait for statistics.
+  double pass_seconds() const { return clock_.seconds(StepPhase::forward) + clock_.seconds(StepPhase::backward); }
 
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }

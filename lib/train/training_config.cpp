@@ -75,6 +75,16 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
   partition.sums_each = ranks > 1 && parallel.divides_gradients();
+  if (ranks > 1) partition.share_limit = parallel.share_limit();
+  // What all ranks' micro-batches of one number have in common, and what a rank's examples have, would change.
+  validate_key(!parallel.deals_anew() || !norms || parallel.deterministic.present || parallel.sync_batch_norm,
+               "parallel.shares",
+               "measured would change whose examples a rank's batch_norm looks at; take sync_batch_norm: true, or "
+               "deterministic");
+  validate_key(!parallel.deals_anew() || !norms || parallel.deterministic.present || !config.batch.micro,
+               "parallel.shares",
+               "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
+               "batch.micro out, or take deterministic");
   if (!parallel.deterministic.present) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

@@ -267,6 +267,20 @@ class BadInput(LockstepTest):
         self.train(78, ["data.sampler: distributed_sampler deals out"], "data.sampler=distributed_sampler", "batch.global=8",
                    "parallel={deterministic: {shards: 4}}")
 
+    def test_shares_that_cannot_be_measured(self):
+        for others, words in (({"shard": "optimizer"}, "shares: measured compares the time of passes"), ({"local": 5}, "shares: measured spares fast ranks"),
+                              ({"virtual_replicas": 2, "sync_batch_norm": False}, "virtual_replicas: cuts equal shares"),
+                              ({"group_size": 2}, "group_size: batch_norm's groups"),
+                              ({"deterministic": {"shards": 2048}, "sync_batch_norm": False}, "shares: measured deals out at most 1024 shards")):
+            self.deck("bad.yaml", parallel={"shares": "measured", **others})
+            self.check(78, ["bad.yaml:6:", f"parallel.{words}"], "check", "bad.yaml")
+        norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
+        for others, batch, words in (({"sync_batch_norm": False}, {"global": 8}, "whose examples a rank's batch_norm"), ({}, {"global": 8, "micro": 2}, "which examples are in the micro-batches")):
+            self.deck("bad.yaml", parallel={"shares": "measured", **others}, model=norms, batch=batch)
+            self.refused(78, ["bad.yaml:", "parallel.shares: measured would change", words], "train", "bad.yaml", "run.overwrite=true", "run.resume=never", ranks=2)
+        self.refused(78, ["data.sampler: distributed_sampler deals out equally many"], "train", "deck.yaml", "run.overwrite=true", "run.resume=never",
+                     "data.sampler=distributed_sampler", "parallel.shares=measured", "batch.global=8", ranks=2)
+
     def test_batches_that_cannot_be_dealt_out(self):
         self.refused(78, ["batch.global: 9 examples cannot be dealt out to 2 ranks"], "train", "deck.yaml", "run.overwrite=true",
                      "run.resume=never", "data.sampler=distributed_sampler", "batch.global=9", ranks=2)

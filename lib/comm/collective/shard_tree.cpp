@@ -17,11 +17,27 @@ std::vector<ShardNode> largest_within(const ShardNode& node, std::int64_t first,
   return nodes;
 }
 
+struct Buffers {
+  std::int64_t nodes = 0, most = 0;
+};
+
+/// Of the nodes of a run from first to before end; those before this one are counted.
+void count_buffers(const ShardNode& node, std::int64_t first, std::int64_t end, Buffers& buffers) {
+  if (node.hi <= first || node.lo >= end) return;
+  if (node.lo >= first && node.hi <= end) {
+    buffers.most = std::max(buffers.most, buffers.nodes + std::max<std::int64_t>(1, node.depth()));
+    ++buffers.nodes;
+    return;
+  }
+  count_buffers(node.left(), first, end, buffers);
+  count_buffers(node.right(), first, end, buffers);
+}
+
 /// The sums of nodes that several ranks have a part of.
 class AcrossRanks {
  public:
-  AcrossRanks(int rank, int size, std::int64_t shards, std::int64_t count)
-      : rank_(rank), size_(size), shards_(shards), count_(count) {}
+  AcrossRanks(int rank, const ShardRuns& runs, std::int64_t count)
+      : rank_(rank), runs_(runs), count_(count), nodes_(shard_nodes(rank, runs)) {}
 
   /// The node's sum is on the rank of its first shard, in the slot that begins with that shard.
   void sum(const ShardNode& node) {
@@ -40,30 +56,53 @@ class AcrossRanks {
   const Schedule& steps() const { return steps_; }
 
  private:
-  int owner(std::int64_t shard) const { return static_cast<int>(shard / (shards_ / size_)); }
+  int owner(std::int64_t shard) const {
+    return static_cast<int>(std::ranges::upper_bound(runs_, shard) - runs_.begin()) - 1;
+  }
   /// This rank's slot whose node begins with this shard.
   std::int64_t slot_of(std::int64_t shard) const {
     return std::ranges::find(nodes_, shard, &ShardNode::lo) - nodes_.begin();
   }
 
-  int rank_, size_;
-  std::int64_t shards_, count_;
-  std::vector<ShardNode> nodes_ = shard_nodes(rank_, size_, shards_);
+  int rank_;
+  const ShardRuns& runs_;
+  std::int64_t count_;
+  std::vector<ShardNode> nodes_;
   Schedule steps_;
 };
 
 }  // namespace
 
-std::vector<ShardNode> shard_nodes(int rank, int size, std::int64_t shards) {
-  const std::int64_t each = shards / size;
-  return largest_within({0, shards}, rank * each, (rank + 1) * each);
+ShardRuns equal_runs(int size, std::int64_t shards) {
+  ShardRuns runs;
+  for (int rank = 0; rank <= size; ++rank) runs.push_back(rank * (shards / size));
+  return runs;
 }
 
-Schedule shard_tree(int rank, int size, std::int64_t shards, std::int64_t count) {
-  AcrossRanks across(rank, size, shards, count);
-  across.sum({0, shards});
+std::vector<ShardNode> shard_nodes(int rank, const ShardRuns& runs) {
+  const auto at = static_cast<std::size_t>(rank);
+  return largest_within({0, runs.back()}, runs[at], runs[at + 1]);
+}
+
+std::int64_t shard_buffers(std::int64_t shards, std::int64_t first, std::int64_t end) {
+  Buffers buffers;
+  count_buffers({0, shards}, first, end, buffers);
+  return buffers.most;
+}
+
+std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest) {
+  std::int64_t most = 0;
+  for (std::int64_t first = 0; first < shards; ++first)
+    for (std::int64_t end = first + 1; end <= std::min(shards, first + longest); ++end)
+      most = std::max(most, shard_buffers(shards, first, end));
+  return most;
+}
+
+Schedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count) {
+  AcrossRanks across(rank, runs, count);
+  across.sum({0, runs.back()});
   Schedule steps = across.steps();
-  for (const Step& step : tree_broadcast(rank, size, count)) steps.push_back(step);
+  for (const Step& step : tree_broadcast(rank, static_cast<int>(runs.size()) - 1, count)) steps.push_back(step);
   return steps;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -19,16 +20,28 @@ struct ShardNode {
   ShardNode right() const { return {mid(), hi}; }
   bool is_shard() const { return hi - lo == 1; }
   /// Left halves that may wait for their right ones at one time, while it is summed shard by shard.
-  std::size_t depth() const { return is_shard() ? 0 : std::max(left().depth(), 1 + right().depth()); }
+  std::int64_t depth() const { return std::bit_width(static_cast<std::uint64_t>(hi - lo - 1)); }
 };
 
-/// The largest nodes all of whose shards rank `rank` of `size` has, in their order. `shards` is a multiple of the
-/// ranks; each has a run of equally many.
-std::vector<ShardNode> shard_nodes(int rank, int size, std::int64_t shards);
+/// Which shards ranks have: rank r those from element r to before element r + 1, at least one.
+using ShardRuns = std::vector<std::int64_t>;
 
-/// From the sums of each rank's nodes to that of all shards on every rank: the same bits on any number of ranks. The
+/// Runs of equally many shards, a multiple of the ranks.
+ShardRuns equal_runs(int size, std::int64_t shards);
+
+/// The largest nodes all of whose shards rank `rank` has, in their order.
+std::vector<ShardNode> shard_nodes(int rank, const ShardRuns& runs);
+
+/// Buffers for sums that a rank needs which has the shards from `first` to before `end` of `shards`, and adds them up
+/// one after the other: the i-th of its nodes comes into the i-th buffer, and the left halves that wait within it are
+/// in that one and those behind it.
+std::int64_t shard_buffers(std::int64_t shards, std::int64_t first, std::int64_t end);
+/// Likewise, for any run of up to `longest`.
+std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest);
+
+/// From the sums of each rank's nodes to that of all shards on every rank: the same bits whoever has which. The
 /// buffer has a slot of `count` elements for each of shard_nodes, one behind the other; the sum comes into the first
 /// one.
-Schedule shard_tree(int rank, int size, std::int64_t shards, std::int64_t count);
+Schedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count);
 
 }  // namespace lockstep

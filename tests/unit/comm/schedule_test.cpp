@@ -208,13 +208,17 @@ TEST(Schedules, AddShardsInTheOrderOfTheirTree) {
       std::vector<double> numbers;
       for (int shard = 0; shard < shards; ++shard) numbers.push_back(1.0 / (3 + 7 * shard));
       for (int size = 1; size <= shards; ++size) {
-        if (shards % size != 0) continue;
+        // Equal runs where there are any, and else all that is left for one rank, a different one each time.
+        ShardRuns runs = equal_runs(size, shards);
+        if (shards % size != 0) {
+          for (int rank = 0; rank <= size; ++rank) runs[rank] = rank <= shards % size ? rank : rank + shards - size;
+        }
         Network network;
         for (int rank = 0; rank < size; ++rank) {
           std::vector<double> slots;
-          for (const ShardNode& node : shard_nodes(rank, size, shards))
+          for (const ShardNode& node : shard_nodes(rank, runs))
             slots.insert(slots.end(), static_cast<std::size_t>(count), tree_sum(node, numbers));
-          network.add(shard_tree(rank, size, shards, count), std::move(slots));
+          network.add(shard_tree(rank, runs, count), std::move(slots));
         }
         ASSERT_TRUE(network.run()) << shards << " shards on " << size << " ranks: some wait for ever";
         for (int rank = 0; rank < size; ++rank)
@@ -224,6 +228,15 @@ TEST(Schedules, AddShardsInTheOrderOfTheirTree) {
       }
     }
   }
+}
+
+TEST(Schedules, NeedBuffersForTheNodesOfARunAndForWhatWaitsInThem) {
+  EXPECT_EQ(shard_buffers(8, 0, 8), 3) << "halves, quarters and eighths that wait";
+  EXPECT_EQ(shard_buffers(8, 1, 7), 4) << "1, 2 to 3, 4 to 5 and 6";
+  EXPECT_EQ(shard_buffers(8, 5, 6), 1);
+  EXPECT_EQ(shard_buffers(1, 0, 1), 1);
+  EXPECT_EQ(most_shard_buffers(8, 8), 4);
+  EXPECT_EQ(most_shard_buffers(8, 1), 1);
 }
 
 /// A composed all-reduce is as long as its two halves.

@@ -39,6 +39,58 @@ TEST(Pieces, CoverEachRanksShareOnceAndInOrder) {
           }
 }
 
+TEST(Pieces, FollowPartsOfAnySize) {
+  const std::vector<std::int64_t> all_parts[] = {{4, 4, 4}, {1, 8, 3}, {8, 2, 2}, {5, 6, 1}};
+  for (const auto& parts : all_parts)
+    for (const bool separate : {false, true})
+      for (const std::int64_t micro : {2, 100})
+        for (const std::int64_t examples : {1, 5, 12, 83, 96}) {
+          const BatchPartition partition{.ranks = 3,
+                                         .shards = separate ? 4 : 1,
+                                         .separate = separate,
+                                         .micro = micro,
+                                         .share_limit = 2,
+                                         .parts = parts};
+          std::int64_t next = 0;
+          for (int rank = 0; rank < 3; ++rank) {
+            const RankShare share = share_of(partition, examples, rank);
+            EXPECT_EQ(share.first, next);
+            next += share.count;
+            EXPECT_LE(share.count, partition.largest_share(examples));
+            EXPECT_LE(share.count, partition.room(96));
+            if (examples == 96) {
+              EXPECT_EQ(share.count, 8 * parts[static_cast<std::size_t>(rank)]);
+            }
+            std::int64_t done = 0, sums = 0;
+            const std::vector<MicroBatch> micro_batches = micro_batches_of(partition, examples, rank);
+            for (const MicroBatch& micro_batch : micro_batches) {
+              EXPECT_EQ(micro_batch.first, done);
+              EXPECT_LE(micro_batch.count, partition.largest_micro_batch(96));
+              done += micro_batch.count;
+              sums += micro_batch.ends ? 1 : 0;
+            }
+            EXPECT_EQ(done, share.count);
+            EXPECT_EQ(sums, separate ? parts[static_cast<std::size_t>(rank)] : 1);
+            EXPECT_LE(sums, partition.sums(96));
+            if (!separate) {
+              EXPECT_EQ(micro_batches.size(), micro_batches_of(partition, examples, 0).size());
+            }
+          }
+          EXPECT_EQ(next, examples);
+        }
+}
+
+TEST(Pieces, HaveRoomForTwiceTheEqualShare) {
+  const BatchPartition examples{.ranks = 4, .micro = 1000, .share_limit = 2};
+  EXPECT_EQ(examples.room(97), 50);
+  EXPECT_EQ(examples.largest_micro_batch(97), 50);
+  EXPECT_EQ(examples.room(3), 2);
+  const BatchPartition shards{.ranks = 4, .shards = 7, .separate = true, .micro = 1000, .share_limit = 2};
+  EXPECT_EQ(shards.room(57), 29) << "14 shards, of which the first one has 3 examples";
+  EXPECT_EQ(shards.largest_micro_batch(57), 3);
+  EXPECT_EQ(shards.sums(57), 14);
+}
+
 TEST(Pieces, OfSeparateShardsBeginAndEndWithThem) {
   const BatchPartition partition{.ranks = 2, .shards = 2, .separate = true, .micro = 3};
   // 10 examples in shards of 3, 3, 2 and 2; the first rank's largest has one micro-batch.

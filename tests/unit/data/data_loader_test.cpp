@@ -64,6 +64,37 @@ TEST(DataLoader, GivesWhatDirectReadsGive) {
   }
 }
 
+/// Whatever each rank's thread has made by then, new parts are those of the same batch on all ranks.
+TEST(DataLoader, DealsTheSameBatchesInOtherPartsFromOneBatchOn) {
+  constexpr int ranks = 3, batches = 40, asked = 9;
+  const MemoryDataset dataset = numbered(37);
+  std::vector<std::vector<std::int64_t>> found(batches), parts(batches);
+  for (int rank = 0; rank < ranks; ++rank) {
+    DataLoader loader(dataset,
+                      Sampler({.dataset_size = 37,
+                               .global_batch = 10,
+                               .seed = 2,
+                               .rank = rank,
+                               .partition = {.ranks = ranks, .micro = 10, .share_limit = 2}}),
+                      8, {}, 2, 4);
+    for (int i = 0; i < batches; ++i) {
+      if (i == asked) loader.deal({2, 1, 7});
+      if (i == asked + 1) loader.deal({4, 4, 2});
+      // Its thread is far ahead here, and else it is not.
+      if (rank == 1 && i == asked - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const HostBatch* batch = loader.next();
+      found[i].insert(found[i].end(), batch->plan.examples.begin(), batch->plan.examples.end());
+      if (rank == 0) parts[i] = batch->plan.parts;
+      EXPECT_EQ(batch->plan.parts, parts[i]) << "batch " << i;
+    }
+  }
+  EXPECT_TRUE(parts[asked + 3].empty());
+  EXPECT_EQ(parts[asked + 4], (std::vector<std::int64_t>{2, 1, 7}));
+  EXPECT_EQ(parts[asked + 5], (std::vector<std::int64_t>{4, 4, 2}));
+  Sampler whole({.dataset_size = 37, .global_batch = 10, .seed = 2, .partition = {.micro = 10}});
+  for (int i = 0; i < batches; ++i) EXPECT_EQ(found[i], whole.next()->examples) << "batch " << i;
+}
+
 TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
   const MemoryDataset dataset = numbered(100);
   DataLoader loader(dataset, Sampler({.dataset_size = 100, .global_batch = 1, .shuffle = false, .epochs = 1}), 1, {}, 0,

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "data/batch_partition.hpp"
+
+namespace lockstep {
+
+/// Which shares of batches ranks are to have, by the time that their passes have taken an example (parallel.shares:
+/// measured). Shares by which all ranks take equally long stay as they are, whatever a step costs beside its examples:
+/// with fewer of these a rank's time for each is longer.
+class ShareBalance {
+ public:
+  /// Steps between two comparisons.
+  static constexpr std::int64_t every = 16;
+
+  /// `batch`: the largest one. Outlived by `comm`.
+  ShareBalance(const Communicator& comm, const BatchPartition& partition, std::int64_t batch);
+
+  /// This rank's passes of a step over so many examples have taken so long, without waits for others.
+  void step_done(double seconds, std::int64_t examples);
+  /// Parts (BatchPartition) by which the slowest rank would be done sooner, where that is worth a change. Collective.
+  std::optional<std::vector<std::int64_t>> compare() const;
+  /// These are in force.
+  void set(const std::vector<std::int64_t>& parts) { partition_.parts = parts; }
+  const BatchPartition& partition() const { return partition_; }
+
+ private:
+  const Communicator& comm_;
+  BatchPartition partition_;
+  std::int64_t total_;                   ///< parts
+  std::array<double, every> seconds_{};  ///< an example, of the newest steps in which this rank had any
+  std::int64_t steps_ = 0;               ///< such
+};
+
+}  // namespace lockstep
