@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Steps of ranks of which one is slow, with equal and with measured shares; called by perf/run stragglers. Ranks take
+// their time by sleeping, so many milliseconds an example, so that there may be more of them than cores. Usage, under
+// mpirun: stragglers MILLISECONDS SLOWDOWN.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/timer.hpp"
+#include "config/deck.hpp"
+#include "core/device.hpp"
+#include "run/experiment.hpp"
+#include "run/trainer_setup.hpp"
+#include "train/share_balance.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t batch = 56, settling = 40, measured = 60;
+
+/// The loss of another, in which an example takes some time.
+class SlowLoss final : public Loss {
+ public:
+  SlowLoss(std::unique_ptr<Loss> loss, double seconds) : loss_(std::move(loss)), seconds_(seconds) {}
+  bool wants_classes() const override { return loss_->wants_classes(); }
+  std::int64_t ignored_class() const override { return loss_->ignored_class(); }
+  void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
+                const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale,
+                const MixedTargets& mixed) const override {
+    loss_->evaluate(space, outputs, targets, doutputs, per_row, sums, gradient_scale, mixed);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_ * static_cast<double>(outputs.shape[0])));
+  }
+
+ private:
+  std::unique_ptr<Loss> loss_;
+  double seconds_;
+};
+
+struct Result {
+  double examples_per_second = 0;
+  std::uint64_t bits = 14695981039346656037u;  ///< a hash of the parameters
+  std::vector<std::int64_t> parts;
+};
+
+Result train(const std::string& parallel, double seconds, const Communicator& comm) {
+  const RunConfig config = read_run_config(parse_deck(
+      fmt::format("{{run: {{steps: 1000}}, data: {{synthetic: {{kind: random, shape: [64], classes: 10, train: 560}}}},"
+                  " model: {{layers: [{{linear: {{features: 64}}}}, relu, {{linear: {{features: 10}}}}]}},"
+                  " batch: {{global: {}}}, parallel: {{{}}}}}",
+                  batch, parallel),
+      "stragglers"));
+  Experiment experiment = open_experiment(config);
+  const Dataset& data = *experiment.data.train;
+  const auto trainer = make_trainer(config, std::move(experiment.graph),
+                                    std::make_unique<SlowLoss>(std::move(experiment.loss), seconds), data, comm);
+  initialize_parameters(config, trainer->model());
+  trainer->share_parameters();
+  ShareBalance balance(comm, trainer->partition(), batch);
+  DataLoader loader(
+      data,
+      Sampler(
+          {.dataset_size = data.size(), .global_batch = batch, .rank = comm.rank(), .partition = trainer->partition()}),
+      trainer->partition().room(batch), {}, 0);
+  Timer timer;
+  for (std::int64_t step = 1; step <= settling + measured; ++step) {
+    const HostBatch& examples = *loader.next();
+    const double before = trainer->pass_seconds();
+    trainer->step(examples);
+    balance.step_done(trainer->pass_seconds() - before, examples.size());
+    if (config.parallel.deals_anew() && step % ShareBalance::every == 0)
+      if (const auto parts = balance.compare()) {
+        balance.set(*parts);
+        for (const MicroBatch& micro : micro_batches_of(balance.partition(), batch, comm.rank()))
+          if (micro.count > 0) trainer->prepare(micro.count);
+        loader.deal(*parts);
+      }
+    if (step == settling) timer.restart();
+  }
+  Result result{.examples_per_second = static_cast<double>(batch * measured) / timer.seconds(),
+                .parts = balance.partition().parts};
+  const Tensor values = trainer->model().parameters().values();
+  std::vector<std::byte> bytes(values.bytes());
+  copy_to_host(ExecSpace(), values, bytes.data());
+  for (const std::byte byte : bytes) result.bits = (result.bits ^ static_cast<std::uint64_t>(byte)) * 1099511628211u;
+  return result;
+}
+
+void compare(double seconds, double slowdown, const Communicator& comm) {
+  struct Row {
+    const char *name, *parallel;
+    bool is_slow;
+  };
+  constexpr Row rows[] = {
+      {"none is slow, equal", "shares: equal", false},
+      {"equal", "shares: equal", true},
+      {"measured", "shares: measured", true},
+      {"none is slow, equal, 28 shards", "shares: equal, deterministic: {shards: 28}", false},
+      {"equal, 28 shards", "shares: equal, deterministic: {shards: 28}", true},
+      {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
+  };
+  double undisturbed = 0;
+  if (comm.is_root())
+    std::puts("| shares | examples/s | of undisturbed | parts at the end | parameters |\n|---|--:|--:|---|---|");
+  for (const Row& row : rows) {
+    const bool last = comm.rank() == comm.size() - 1;
+    const Result result = train(row.parallel, seconds * (row.is_slow && last ? slowdown : 1), comm);
+    if (!row.is_slow) undisturbed = result.examples_per_second;
+    std::string parts;
+    for (const std::int64_t part : result.parts) parts += fmt::format("{} ", part);
+    if (comm.is_root())
+      std::printf("| %s | %.0f | %.2f | %s | %016llx |\n", row.name, result.examples_per_second,
+                  result.examples_per_second / undisturbed, parts.c_str(),
+                  static_cast<unsigned long long>(result.bits));
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  lockstep::MpiSession mpi(argc, argv);
+  const Kokkos::ScopeGuard kokkos;
+  lockstep::enable_log(false);
+  const double milliseconds = argc > 1 ? std::atof(argv[1]) : 5, slowdown = argc > 2 ? std::atof(argv[2]) : 2;
+  lockstep::compare(1e-3 * milliseconds, slowdown, lockstep::Communicator::world());
+}
