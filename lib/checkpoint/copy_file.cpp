@@ -33,7 +33,8 @@ nlohmann::json json_of(const HeldNumbers& numbers) {
                       {"double", numbers.values.dtype == DType::f64},
                       {"layout", std::move(layout)},
                       {"held", std::move(held)},
-                      {"of_outer_step", numbers.of_outer_step}};
+                      {"of_outer_step", numbers.of_outer_step},
+                      {"part", {numbers.part.number, numbers.part.of}}};
   if (numbers.replica) json["replica"] = {numbers.replica->number, numbers.replica->count};
   return json;
 }
@@ -41,6 +42,7 @@ nlohmann::json json_of(const HeldNumbers& numbers) {
 HeldNumbers numbers_of(const nlohmann::json& json) {
   HeldNumbers numbers{.state = json.at("state"), .layout = {}, .held = {}, .values = {}};
   numbers.of_outer_step = json.at("of_outer_step");
+  numbers.part = {.number = json.at("part").at(0), .of = json.at("part").at(1)};
   if (const auto replica = json.find("replica"); replica != json.end())
     numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
   for (const nlohmann::json& entry : json.at("layout")) {
