@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 
