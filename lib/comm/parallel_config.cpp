@@ -39,8 +39,9 @@ std::string all_reduce_help() {
 
 bool ParallelConfig::allows(Shard wanted) const {
   if (wanted == Shard::none) return true;
-  return !local.present && !compress.present && !deals_anew() && divides(all_reduce) && divides(between_nodes) &&
-         all_reduce_table.empty() && (wanted < Shard::gradients || overlap != Overlap::thread);
+  return !local.present && !asynchronous.present && !compress.present && !deals_anew() && divides(all_reduce) &&
+         divides(between_nodes) && all_reduce_table.empty() &&
+         (wanted < Shard::gradients || overlap != Overlap::thread);
 }
 
 void ParallelConfig::describe(Fields& fields) {
@@ -136,6 +137,9 @@ void ParallelConfig::describe(Fields& fields) {
   fields.optional_section(
       "compress", compress.present, [this](Fields& section) { compress.describe(section); },
       "gradients travel in a smaller form between nodes, or between ranks that share no memory");
+  fields.optional_section(
+      "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
+      "workers compute gradients by parameters that others have changed since (played in a known order)");
   fields.renamed("replicas", "virtual_replicas");
   fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
@@ -147,8 +151,9 @@ void ParallelConfig::describe(Fields& fields) {
   };
   for (const auto& [key, is_set] : of_no_use)
     fields.check(
-        !deterministic.present || !is_set, key,
-        "deterministic cuts batches and sums gradients in its own way, after the backward pass; leave one out");
+        !(deterministic.present || asynchronous.present) || !is_set, key,
+        fmt::format("{} cuts batches and sums gradients in its own way, after the backward pass; leave one out",
+                    deterministic.present ? "deterministic" : "asynchronous"));
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
         shard == Shard::none || divides(algorithm), key,
@@ -161,6 +166,7 @@ void ParallelConfig::describe(Fields& fields) {
                "shard divides sums in one way, whatever their size; leave one out");
   if (local.present) check_local(fields);
   if (deals_anew()) check_shares(fields);
+  if (asynchronous.present) check_asynchronous(fields);
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
@@ -197,6 +203,20 @@ void ParallelConfig::check_shares(Fields& fields) const {
   fields.check(!deterministic.present || deterministic.shards <= most_shards, "shares",
                fmt::format("measured deals out at most {} shards (deterministic has {}); take fewer", most_shards,
                            deterministic.shards));
+}
+
+void ParallelConfig::check_asynchronous(Fields& fields) const {
+  fields.check(shard == Shard::none, "asynchronous",
+               "wants whole copies of parameters, and shard divides them among ranks; leave one out");
+  fields.check(!local.present, "asynchronous",
+               "updates parameters with each gradient, and local leaves them apart for a while; leave one out");
+  fields.check(
+      !deterministic.present, "asynchronous",
+      "says itself what parts of a batch are summed by themselves, and in what order; leave deterministic out");
+  fields.check(!compress.present, "asynchronous",
+               "adds up exact gradients, and compress leaves errors for the next sum; leave one out");
+  fields.check(!deals_anew(), "asynchronous",
+               "divides a batch into equal parts, and shares: measured into others; leave one out");
 }
 
 void ParallelConfig::check_local(Fields& fields) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/asynchronous_config.hpp"
 #include "comm/compress_config.hpp"
 #include "comm/local_config.hpp"
 #include "config/fields.hpp"
@@ -57,6 +58,7 @@ struct ParallelConfig : Config {
   };
   Offload offload;
   CompressConfig compress;
+  AsynchronousConfig asynchronous;
 
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;
@@ -70,12 +72,18 @@ struct ParallelConfig : Config {
   }
   /// A share that a rank may come to have, in equal ones.
   std::int64_t share_limit() const { return deals_anew() ? 2 : 1; }
+  /// Parts of each batch whose gradients are computed by themselves, and added in a fixed tree; 0: there are none.
+  std::int64_t separate_shards() const {
+    if (deterministic.present) return deterministic.shards;
+    return asynchronous.present && asynchronous.collect > 1 ? asynchronous.collect : 0;
+  }
   void describe(Fields& fields) override;
 
  private:
   void check_local(Fields& fields) const;
   void check_compress(Fields& fields) const;
   void check_shares(Fields& fields) const;
+  void check_asynchronous(Fields& fields) const;
 };
 
 }  // namespace lockstep

@@ -41,7 +41,8 @@ enum class RandomPurpose : std::uint32_t {
   sampling = 7,
   search = 8,
   compression = 9,
-  sketch = 10
+  sketch = 10,
+  delays = 11
 };
 
 /// One stream: element i of it, for every i, in any order.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "config/deck.hpp"
 
@@ -27,6 +28,17 @@ Json metrics_json(const std::optional<Metrics>& metrics) {
 
 double examples_per_second(const Summary& s) {
   return s.times->total() > 0 ? static_cast<double>(s.examples) / s.times->total() : 0;
+}
+
+std::int64_t gradients_of(const std::vector<std::int64_t>& staleness) {
+  return std::accumulate(staleness.begin(), staleness.end(), std::int64_t{0});
+}
+
+double mean_staleness(const std::vector<std::int64_t>& counts) {
+  double sum = 0;
+  for (std::size_t tau = 0; tau < counts.size(); ++tau)
+    sum += static_cast<double>(tau) * static_cast<double>(counts[tau]);
+  return sum / static_cast<double>(gradients_of(counts));
 }
 
 double gflops_per_rank(const Summary& s) {
@@ -73,6 +85,11 @@ std::string summary_json(const Summary& s) {
     json["ranks_ms"][spread.phase] = {
         {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
   json["sent_bytes_per_step"] = s.sent_bytes_per_step;
+  if (!s.staleness.empty())
+    json["staleness"] = {{"gradients", gradients_of(s.staleness)},
+                         {"mean", mean_staleness(s.staleness)},
+                         {"largest", std::ssize(s.staleness) - 1},
+                         {"counts", s.staleness}};
   json["examples_per_step"] = s.examples_per_step;
   json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);
@@ -100,6 +117,9 @@ std::string summary_text(const Summary& s, const std::string& folder) {
   }
   if (!s.best.metric.empty())
     text += fmt::format("; best {} {:.6g} at step {}", s.best.metric, s.best.evaluation.value, s.best.evaluation.step);
+  if (!s.staleness.empty())
+    text += fmt::format("; staleness {:.2f} updates, at most {}", mean_staleness(s.staleness),
+                        std::ssize(s.staleness) - 1);
   if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
   return text + fmt::format("\nresults: {}", folder);
 }

@@ -23,7 +23,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
     buckets.trained = compression_->stretches();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});
   }
-  if (config.deterministic.present) reducer_ = std::make_unique<DeterministicReducer>(ranks_, config, gradients);
+  if (config.separate_shards() > 0) reducer_ = std::make_unique<DeterministicReducer>(ranks_, config, gradients);
   else if (on_devices) reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
   else
     reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets,

@@ -35,7 +35,7 @@ Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
 DeterministicReducer::DeterministicReducer(const Communicator& ranks, const ParallelConfig& config,
                                            const Tensor& gradients)
     : rank_(ranks.rank()), gradients_(gradients), executor_(make_transport(ranks)) {
-  const std::int64_t shards = config.deterministic.shards;
+  const std::int64_t shards = config.separate_shards();
   assert(shards % ranks.size() == 0);
   ranks.run_collectively([&] {
     follow(equal_runs(ranks.size(), shards));
@@ -53,7 +53,7 @@ DeterministicReducer::DeterministicReducer(const Communicator& ranks, const Para
 }
 
 std::int64_t DeterministicReducer::buffers(const ParallelConfig& config, int ranks) {
-  const std::int64_t shards = config.deterministic.shards;
+  const std::int64_t shards = config.separate_shards();
   if (config.deals_anew()) return most_shard_buffers(shards, config.most_parts(shards, ranks));
   const ShardRuns runs = equal_runs(ranks, shards);
   std::int64_t most = 0;

@@ -23,7 +23,8 @@ struct HeldNumbers {
     int number, count;
   };
   std::optional<Replica> replica = std::nullopt;
-  bool of_outer_step = false;     ///< a state of LocalParallel's, and not of the optimizer
+  /// A state of the strategy's, and not of the optimizer: zeros where a checkpoint has none.
+  bool of_outer_step = false;
   OffloadedState offloaded = {};  ///< where they are instead, if anywhere: `values` has no data then
   /// Of what compression leaves over: the number of one of so many alike, whose sum is what counts. A checkpoint may
   /// lack it, or have it in another number of parts.

@@ -68,7 +68,7 @@ ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bo
 }
 
 bool may_share_parameters(const ParallelConfig& config) {
-  return config.share_parameters && !config.deterministic.present && !memory_is_separate && sums_in_node_memory(config);
+  return config.share_parameters && config.separate_shards() == 0 && !memory_is_separate && sums_in_node_memory(config);
 }
 
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
@@ -82,7 +82,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
   if (division.gradients || division.values) check_same_windows(groups.ranks.all, memory.windows);
   const bool divides = config.shard != ParallelConfig::Shard::none, shares = divides && may_share_parameters(config);
   // What is gathered in a node's memory is owned as its sums are.
-  if (config.deterministic.present || (divides && !shares)) return memory;
+  if (config.separate_shards() > 0 || (divides && !shares)) return memory;
   memory.gradients = gradient_memory(config, groups.ranks.all, groups.group.node,
                                      gradient_bytes(memory.windows, layout));
   if (!shares || !memory.gradients) return memory;

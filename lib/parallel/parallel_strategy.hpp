@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "nn/parameter_arrival.hpp"
@@ -19,6 +20,7 @@ struct StepRanks {
   const Communicator* group = nullptr;  ///< null: all ranks
   std::span<const std::int64_t> numbers{};  ///< of the group's ranks among all
   bool meets = true;                        ///< behind the step all ranks hold the same parameters
+  bool one_version = true;                  ///< all its gradients are by the same parameters
 };
 
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
@@ -92,6 +94,10 @@ class ParallelStrategy {
   virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;
   /// Whether they may change before this rank does the next update.
   virtual bool held_numbers_change_early() const = 0;
+
+  /// How many gradients of the run's first `steps` steps were applied 0, 1, … updates behind the parameters that they
+  /// were computed by; empty where none ever is.
+  virtual std::vector<std::int64_t> staleness_counts(std::int64_t /*steps*/) const { return {}; }
 
   /// Seconds that steps have waited for other ranks since the last call.
   virtual double take_exposed_seconds() = 0;

@@ -113,6 +113,12 @@ void RunConfig::describe(Fields& fields) {
             "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
     f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.divides(), "shard",
             optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
+    if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
+      f.check(!precision.scales_loss(), "asynchronous",
+              "gradients of workers differ in their loss scale (precision.loss_scale, which fp16 has); compute in bf16, or leave one out");
+      f.check(!asynchronous.compensates() || optimizer.type == "sgd", "asynchronous",
+              "staleness: compensate is an estimate for steps along the gradient, and " + optimizer.type + " takes others; take sgd, or another staleness");
+    }
     if (parallel.local.present) {
       f.check(!optimizer.averages(), "local",
               "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "

@@ -52,6 +52,8 @@ const std::vector<Quantity>& quantities() {
       for (const std::string_view metric : evaluation_names())
         if (split != &RunResults::train || !find_metric(metric)) all.push_back(metric_of(split, name, metric));
     }
+    all.push_back(
+        {"staleness", "mean staleness", "{:.2f}", {}, false, [](const RunResults& run) { return run.staleness; }});
     all.push_back({"examples_per_s", "examples/s", "{:.1f}", Better::more, true,
                    [](const RunResults& run) { return run.examples_per_s; }});
     all.push_back({"step_ms", "step, ms", "{:.3f}", {}, true, [](const RunResults& run) { return run.step_ms; }});

@@ -7,6 +7,7 @@
 #include "checkpoint/training_arrays.hpp"
 #include "comm/choose_device_sums.hpp"
 #include "comm/collective/all_reduce_table.hpp"
+#include "io/replace_file.hpp"
 #include "run/starting_weights.hpp"
 #include "train/choose_shard.hpp"
 
@@ -63,19 +64,43 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
   return chosen;
 }
 
+/// Of parallel.asynchronous; writes the record. Collective.
+PushOrder read_pushes(const RunConfig& config, std::int64_t updates, const Communicator& comm) {
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  if (!asynchronous.present) return {};
+  PushOrder pushes;
+  if (asynchronous.replay.empty()) {
+    comm.run_collectively(
+        [&] { pushes = simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates); });
+  } else {
+    std::string text;
+    comm.run_collectively([&] {
+      if (comm.is_root()) text = read_text_file(asynchronous.replay);
+    });
+    comm.broadcast(text);
+    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates); });
+  }
+  comm.run_collectively([&] {
+    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text());
+  });
+  return pushes;
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm) {
-  return std::make_unique<Trainer>(with_chosen_shard(config, graph, train, comm), std::move(graph),
-                                   TrainingProblem{.loss = std::move(loss),
-                                                   .data = train,
-                                                   .normalize = config.data.normalize,
-                                                   .augment = config.data.augment,
-                                                   .seed = static_cast<std::uint64_t>(config.run.seed),
-                                                   .length = run_length(config, train.size()),
-                                                   .measured = read_all_reduce_table(config.parallel, comm)},
-                                   comm);
+  return std::make_unique<Trainer>(
+      with_chosen_shard(config, graph, train, comm), std::move(graph),
+      TrainingProblem{.loss = std::move(loss),
+                      .data = train,
+                      .normalize = config.data.normalize,
+                      .augment = config.data.augment,
+                      .seed = static_cast<std::uint64_t>(config.run.seed),
+                      .length = run_length(config, train.size()),
+                      .measured = read_all_reduce_table(config.parallel, comm),
+                      .pushes = read_pushes(config, run_length(config, train.size()).steps(), comm)},
+      comm);
 }
 
 void initialize_parameters(const RunConfig& config, Model& model) {

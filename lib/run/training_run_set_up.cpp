@@ -47,9 +47,9 @@ void check_sampler(const RunConfig& config, int ranks) {
         "multiple of the ranks",
         stage.batch, ranks);
   validate_key(
-      !config.parallel.deterministic.present, "data.sampler",
-      "distributed_sampler deals out other batches to other ranks (parallel.deterministic wants the same); remove "
-      "one of them");
+      !config.parallel.deterministic.present && !config.parallel.asynchronous.present, "data.sampler",
+      "distributed_sampler deals out other batches to other ranks (parallel.{} wants the same); remove one of them",
+      config.parallel.deterministic.present ? "deterministic" : "asynchronous");
   validate_key(!config.parallel.deals_anew(), "data.sampler",
                "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
                "remove one of them");

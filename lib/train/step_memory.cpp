@@ -42,7 +42,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
   memory.gradients = master_bytes *
                      (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
-  if (parallel.deterministic.present)
+  if (parallel.separate_shards() > 0)
     memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
   double errors = 0;  // of compressed sums, on the first rank of a node
   if (parallel.compress.keeps_errors() && ranks.all > 1)
@@ -64,6 +64,15 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
             OffloadedStates::divide(parallel.offload.block_mb, master, states, count).bytes_in_memory()));
   } else {
     memory.checkpoint += memory.states;
+  }
+  if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
+    // Of a replay, the file alone says how many workers there are.
+    const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +
+                       (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
+    const double of_workers = copies * master_bytes *
+                              static_cast<double>(asynchronous.simulation.ranks * layout.trained_size());
+    memory.states += of_workers;
+    memory.checkpoint += of_workers;
   }
   if (local.present) memory.parameters += static_cast<double>(layout.summed_size()) * master_bytes;
   return memory;

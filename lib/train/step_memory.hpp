@@ -18,7 +18,8 @@ int ranks_that_share(const ParallelConfig& config, RankCount ranks);
 struct ModelMemory {
   double parameters = 0;              ///< of the master type; with what parallel.local keeps of the last meeting
   double rounded = 0, gradients = 0;  ///< the 16-bit copy; with those of deterministic runs' shards
-  double states = 0;      ///< of the optimizer, and of parallel.local's; of offloaded ones the blocks in memory
+  double states =
+      0;  ///< of the optimizer, of parallel.local and of asynchronous workers; of offloaded ones the blocks in memory
   double offloaded = 0;   ///< of the states, not in memory
   double checkpoint = 0;  ///< what rank 0 copies for one
 

@@ -6,6 +6,7 @@
 
 #include "base/heartbeat.hpp"
 #include "comm/choose_device_sums.hpp"
+#include "parallel/asynchronous_parallel.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local_parallel.hpp"
 #include "parallel/sharded_parallel.hpp"
@@ -101,6 +102,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   else
     strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, *groups, std::move(memory.gradients),
                                                std::move(on_devices), model_->parameters(), problem_.seed);
+  if (config.parallel.asynchronous.present)
+    strategy_ = std::make_unique<AsynchronousParallel>(config.parallel.asynchronous, comm_, std::move(problem_.pushes),
+                                                       std::move(strategy_), model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
@@ -152,7 +156,7 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
           .step = guard_->steps_before(),
           .first_example = batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
-          .same_parameters = micro_batch.first > 0};
+          .same_parameters = micro_batch.first > 0 && (step_ranks_.one_version || !micro_batch.begins)};
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
@@ -264,7 +268,8 @@ std::optional<StepResult> Trainer::settle() {
 }
 
 bool Trainer::measures_noise() const {
-  return (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && count_.done % NoiseScale::every == 0;
+  return (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version &&
+         count_.done % NoiseScale::every == 0;
 }
 
 void Trainer::add_to_noise(ParameterRange range) {

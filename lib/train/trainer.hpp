@@ -10,6 +10,7 @@
 #include "data/data_loader.hpp"
 #include "data/upload.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "parallel/push_order.hpp"
 #include "parallel/step_consensus.hpp"
 #include "parallel/sync_batch_norm_exchange.hpp"
 #include "train/evaluator.hpp"
@@ -32,6 +33,7 @@ struct TrainingProblem {
   std::uint64_t seed = 0;              ///< of dropout and the like
   RunLength length;                    ///< for the learning rate's course
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce
+  PushOrder pushes;                    ///< of parallel.asynchronous
 };
 
 /// Steps of a run.

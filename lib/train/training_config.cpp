@@ -56,6 +56,31 @@ void DeviceOptions::describe(Fields& fields) {
       "ranks what no other rank takes part in); nothing else changes");
 }
 
+namespace {
+
+void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  validate_key(asynchronous.collect % ranks == 0, "parallel.asynchronous.collect",
+               "{} gradients of an update cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks",
+               asynchronous.collect, ranks);
+  validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
+               "{} ranks would each know the squares of some of a worker's gradients; use one rank, or a constant "
+               "lambda",
+               ranks);
+  validate_key(!norms || !config.parallel.sync_batch_norm, "parallel.sync_batch_norm",
+               "asynchronous workers do not wait for each other, and so batch_norm cannot look at the examples of all; "
+               "set it to false");
+  const auto refuse = [&](const char* key, std::int64_t batch) {
+    validate_key(batch >= asynchronous.collect, key,
+                 "{} examples cannot be divided into {} gradients (parallel.asynchronous.collect); use more examples",
+                 batch, asynchronous.collect);
+  };
+  refuse("batch.global", config.batch.global);
+  for (const auto& [begin, batch] : config.batch.ramp) refuse("batch.ramp", static_cast<std::int64_t>(batch));
+}
+
+}  // namespace
+
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
   const ParallelConfig& parallel = config.parallel;
   for (const auto& [begin, batch] : config.batch.ramp)
@@ -65,7 +90,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
         batch, begin, ranks);
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
-  const std::int64_t shards = parallel.deterministic.shards;
+  const std::int64_t shards = parallel.separate_shards();
   const LocalConfig& local = parallel.local;
   if (local.present && local.group)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
@@ -85,10 +110,11 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "parallel.shares",
                "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
                "batch.micro out, or take deterministic");
-  if (!parallel.deterministic.present) return partition;
+  if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
+  if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
-  validate_key(!norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
+  validate_key(!parallel.deterministic.present || !norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
                "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
   partition.shards = shards / ranks;
   partition.separate = true;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/asynchronous_config.hpp"
+
+namespace lockstep {
+
+void AsynchronousConfig::describe(Fields& fields) {
+  static constexpr std::string_view stalenesses[] = {"none", "divide", "compensate"};
+  fields.integer("collect", collect, {1, 1 << 20},
+                 "gradients of which an update is made (n-softsync): of this many equal parts of a batch, each by the "
+                 "parameters that its worker has read");
+  fields.integer(
+      "bound", bound, {0, 1e9},
+      "of how many gradients more than the slowest worker one may begin the next (stale synchronous parallel; "
+      "any, when not given)");
+  fields.choice(
+      "staleness", staleness, stalenesses,
+      "what becomes of a gradient when there have been τ updates since its worker has read parameters: nothing; it is "
+      "divided by τ; or what these updates have changed is compensated for, by the gradient's square (compensate: "
+      "DC-ASGD)");
+  fields.number("lambda", lambda, not_negative,
+                "weight of that compensation (0.04, and of the adaptive one 2, when not given)");
+  fields.boolean("adaptive", adaptive,
+                 "whether that weight is divided by the root of the mean square of the worker's gradients");
+  fields.section(
+      "schedule",
+      [this](Fields& section) {
+        section.optional_section(
+            "simulate", simulation.present,
+            [this](Fields& f) {
+              f.integer("ranks", simulation.ranks, {1, 1024}, "workers that are played", Presence::required);
+              f.numbers("delays", simulation.delays, {0.001, 1000},
+                        "how long workers take for a gradient, in any unit: the first worker the first, and so on, "
+                        "again and again");
+              f.number("spread", simulation.spread, fraction_below_one,
+                       "share of its delay by which a gradient may take longer or shorter, as run.seed has it");
+              f.check(!simulation.delays.empty(), "delays", "has no numbers; give one at least, or leave it out");
+            },
+            "workers with delays, played one after the other: the same numbers in each run");
+        section.text("replay", replay, "file of a record: its gradients in its order");
+        section.text("record", record,
+                     "file to write which worker's gradient was applied when, and what parameters it was computed by");
+        static constexpr std::string_view orders[] = {"simulate", "replay"};
+        section.need(Needs::exactly_one, orders, "nothing would say which gradient is applied when");
+        section.check(replay.empty() || record.empty(), "record", "would be what replay reads; leave it out");
+      },
+      "Which gradient is applied when", Presence::required);
+  fields.check(staleness == Staleness::compensate || !lambda, "lambda",
+               "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
+  fields.check(staleness == Staleness::compensate || !adaptive, "adaptive",
+               "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
+}
+
+}  // namespace lockstep

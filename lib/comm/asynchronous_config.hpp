@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/fields.hpp"
+
+namespace lockstep {
+
+/// The deck's `parallel.asynchronous` section: workers compute gradients by parameters that others have changed since.
+struct AsynchronousConfig : Config {
+  /// What becomes of a gradient because of that.
+  enum class Staleness { none, divide, compensate };
+
+  /// Workers that one process plays.
+  struct Simulation {
+    bool present = false;
+    std::int64_t ranks = 1;
+    std::vector<double> delays{1};  ///< of a gradient, by worker, again and again; in any unit
+    double spread = 0;              ///< share of a delay by which it may be longer or shorter
+  };
+
+  bool present = false;
+  std::int64_t collect = 1;           ///< gradients of an update
+  std::optional<std::int64_t> bound;  ///< of how many gradients more than others a worker may begin; none: any
+  Staleness staleness = Staleness::none;
+  std::optional<double> lambda;  ///< none: lambda_or_default
+  bool adaptive = false;
+  Simulation simulation;
+  std::string replay;  ///< file; empty: none
+  std::string record;  ///< likewise
+
+  void describe(Fields& fields) override;
+
+  bool compensates() const { return present && staleness == Staleness::compensate; }
+  /// Those of Zheng et al. 2017.
+  double lambda_or_default() const { return lambda.value_or(adaptive ? 2 : 0.04); }
+};
+
+}  // namespace lockstep

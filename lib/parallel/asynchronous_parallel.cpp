@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/asynchronous_parallel.hpp"
+
+#include <utility>
+
+#include "optim/outer_step.hpp"
+#include "optim/stale_gradient.hpp"
+
+namespace lockstep {
+
+using Staleness = AsynchronousConfig::Staleness;
+
+AsynchronousParallel::AsynchronousParallel(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+                                           std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters)
+    : config_(config),
+      ranks_(ranks),
+      order_(std::move(order)),
+      sums_(std::move(sums)),
+      parameters_(parameters),
+      each_(order_.collect() / ranks.size()) {
+  for (int i = 0; i < order_.workers(); ++i) {
+    Worker& worker = workers_.emplace_back();
+    const Shape shape{parameters.trained_size()};
+    if (order_.keeps_copies())
+      worker.read = OwnedTensor("lockstep::asynchronous_parallel::read", parameters.dtype(), shape);
+    if (config_.compensates() && config_.adaptive)
+      worker.mean_square = OwnedTensor("lockstep::asynchronous_parallel::mean_square", parameters.dtype(), shape);
+  }
+}
+
+StepRanks AsynchronousParallel::begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+                                           const std::function<void()>& before_change) {
+  before_change();
+  step_ = number;
+  examples_ = examples;
+  done_ = 0;
+  if (number == 1) keep_copies(space, 0, false);
+  swap_version(space);
+  return {.examples = examples, .one_version = false};
+}
+
+/// The parameters become those that the next gradient is by, or the newest again. They are not touched where these are
+/// the same.
+void AsynchronousParallel::swap_version(const ExecSpace& space) {
+  if (order_.staleness(step_, place()) == 0) return;
+  swap_numbers(space, trained(), worker().read.get());
+  parameters_.round(space, {0, parameters_.trained_size()});
+}
+
+void AsynchronousParallel::keep_copies(const ExecSpace& space, std::int64_t version, bool before_update) {
+  for (const PushOrder::Copy& each : order_.copies(version, before_update))
+    copy(space, trained(), workers_[static_cast<std::size_t>(each.worker)].read.get());
+}
+
+/// A worker's gradient, while the parameters are those that it is by.
+void AsynchronousParallel::correct(const ExecSpace& space) {
+  const std::int64_t staleness = order_.staleness(step_, place()),
+                     examples = share_of(examples_, place(), order_.collect()).count;
+  const Tensor gradient = parameters_.gradients({0, parameters_.trained_size()});
+  if (config_.staleness == Staleness::divide && staleness > 1) divide_by_staleness(space, staleness, gradient);
+  if (config_.staleness != Staleness::compensate || examples == 0 || (staleness == 0 && !config_.adaptive)) return;
+  compensate_delay(space, {config_.lambda_or_default(), config_.adaptive}, examples,
+                   staleness == 0 ? trained() : worker().read.get(), trained(), worker().mean_square.get(), gradient);
+}
+
+void AsynchronousParallel::shard_done(const ExecSpace& space) {
+  correct(space);
+  swap_version(space);
+  sums_->gradient_ready(space, {0, parameters_.layout().summed_size()});
+  sums_->shard_done(space);
+  if (++done_ < each_) swap_version(space);
+}
+
+void AsynchronousParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  keep_copies(space, step_ - 1, true);
+  sums_->finish_gradients(space, meanwhile);
+}
+
+bool AsynchronousParallel::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
+  keep_copies(space, step_, false);
+  return false;
+}
+
+void AsynchronousParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+  sums_->share(space, optimizer);
+  for (const Worker& worker : workers_)
+    for (const Tensor& numbers : {worker.read.get(), worker.mean_square.get()})
+      if (numbers) ranks_.broadcast(space, numbers);
+}
+
+std::vector<HeldNumbers> AsynchronousParallel::held_numbers(const Optimizer& optimizer) const {
+  std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
+  const std::vector<Parameter> trained = trained_parameters(parameters_.parameters());
+  for (int i = 0; i < order_.workers(); ++i) {
+    const Worker& worker = workers_[static_cast<std::size_t>(i)];
+    for (const auto& [state, numbers] :
+         {std::pair("", worker.read.get()), std::pair("mean_square", worker.mean_square.get())}) {
+      if (!numbers) continue;
+      all.push_back(numbers_of_one(state, trained, numbers, ranks_.is_root()));
+      all.back().replica = HeldNumbers::Replica{i, order_.workers()};
+      all.back().of_outer_step = *state != 0;
+    }
+  }
+  return all;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/batch_partition.hpp"
+#include "parallel/parallel_strategy.hpp"
+#include "parallel/push_order.hpp"
+
+namespace lockstep {
+
+/// Asynchronous training in a known order (PushOrder), played. A step is an update; each of its gradients, of an equal
+/// part of the batch, is computed by the version of the parameters that its worker has read, and applied to the newest.
+/// Ranks divide the gradients of an update, and have all copies of parameters: they add in a fixed tree, so the numbers
+/// are the same on any number of ranks that divides `collect`.
+///
+/// Copies of versions are of what is trained. Statistics of layers change in the order of updates, and no worker has
+/// any of its own.
+class AsynchronousParallel final : public ParallelStrategy {
+ public:
+  /// `sums`: of the gradients of an update.
+  AsynchronousParallel(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+                       std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
+
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+                       const std::function<void()>& before_change) override;
+  bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
+                const std::function<void()>& before_change) override;
+  void gradient_ready(const ExecSpace&, ParameterRange) override {}
+  void shard_done(const ExecSpace& space) override;
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  Tensor gradient_square(const ExecSpace& space) override { return sums_->gradient_square(space); }
+  Tensor nonfinite_gradients(const ExecSpace& space) override { return sums_->nonfinite_gradients(space); }
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
+              double statistics_factor) override {
+    sums_->update(space, optimizer, step, statistics_factor);
+  }
+  ParameterArrival* parameter_arrival() override { return nullptr; }
+  WindowTraffic* window_traffic() override { return nullptr; }
+  void finish_update(const ExecSpace&) override {}
+  void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
+  void share(const ExecSpace& space, Optimizer& optimizer) override;
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
+  bool held_numbers_change_early() const override { return false; }
+  double take_exposed_seconds() override { return sums_->take_exposed_seconds(); }
+  std::vector<std::int64_t> staleness_counts(std::int64_t steps) const override {
+    return order_.staleness_counts(steps);
+  }
+
+ private:
+  /// What a worker keeps, where it ever does.
+  struct Worker {
+    OwnedTensor read;         ///< the version that its next gradient is by
+    OwnedTensor mean_square;  ///< of its gradients, for adaptive compensation
+  };
+  std::int64_t place() const { return ranks_.rank() * each_ + done_; }
+  const PushOrder::Push& push() const { return order_.of_update(step_)[static_cast<std::size_t>(place())]; }
+  Worker& worker() { return workers_[static_cast<std::size_t>(push().worker)]; }
+  Tensor trained() const { return parameters_.values({0, parameters_.trained_size()}); }
+  void swap_version(const ExecSpace& space);
+  void keep_copies(const ExecSpace& space, std::int64_t version, bool before_update);
+  void correct(const ExecSpace& space);
+
+  AsynchronousConfig config_;
+  Communicator ranks_;
+  PushOrder order_;
+  std::unique_ptr<ParallelStrategy> sums_;
+  ParameterBuffer& parameters_;
+  std::vector<Worker> workers_;
+  std::int64_t each_;  ///< gradients of an update that this rank computes
+  std::int64_t step_ = 0, examples_ = 0;
+  std::int64_t done_ = 0;  ///< of this rank's gradients
+};
+
+}  // namespace lockstep

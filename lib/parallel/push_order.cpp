@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/push_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <sstream>
+#include <utility>
+
+#include "base/error.hpp"
+#include "core/random.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* first_line = "# lockstep pushes 1: worker, version that it has read; in the order of application";
+
+/// The played workers' course.
+class Simulation {
+ public:
+  using Push = PushOrder::Push;
+
+  Simulation(const AsynchronousConfig& config, std::uint64_t seed)
+      : config_(config), seed_(seed), workers_(static_cast<std::size_t>(config.simulation.ranks)) {
+    for (std::size_t i = 0; i < workers_.size(); ++i) begin(i, 0);
+  }
+
+  Push next() {
+    const auto [time, i] = under_way_.top();
+    under_way_.pop();
+    Worker& worker = workers_[i];
+    const Push push{static_cast<std::int32_t>(i), worker.version};
+    ++worker.given;
+    worker.waits = true;
+    if (++given_ % config_.collect == 0) ++version_;
+    std::int64_t least = worker.given;
+    for (const Worker& each : workers_) least = std::min(least, each.given);
+    for (std::size_t k = 0; k < workers_.size(); ++k)
+      if (workers_[k].waits && (!config_.bound || workers_[k].given - least <= *config_.bound)) begin(k, time);
+    return push;
+  }
+
+ private:
+  struct Worker {
+    std::int64_t given = 0, version = 0;
+    bool waits = false;
+  };
+
+  void begin(std::size_t i, std::int64_t time) {
+    constexpr double ticks = 1e6;  // of a delay of 1: whole numbers are compared alike everywhere
+    Worker& worker = workers_[i];
+    worker.waits = false;
+    worker.version = version_;
+    const AsynchronousConfig::Simulation& played = config_.simulation;
+    const double uniform =
+        RandomStream(seed_, RandomPurpose::delays, i).uniform(static_cast<std::uint64_t>(worker.given));
+    const double delay = played.delays[i % played.delays.size()] * (1 + played.spread * (2 * uniform - 1));
+    under_way_.emplace(time + std::max<std::int64_t>(1, std::llround(ticks * delay)), i);
+  }
+
+  const AsynchronousConfig& config_;
+  std::uint64_t seed_;
+  std::vector<Worker> workers_;
+  using Event = std::pair<std::int64_t, std::size_t>;  ///< when a worker has its gradient
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> under_way_;
+  std::int64_t given_ = 0, version_ = 0;
+};
+
+}  // namespace
+
+PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
+                     std::vector<Push> behind)
+    : workers_(workers), collect_(collect), pushes_(std::move(pushes)), behind_(std::move(behind)) {
+  std::vector<std::int64_t> given(static_cast<std::size_t>(workers)), read(given);
+  for (std::size_t i = 0; i < pushes_.size() + behind_.size(); ++i) {
+    const auto& [worker, version] = i < pushes_.size() ? pushes_[i] : behind_[i - pushes_.size()];
+    const std::int64_t update = static_cast<std::int64_t>(i) / collect + 1;
+    const auto refuse = [&](const std::string& what) {
+      throw Error(ExitStatus::bad_data, fmt::format("push {} of the record of asynchronous training is {} {}: {}; give "
+                                                    "a record that lockstep has written",
+                                                    i + 1, worker, version, what));
+    };
+    if (worker < 0 || worker >= workers) refuse(fmt::format("there are {} workers", workers));
+    const auto w = static_cast<std::size_t>(worker);
+    if (version < 0 || version >= update) refuse(fmt::format("it belongs to update {}", update));
+    if (version < read[w]) refuse(fmt::format("the worker has given its last gradient to update {}", read[w] + 1));
+    read[w] = update - 1;
+    const std::int64_t ahead = given[w] - *std::ranges::min_element(given);
+    if (bound && ahead > *bound)
+      refuse(fmt::format("the worker is {} gradients ahead, beyond parallel.asynchronous.bound", ahead));
+    ++given[w];
+  }
+  plan_copies();
+}
+
+void PushOrder::plan_copies() {
+  std::vector<std::int64_t> last(static_cast<std::size_t>(workers_), 0);  // update of the worker's last push; 0: none
+  const auto plan = [&](const Push& push, std::int64_t update) {
+    const std::int64_t before = std::exchange(last[static_cast<std::size_t>(push.worker)], update);
+    if (push.version == update - 1) return;  // what there is then
+    copies_.push_back({push.version, before == push.version + 1, push.worker});
+  };
+  for (std::size_t i = 0; i < pushes_.size(); ++i) plan(pushes_[i], static_cast<std::int64_t>(i) / collect_ + 1);
+  for (std::size_t i = 0; i < behind_.size(); ++i)
+    plan(behind_[i], static_cast<std::int64_t>(pushes_.size() + i) / collect_ + 1);
+  std::ranges::sort(copies_);
+}
+
+std::span<const PushOrder::Push> PushOrder::of_update(std::int64_t update) const {
+  return std::span(pushes_).subspan(static_cast<std::size_t>((update - 1) * collect_),
+                                    static_cast<std::size_t>(collect_));
+}
+
+std::vector<std::int64_t> PushOrder::staleness_counts(std::int64_t updates) const {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t update = 1; update <= updates; ++update)
+    for (std::int64_t place = 0; place < collect_; ++place) {
+      const auto tau = static_cast<std::size_t>(staleness(update, place));
+      if (tau >= counts.size()) counts.resize(tau + 1);
+      ++counts[tau];
+    }
+  return counts;
+}
+
+std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool before_update) const {
+  const auto is_of = [](const Copy& copy) { return std::pair(copy.version, copy.before_update); };
+  const auto found = std::ranges::equal_range(copies_, std::pair(version, before_update), {}, is_of);
+  return {found.begin(), found.end()};
+}
+
+std::string PushOrder::text() const {
+  std::string text = fmt::format("{}\nworkers {}\ncollect {}\n", first_line, workers_, collect_);
+  for (const std::vector<Push>* pushes : {&pushes_, &behind_})
+    for (const Push& push : *pushes) fmt::format_to(std::back_inserter(text), "{} {}\n", push.worker, push.version);
+  return text;
+}
+
+PushOrder PushOrder::parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
+                           std::int64_t updates) {
+  std::istringstream in(text);
+  std::string line, word;
+  std::int64_t workers = 0, collect = 0;
+  const auto number = [&](const char* name) {
+    std::int64_t value = 0;
+    validate(in >> word >> value && word == name && value > 0, ExitStatus::bad_data,
+             "{}: has no number of {} where it stands in a record of asynchronous training; give a file that "
+             "parallel.asynchronous.schedule.record has made",
+             file, name);
+    return value;
+  };
+  std::getline(in, line);
+  validate(line == first_line, ExitStatus::bad_data,
+           "{}: is no record of asynchronous training (its first line is another); give a file that "
+           "parallel.asynchronous.schedule.record has made",
+           file);
+  workers = number("workers");
+  collect = number("collect");
+  validate(collect == config.collect, ExitStatus::bad_data,
+           "{}: updates are made of {} gradients there, and parallel.asynchronous.collect is {}; give the same", file,
+           collect, config.collect);
+  std::vector<Push> pushes, behind;
+  for (Push push; in >> push.worker >> push.version;)
+    (std::ssize(pushes) < updates * collect ? pushes : behind).push_back(push);
+  validate(in.eof() && std::ssize(pushes) == updates * collect, ExitStatus::bad_data,
+           "{}: has {} gradients that can be read, and {} updates of {} are to be done; give a longer record, or "
+           "do fewer steps",
+           file, std::ssize(pushes) + std::ssize(behind), updates, collect);
+  try {
+    return {static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind)};
+  } catch (const Error& error) {
+    throw Error(error.status(), fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates) {
+  constexpr std::int64_t most = 100'000'000;
+  validate(updates <= most / config.collect, ExitStatus::bad_deck,
+           "parallel.asynchronous: {} steps of {} gradients are more than the {} that can be played; do fewer steps",
+           updates, config.collect, most);
+  Simulation simulation(config, seed);
+  std::vector<PushOrder::Push> pushes, behind;
+  pushes.reserve(static_cast<std::size_t>(updates * config.collect));
+  for (std::int64_t i = 0; i < updates * config.collect; ++i) pushes.push_back(simulation.next());
+  // What workers have read by then they need where the run goes on, with more steps.
+  std::vector<bool> has_given(static_cast<std::size_t>(config.simulation.ranks));
+  for (auto left = static_cast<std::int64_t>(has_given.size()); left > 0;) {
+    behind.push_back(simulation.next());
+    const auto worker = static_cast<std::size_t>(behind.back().worker);
+    if (!has_given[worker]) --left;
+    has_given[worker] = true;
+  }
+  return {static_cast<int>(config.simulation.ranks), config.collect, config.bound, std::move(pushes),
+          std::move(behind)};
+}
+
+}  // namespace lockstep

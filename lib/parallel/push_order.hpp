@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/asynchronous_config.hpp"
+
+namespace lockstep {
+
+/// Which worker's gradient is applied when in asynchronous training, and by which parameters it was computed. Version v
+/// of the parameters is what v updates have left; `collect` gradients make one.
+class PushOrder {
+ public:
+  /// A gradient, as it is given away.
+  struct Push {
+    std::int32_t worker = 0;
+    std::int64_t version = 0;  ///< of the parameters that the worker has read for it
+    bool operator==(const Push&) const = default;
+  };
+
+  PushOrder() = default;
+  /// Of `updates` updates. Throws Error(bad_data) where a worker has read what was not there yet, or is further ahead
+  /// of the slowest than `bound`. `behind`: what is under way behind the last update.
+  PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
+            std::vector<Push> behind = {});
+
+  int workers() const { return workers_; }
+  std::int64_t collect() const { return collect_; }
+  /// Those of update number `update`, from 1 on; their places are those in the sum.
+  std::span<const Push> of_update(std::int64_t update) const;
+  /// Updates between the reading and the application of push `place` of an update.
+  std::int64_t staleness(std::int64_t update, std::int64_t place) const {
+    return update - 1 - of_update(update)[static_cast<std::size_t>(place)].version;
+  }
+  /// How many of the pushes of the first `updates` updates have had a staleness of 0, 1, ….
+  std::vector<std::int64_t> staleness_counts(std::int64_t updates) const;
+
+  /// A worker keeps a copy of a version, for a push behind the update that follows it. It may have none any earlier
+  /// than when that update has all its gradients (`before_update`), where it has given one of them by an older version.
+  struct Copy {
+    std::int64_t version = 0;
+    bool before_update = false;
+    std::int32_t worker = 0;
+    auto operator<=>(const Copy&) const = default;
+  };
+  std::span<const Copy> copies(std::int64_t version, bool before_update) const;
+  /// Whether workers ever need any.
+  bool keeps_copies() const { return !copies_.empty(); }
+
+  /// As a file, and from it. Throws Error(bad_data) for what is no record of so many updates.
+  std::string text() const;
+  static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
+                         std::int64_t updates);
+
+ private:
+  void plan_copies();
+
+  int workers_ = 1;
+  std::int64_t collect_ = 1;
+  std::vector<Push> pushes_, behind_;
+  std::vector<Copy> copies_;  ///< in rising order
+};
+
+/// Plays workers with delays. Each computes one gradient after the other: it reads the newest parameters, takes its
+/// time, and gives the gradient away; what is given at the same time is given in the order of workers. A worker that
+/// has begun so many gradients more than the slowest has given away that the bound forbids another waits.
+PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates);
+
+}  // namespace lockstep

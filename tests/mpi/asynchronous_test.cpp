@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Workers that compute gradients by parameters that others have changed since, against plain loops in fp64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "mpi/run_outcome.hpp"
+#include "mpi/serial_training.hpp"
+#include "run/training_run.hpp"
+#include "support/fixtures.hpp"
+#include "support/whole_checkpoint.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int inputs = 6, classes = 5, data_size = 61;
+constexpr double rate = 0.3, momentum = 0.9;
+
+/// Softmax regression.
+std::string plain_deck(const std::string& asynchronous, int batch, int steps, const std::string& sgd = "") {
+  const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
+  return fmt::format(
+      "{{run: {{steps: {}, seed: 5}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
+      " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
+      " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}},"
+      " optimizer: {{type: sgd, {}}}, parallel: {{{}}}}}",
+      steps, batch, inputs, classes, data_size, classes,
+      sgd.empty() ? fmt::format("learning_rate: {}, momentum: {}", rate, momentum) : sgd, parallel);
+}
+
+AsynchronousConfig asynchronous_config(const std::string& asynchronous) {
+  return test::read_run_config(plain_deck(asynchronous, 64, 1), "none").parallel.asynchronous;
+}
+
+/// Weights [classes, inputs] and biases, one after the other.
+std::vector<double> numbers_of(Trainer& trainer) {
+  const ParameterBuffer& parameters = trainer.model().parameters();
+  std::vector<double> all;
+  for (const char* name : {"fc/weight", "fc/bias"})
+    for (const Parameter& parameter : parameters.parameters())
+      if (parameter.name == name)
+        for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
+  return all;
+}
+
+/// The mean gradient of some examples.
+std::vector<double> gradient_of(const Dataset& data, std::span<const std::int64_t> batch,
+                                const std::vector<double>& x) {
+  std::vector<double> gradient(x.size());
+  for (const std::int64_t example : batch) {
+    std::vector<float> input(inputs);
+    std::int32_t target = 0;
+    data.read({&example, 1}, input.data(), &target);
+    double outputs[classes], sum = 0;
+    for (int k = 0; k < classes; ++k) {
+      outputs[k] = x[classes * inputs + k];
+      for (int i = 0; i < inputs; ++i) outputs[k] += x[k * inputs + i] * input[i];
+      sum += std::exp(outputs[k]);
+    }
+    for (int k = 0; k < classes; ++k) {
+      const double d = (std::exp(outputs[k]) / sum - (k == target ? 1 : 0)) / static_cast<double>(batch.size());
+      for (int i = 0; i < inputs; ++i) gradient[k * inputs + i] += d * input[i];
+      gradient[classes * inputs + k] += d;
+    }
+  }
+  return gradient;
+}
+
+struct Way {
+  const char* name;
+  const char* keys;  ///< of parallel.asynchronous
+  int workers, collect;
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+class AsynchronousSteps : public testing::TestWithParam<Way> {
+ protected:
+  AsynchronousSteps() { enable_log(false); }
+  ~AsynchronousSteps() override { enable_log(true); }
+};
+
+TEST_P(AsynchronousSteps, AreThoseOfPlainLoops) {
+  const Way& way = GetParam();
+  constexpr int steps = 22, batch = 10;
+  const Communicator comm = Communicator::world();
+  const auto has = [&](const char* word) { return std::string_view(way.keys).find(word) != std::string_view::npos; };
+  if (way.collect % comm.size() != 0 || (has("adaptive") && comm.size() > 1)) GTEST_SKIP() << "not on these ranks";
+  const std::string keys = fmt::format(
+      "{}, collect: {}, schedule: {{simulate: {{ranks: {}, delays: [1, 1.7], spread: 0.3}}}}", way.keys, way.collect,
+      way.workers);
+  const test::TemporaryFolder folder;
+  const RunConfig config = test::read_run_config(plain_deck(keys, batch, steps), (folder.path() / "run").string());
+  const Experiment experiment = open_experiment(config);
+  const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, steps);
+  TrainingRun run(config, comm);
+  std::vector<std::vector<double>> versions{numbers_of(run.trainer())};
+  const std::size_t size = versions[0].size();
+  std::vector<double> velocity(size);
+  std::vector<std::vector<double>> squares(static_cast<std::size_t>(way.workers), std::vector<double>(size));
+  Sampler sampler({.dataset_size = data_size, .global_batch = batch, .seed = 5});
+  for (int step = 1; step <= steps; ++step) {
+    ASSERT_EQ(run.step().status, StepStatus::applied);
+    const BatchPlan plan = *sampler.next();
+    const std::vector<double>& now = versions.back();
+    std::vector<double> sum(size), next = now;
+    for (int place = 0; place < way.collect; ++place) {
+      const PushOrder::Push& push = order.of_update(step)[static_cast<std::size_t>(place)];
+      const std::vector<double>& read = versions[static_cast<std::size_t>(push.version)];
+      const RankShare share = share_of(plan.global_examples, place, way.collect);
+      const std::vector<double> g = gradient_of(*experiment.data.train,
+                                                std::span(plan.examples).subspan(share.first, share.count), read);
+      const double weight = static_cast<double>(share.count) / static_cast<double>(plan.global_examples),
+                   staleness = static_cast<double>(step - 1 - push.version);
+      for (std::size_t i = 0; i < size; ++i) {
+        double each = has("divide") ? g[i] / std::max(1.0, staleness) : g[i];
+        double lambda = has("compensate") ? 0.7 : 0;
+        if (has("adaptive") && share.count > 0) {  // a part of a small last batch may be empty
+          double& m = squares[static_cast<std::size_t>(push.worker)][i];
+          m = 0.95 * m + 0.05 * g[i] * g[i];
+          lambda = 0.7 / std::sqrt(m + 1e-7);
+        }
+        each += lambda * g[i] * g[i] * (now[i] - read[i]);
+        sum[i] += weight * each;
+      }
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      velocity[i] = momentum * velocity[i] + sum[i];
+      next[i] -= rate * velocity[i];
+    }
+    versions.push_back(next);
+    EXPECT_LT(test::largest_difference(numbers_of(run.trainer()), next), 1e-12) << "step " << step;
+  }
+  EXPECT_GT(order.staleness_counts(steps).size(), 2u) << "stale gradients are what this is about";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, AsynchronousSteps,
+    testing::Values(Way{"plain", "staleness: none", 5, 1}, Way{"plain_sums", "staleness: none, bound: 1", 6, 4},
+                    Way{"divided", "staleness: divide", 5, 1}, Way{"divided_sums", "staleness: divide", 16, 4},
+                    Way{"compensated", "staleness: compensate, lambda: 0.7", 5, 1},
+                    Way{"compensated_sums", "staleness: compensate, lambda: 0.7", 9, 4},
+                    Way{"adaptive", "staleness: compensate, adaptive: true, lambda: 0.7", 5, 1},
+                    Way{"adaptive_sums", "staleness: compensate, adaptive: true, lambda: 0.7", 5, 2}),
+    [](const auto& info) { return info.param.name; });
+
+/// A deck with layers of all kinds, in which all that a run does comes along.
+std::string deep_deck(const std::string& parallel,
+                      const char* optimizer = "{type: sgd, learning_rate: 0.05, momentum: 0.9}",
+                      const char* precision = "fp32") {
+  return fmt::format(
+      "{{run: {{steps: 18, seed: 3}}, batch: {{global: 13}}, precision: {{compute: {}}},"
+      " data: {{synthetic: {{kind: random, shape: [40], classes: 7, train: 72, validation: 9}}}},"
+      " model: {{layers: [{{linear: {{features: 60}}, name: first}}, batch_norm, relu, {{dropout: {{rate: 0.2}}}},"
+      " {{linear: {{features: 7}}}}]}},"
+      " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {}, parallel: {{sync_batch_norm: false{}}}}}",
+      precision, optimizer, parallel);
+}
+std::string asynchronously(const std::string& keys) { return fmt::format(", asynchronous: {{{}}}", keys); }
+
+TEST(Asynchronous, OneWorkerIsSerialBitForBit) {
+  if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
+  for (const char* precision : {"fp32", "fp64", "bf16"})
+    for (const char* keys :
+         {"staleness: none", "staleness: divide", "staleness: compensate, adaptive: true", "bound: 0"})
+      test::expect_the_same(
+          test::train_to_the_end(deep_deck("", "{type: sgd, learning_rate: 0.05, momentum: 0.9}", precision)),
+          test::train_to_the_end(
+              deep_deck(asynchronously(fmt::format("{}, schedule: {{simulate: {{ranks: 1}}}}", keys)),
+                        "{type: sgd, learning_rate: 0.05, momentum: 0.9}", precision)));
+}
+
+TEST(Asynchronous, CompensationOfNoWeightIsNoneBitForBit) {
+  constexpr const char* schedule = "collect: 4, schedule: {simulate: {ranks: 6, spread: 0.5}}";
+  test::expect_the_same(
+      test::train_to_the_end(deep_deck(asynchronously(fmt::format("{}, staleness: none", schedule)))),
+      test::train_to_the_end(deep_deck(asynchronously(fmt::format("{}, staleness: compensate, lambda: 0", schedule)))));
+}
+
+/// By runs' own arithmetic, without ranks or workers.
+std::vector<double> serially(int batch, int steps, double learning_rate) {
+  return test::train_serially(
+             test::read_run_config(plain_deck("", batch, steps, fmt::format("learning_rate: {}", learning_rate)),
+                                   "none"),
+             steps)
+      .parameters;
+}
+
+TEST(Asynchronous, BoundOfZeroIsSynchronous) {
+  const Communicator comm = Communicator::world();
+  const test::TemporaryFolder folder;
+  const auto finally = [&](const std::string& keys, int batch, int steps) {
+    const RunConfig config = test::read_run_config(plain_deck(keys, batch, steps, "learning_rate: 0.1"),
+                                                   (folder.path() / std::to_string(batch)).string());
+    TrainingRun run(config, comm);
+    for (int step = 0; step < steps; ++step) run.step();
+    return test::values_of(run.trainer().model().parameters().values());
+  };
+  EXPECT_LT(test::largest_difference(finally("bound: 0, collect: 4, schedule: {simulate: {ranks: 4}}", 12, 9),
+                                     serially(12, 9, 0.1)),
+            1e-12);
+  if (comm.size() > 1) return;
+  // Four workers see the same parameters, and each steps by itself: as one step, four times as long, of all of them.
+  EXPECT_LT(
+      test::largest_difference(finally("bound: 0, schedule: {simulate: {ranks: 4}}", 3, 16), serially(12, 4, 0.4)),
+      1e-12);
+}
+
+using Arrays = std::map<std::string, std::vector<std::byte>>;
+
+class AsynchronousRuns : public testing::TestWithParam<const char*> {
+ protected:
+  AsynchronousRuns() { enable_log(false); }
+  ~AsynchronousRuns() override { enable_log(true); }
+
+  /// On the first `ranks` ranks; from a checkpoint, if there is any. The arrays that it leaves, on rank 0. Collective.
+  Arrays train(const std::string& name, int ranks, const std::string& keys, const std::string& from = "") {
+    const bool takes_part = world_.rank() < ranks;
+    const Communicator group = world_.split(takes_part ? 0 : 1);
+    if (takes_part) {
+      RunConfig config = test::read_run_config(deep_deck(asynchronously(keys)), (folder_.path() / name).string());
+      if (!from.empty()) config.run.resume = from;
+      EXPECT_EQ(TrainingRun(config, group).run(), ExitStatus::done);
+    }
+    world_.barrier();
+    Arrays arrays;
+    if (!world_.is_root()) return arrays;
+    for (const NamedArray& array : test::read_checkpoint(file(name, 18)).arrays)
+      arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
+    return arrays;
+  }
+  std::string file(const std::string& run, int step) const {
+    return folder_.path() / run / "checkpoints" / checkpoint_name(step);
+  }
+
+  const Communicator world_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+};
+
+TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksPlayedAgainAndGoingOn) {
+  const std::string keys = fmt::format("{}, collect: 4, schedule: ", GetParam());
+  const std::string record = folder_.path() / "record";
+  const Arrays expected = train("one", 1,
+                                fmt::format("{}{{simulate: {{ranks: 6, spread: 0.5}}, record: '{}'}}", keys, record));
+  const std::string replay = fmt::format("{}{{replay: '{}'}}", keys, record);
+  const bool adapts = std::string_view(GetParam()).find("adaptive") != std::string_view::npos;
+  for (int ranks = 1; ranks <= (adapts ? 1 : world_.size()); ranks *= 2) {
+    EXPECT_TRUE(train(fmt::format("on_{}", ranks), ranks, replay) == expected) << "on " << ranks << " ranks";
+    EXPECT_TRUE(train(fmt::format("on_from_there_{}", ranks), ranks, replay, file("one", 7)) == expected) << "going on";
+  }
+  if (world_.is_root()) EXPECT_TRUE(expected.contains("/replicas/5/parameters/first/weight"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, AsynchronousRuns,
+                         testing::Values("staleness: divide", "staleness: compensate",
+                                         "staleness: compensate, adaptive: true"),
+                         [](const auto& info) { return fmt::format("way_{}", info.index); });
+
+TEST(PushOrder, StaysWithinItsBound) {
+  for (const int bound : {0, 1, 3})
+    for (const int collect : {1, 3}) {
+      const AsynchronousConfig config = asynchronous_config(
+          fmt::format("bound: {}, collect: {}, schedule: {{simulate: {{ranks: 7, delays: [1, 1, 9], spread: 0.8}}}}",
+                      bound, collect));
+      constexpr int updates = 400;
+      const PushOrder order = simulate_pushes(config, 11, updates);
+      std::vector<int> given(7);
+      int furthest = 0;
+      for (int update = 1; update <= updates; ++update)
+        for (const PushOrder::Push& push : order.of_update(update)) {
+          const int ahead = given[static_cast<std::size_t>(push.worker)]++ - *std::ranges::min_element(given);
+          furthest = std::max(furthest, ahead);
+          ASSERT_LE(ahead, bound);
+        }
+      EXPECT_EQ(furthest, bound) << "the slow ones are waited for";
+      const std::vector<std::int64_t> counts = order.staleness_counts(updates);
+      EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), updates * collect);
+    }
+}
+
+TEST(PushOrder, HasTheStalenessOfSoftsync) {
+  // Zhang, Gupta, Lian & Liu 2016: of λ workers and updates of λ / n gradients, n on the average.
+  for (const int n : {1, 4, 16}) {
+    const PushOrder order = simulate_pushes(
+        asynchronous_config(fmt::format("collect: {}, schedule: {{simulate: {{ranks: 16, spread: 0.3}}}}", 16 / n)), 3,
+        4000);
+    const std::vector<std::int64_t> counts = order.staleness_counts(4000);
+    double sum = 0;
+    for (std::size_t tau = 0; tau < counts.size(); ++tau)
+      sum += static_cast<double>(tau) * static_cast<double>(counts[tau]);
+    EXPECT_NEAR(sum / (4000.0 * 16 / n), n, 1.05);
+  }
+}
+
+TEST(PushOrder, OfEqualWorkersIsRoundAndRound) {
+  const PushOrder order = simulate_pushes(asynchronous_config("schedule: {simulate: {ranks: 3}}"), 3, 7);
+  const std::vector<PushOrder::Push> expected{{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 2}, {2, 3}, {0, 4}};
+  for (int update = 1; update <= 7; ++update)
+    EXPECT_EQ(order.of_update(update)[0], expected[static_cast<std::size_t>(update - 1)]);
+  EXPECT_EQ(order.staleness_counts(7), (std::vector<std::int64_t>{1, 1, 5}));
+}
+
+TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
+  AsynchronousConfig config = asynchronous_config("collect: 2, bound: 1, schedule: {simulate: {ranks: 3}}");
+  const std::string text = simulate_pushes(config, 3, 4).text();
+  EXPECT_EQ(PushOrder::parse(text, "file", config, 4).text(), text);
+  const std::string head = text.substr(0, text.find('\n') + 1) + "workers 3\ncollect 2\n";
+  const auto refused = [&](const std::string& changed, const char* why, std::int64_t updates = 2) {
+    try {
+      PushOrder::parse(changed, "file", config, updates);
+      ADD_FAILURE() << "not refused: " << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_data);
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+  };
+  refused("", "is no record");
+  refused(text.substr(1), "is no record");
+  refused(text.substr(0, text.find('\n') + 1) + "workers none", "has no number of workers");
+  refused(head + "0 0\n1 0\n2 0\n", "has 3 gradients");
+  refused(head + "0 0\n1 0\n2 0\nx 1\n", "has 3 gradients");
+  refused(text, "gradients that can be read, and 50 updates of 2", 50);
+  refused(head + "0 0\n1 0\n3 0\n0 1\n", "there are 3 workers");
+  refused(head + "0 0\n1 0\n2 0\n0 1\n3 1\n", "there are 3 workers");
+  refused(head + "0 0\n1 1\n2 0\n0 1\n", "it belongs to update 1");
+  refused(head + "0 0\n1 0\n2 -1\n0 1\n", "it belongs to update 2");
+  refused(head + "0 0\n0 0\n0 0\n2 1\n", "beyond parallel.asynchronous.bound");
+  config.bound.reset();
+  refused(head + "0 0\n1 0\n0 1\n2 1\n0 0\n1 2\n", "has given its last gradient to update 2", 3);
+  config.collect = 3;
+  refused(text, "and parallel.asynchronous.collect is 3");
+}
+
+TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
+  const auto refused = [](const std::string& deck, const std::string& why) {
+    try {
+      const test::TemporaryFolder folder;
+      enable_log(false);
+      TrainingRun(test::read_run_config(deck, (folder.path() / "run").string()), Communicator::world());
+      ADD_FAILURE() << "not refused: " << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("test:1"), std::string::npos) << error.what();
+    }
+    enable_log(true);
+  };
+  const int ranks = Communicator::world().size();
+  const std::string schedule = fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks);
+  const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
+  refused(with(", shard: optimizer"), "parallel.asynchronous: wants whole copies");
+  refused(with(", local: 4"), "parallel.asynchronous: updates parameters with each");
+  refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: says itself");
+  refused(with(", wire: bf16"), "parallel.wire: asynchronous");
+  refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");
+  refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
+          "parallel.sync_batch_norm: asynchronous workers");
+  refused(deep_deck(asynchronously(schedule), "{type: sgd}", "fp16"),
+          "parallel.asynchronous: gradients of workers differ");
+  refused(deep_deck(asynchronously(schedule + ", staleness: compensate"), "{type: adamw}"),
+          "parallel.asynchronous: staleness: compensate");
+  const auto keys = [&](const std::string& keys) { return deep_deck(asynchronously(keys)); };
+  refused(keys(schedule + ", bound: -1"), "parallel.asynchronous.bound");
+  refused(keys(schedule + ", lambda: 1"), "parallel.asynchronous.lambda: is of no use");
+  refused(keys(schedule + ", adaptive: true"), "parallel.asynchronous.adaptive: is of no use");
+  refused(keys("collect: 1"), "parallel.asynchronous.schedule");
+  refused(keys("schedule: {record: a}"), "parallel.asynchronous.schedule");
+  refused(keys("schedule: {replay: a, simulate: {ranks: 2}}"), "parallel.asynchronous.schedule");
+  refused(keys("schedule: {replay: a, record: b}"), "parallel.asynchronous.schedule.record");
+  refused(keys("schedule: {simulate: {ranks: 2, delays: []}}"), "delays");
+  refused(keys("collect: 16, schedule: {simulate: {ranks: 2}}"), "batch.global: 13 examples");
+  if (ranks == 1) return;
+  refused(keys(fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks + 1)),
+          "parallel.asynchronous.collect");
+  refused(keys(schedule + ", staleness: compensate, adaptive: true"), "parallel.asynchronous.adaptive");
+}
+
+}  // namespace
+}  // namespace lockstep
