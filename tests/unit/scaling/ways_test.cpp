@@ -40,7 +40,7 @@ double bytes_of(const std::string& shard, RankCount ranks) {
 }
 
 TEST(ChooseShard, TakesTheFirstThatFits) {
-  if (memory_is_separate) GTEST_SKIP() << "ranks of devices have no memory in common";
+  if (memory_is_separate) GTEST_SKIP() << "devices may sum as a whole";
   const RankCount ranks{4, 4};
   const auto gigabytes = [](double bytes) { return "memory_gb: " + std::to_string(1e-9 * bytes); };
   const double optimizer = bytes_of("optimizer", ranks), gradients = bytes_of("gradients", ranks),
@@ -57,7 +57,7 @@ TEST(ChooseShard, TakesTheFirstThatFits) {
 }
 
 TEST(ChooseShard, SaysWhy) {
-  if (memory_is_separate) GTEST_SKIP() << "ranks of devices have no memory in common";
+  if (memory_is_separate) GTEST_SKIP() << "devices may sum as a whole";
   const RankCount ranks{4, 4};
   const auto why = [&](const std::string& memory) {
     return Workload(large_layers("shard: auto, memory_gb: " + memory)).choose_shard(ranks);
