@@ -166,7 +166,9 @@ DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batc
 
 void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
-  begin_part(part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), Ranks::this_one, [&] {
+  // What layers know on the host behind a pass, the next one needs: where that is not recorded, this one is not, either.
+  const Ranks ranks = micro_batch.ends ? Ranks::all : Ranks::this_one;
+  begin_part(part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), ranks, [&] {
     model_->forward(context, examples.inputs, [&](const Model::Output& output) {
       sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
     });

@@ -121,7 +121,7 @@ TEST(StepGraphsOfADevice, TakeTheHostFewCalls) {
   const int recorded = kernels_of_a_step("auto", patches), plain = kernels_of_a_step("off", patches);
   EXPECT_GT(plain, 40);
   if (alone) EXPECT_LT(recorded, 20);
-  else EXPECT_LT(recorded, plain - 10);  // a forward pass and an update less
+  else EXPECT_LT(recorded, plain);  // an update less
   if (!alone) return;
   EXPECT_GT(kernels_of_a_step("off", images), 80);
   EXPECT_LT(kernels_of_a_step("auto", images), 20);
