@@ -52,7 +52,7 @@ def proportional_bytes(program):
     total = 0
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(process / "exe") == str(program):
+            if (process / "cmdline").read_bytes().split(b"\0")[0] == str(program).encode():  # which may run in a root of its own
                 total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
         except OSError:
             pass  # it has ended
