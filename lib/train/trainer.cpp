@@ -166,7 +166,8 @@ DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batc
 
 void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
-  // What layers know on the host behind a pass, the next one needs: where that is not recorded, this one is not, either.
+  // The host's part of a backward pass needs that of the forward pass before it, such as the number of examples: both
+  // are recorded, or neither is.
   const Ranks ranks = micro_batch.ends ? Ranks::all : Ranks::this_one;
   begin_part(part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), ranks, [&] {
     model_->forward(context, examples.inputs, [&](const Model::Output& output) {

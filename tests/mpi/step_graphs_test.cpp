@@ -48,9 +48,10 @@ const std::string images =
     " precision: {compute: fp16, loss_scale: {initial: 1.0e+8, interval: 4}},"
     " run: {steps: 33, log_every: 1, evaluate_every: 7 steps}";
 
-// Numbers that kernels read where they were copied to; attention, and an optimizer of several kernels.
+// Numbers that kernels read where they were copied to; attention, and an optimizer of several kernels. A rank has fewer
+// examples in an evaluation than in the step behind it.
 const std::string patches =
-    "data: {synthetic: {kind: random, shape: [8, 8, 3], classes: 5, train: 64, validation: 8}},"
+    "data: {synthetic: {kind: random, shape: [8, 8, 3], classes: 5, train: 64, validation: 6}},"
     " model: {layers: [{patchify: {patch: 4}}, {linear: {features: 8}}, {position_embedding: {length: 4}}, layer_norm,"
     " {attention: {heads: 2}}, {dropout: {rate: 0.1}}, flatten, {linear: {features: 5}}]},"
     " optimizer: {type: lamb, learning_rate: 0.01}, schedule: {type: inverse_sqrt, warmup: 20 steps},"
