@@ -36,13 +36,8 @@ class AsynchronousParallel final : public ParallelStrategy {
               double statistics_factor) override {
     sums_->update(space, optimizer, step, statistics_factor);
   }
-  ParameterArrival* parameter_arrival() override { return nullptr; }
-  WindowTraffic* window_traffic() override { return nullptr; }
-  void finish_update(const ExecSpace&) override {}
-  void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
-  bool held_numbers_change_early() const override { return false; }
   double take_exposed_seconds() override { return sums_->take_exposed_seconds(); }
   std::vector<std::int64_t> staleness_counts(std::int64_t steps) const override {
     return order_.staleness_counts(steps);

@@ -32,10 +32,6 @@ class DataParallel final : public ParallelStrategy {
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
-  ParameterArrival* parameter_arrival() override { return nullptr; }
-  WindowTraffic* window_traffic() override { return nullptr; }
-  void finish_update(const ExecSpace&) override {}
-  void change_parameters(const ExecSpace&, const std::function<void()>& change) override { change(); }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
   bool held_numbers_change_early() const override { return compression_ != nullptr; }

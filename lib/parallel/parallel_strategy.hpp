@@ -78,14 +78,14 @@ class ParallelStrategy {
                       double statistics_factor) = 0;
 
   /// What forward passes of the model have to wait for; null: for nothing.
-  virtual ParameterArrival* parameter_arrival() = 0;
+  virtual ParameterArrival* parameter_arrival() { return nullptr; }
   /// What the model tells of the layers that run; null: nobody asks.
-  virtual WindowTraffic* window_traffic() = 0;
+  virtual WindowTraffic* window_traffic() { return nullptr; }
   /// Waits until all ranks' new parameters are there. Collective.
-  virtual void finish_update(const ExecSpace& space) = 0;
+  virtual void finish_update(const ExecSpace& /*space*/) {}
   /// Runs `change`, which changes those parameters that this rank owns, when nobody reads them; afterwards all ranks
   /// hold all. Collective.
-  virtual void change_parameters(const ExecSpace& space, const std::function<void()>& change) = 0;
+  virtual void change_parameters(const ExecSpace& /*space*/, const std::function<void()>& change) { change(); }
 
   /// All ranks get the parameters, and of the optimizer's states those that are whole, of rank 0. Collective; what
   /// a rank throws, it throws when all have come to the end.
@@ -93,7 +93,7 @@ class ParallelStrategy {
   /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
   virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;
   /// Whether they may change before this rank does the next update.
-  virtual bool held_numbers_change_early() const = 0;
+  virtual bool held_numbers_change_early() const { return false; }
 
   /// How many gradients of the run's first `steps` steps were applied 0, 1, … updates behind the parameters that they
   /// were computed by; empty where none ever is.
