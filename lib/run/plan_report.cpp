@@ -146,9 +146,13 @@ std::string report(const RunConfig& given, RankCount count) {
   // one process has about this much (Open MPI 5).
   constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
-  const double copy = config.checkpoint.regular() ? memory.checkpoint : 0;  // while it is written
+  const bool copies = config.checkpoint.regular() || config.checkpoint.neighbours_every > 0;
+  const double copy = copies ? memory.checkpoint : 0;  // while it is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
                       bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
+  if (config.checkpoint.neighbours_every > 0)  // of two steps, its own and another rank's
+    text += fmt::format("copies in memory     up to {} a rank in its node's /dev/shm\n",
+                        bytes_text(4 * memory.checkpoint));
   text += planned_for(memory.total());
   text += fmt::format("begins with          {}\n", start);
   text += fmt::format("reduced a step       {} a rank\n",
