@@ -7,13 +7,15 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from proportional import proportional_bytes
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = {"fsdp2": "PyTorch FSDP2", "deepspeed": "DeepSpeed, stage 3"}
@@ -45,18 +47,6 @@ def peer(options, way):
         print(f"{way}: {(outputs[0][1].strip().splitlines() or ['it has no result'])[-1]}", file=sys.stderr)
         return None
     return json.loads(found[0])
-
-
-def proportional_bytes(program):
-    """Of all processes of this program."""
-    total = 0
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cmdline").read_bytes().split(b"\0")[0] == str(program).encode():  # which may run in a root of its own
-                total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
-        except OSError:
-            pass  # it has ended
-    return total
 
 
 def lockstep(options, seconds_of_a_step, folder):

@@ -19,6 +19,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from proportional import proportional_bytes
+
 LAYERS, WIDTH, INPUTS = 11, 2048, 64
 BLOCK = 16 * 10**6
 FILE_BLOCK = BLOCK // 4096 * 4096
@@ -35,18 +38,6 @@ def command(lockstep, ranks, shard, offloads, *options):
     offload = ["parallel.offload.optimizer=."] if offloads else []
     launcher = ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", "core"] if ranks > 1 else []
     return [*launcher, str(lockstep), "train", "deck.yaml", f"parallel.shard={shard}", *offload, *options]
-
-
-def proportional_bytes(lockstep):
-    """Of all processes of this program."""
-    total = 0
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if os.readlink(process / "exe") == str(lockstep):
-                total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
-        except OSError:
-            pass  # it has ended
-    return total
 
 
 def memory_of(lockstep, ranks, shard, offloads):

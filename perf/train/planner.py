@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the planner says of steps beside what they take; called by perf/run planner.
 
-Memory: of 2 ranks, proportional set sizes while they train (perf/train/shards.py), less those of a narrower network, beside the difference of
+Memory: of 2 ranks, proportional set sizes while they train, less those of a narrower network, beside the difference of
 what `check` prints as memory of their steps. Time: steps in each parallel.shard on one node and on emulated networks, in turns, medians over rounds, beside `predict-scaling` with a machine file
 measured there.
 """
@@ -17,6 +17,9 @@ import sys
 import tempfile
 
 import shards
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from proportional import proportional_bytes
 
 TRANSFORMER = {"data": {"synthetic": {"kind": "random", "vocabulary": 4096, "sequence_length": 64, "train": 64}},
                "model": {"preset": "transformer", "vocabulary": 4096, "sequence": 64, "d_model": 384, "depth": 6, "heads": 6}}
@@ -69,7 +72,7 @@ def used_bytes(lockstep, options):
     try:
         for line in training.stdout:
             if line.startswith("step "):
-                found.append(shards.proportional_bytes(lockstep) / 2)
+                found.append(proportional_bytes(lockstep) / 2)
             if len(found) == 6:
                 break
     finally:

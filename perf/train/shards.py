@@ -16,6 +16,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from proportional import proportional_bytes
+
 SHARDS = ("none", "optimizer", "gradients", "parameters")
 LAYERS = 8  # large ones of the network whose memory is measured, each a unit
 INPUTS = 64
@@ -30,18 +33,6 @@ def command(lockstep, ranks, binding, deck, shard, network, *options):
 
 def parameters_of(out):
     return int(re.search(r"run: (\d+) parameters", out)[1])
-
-
-def proportional_bytes(lockstep):
-    """Of all processes of this program."""
-    total = 0
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if os.readlink(process / "exe") == str(lockstep):
-                total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
-        except OSError:
-            pass  # it has ended
-    return total
 
 
 def largest_unit(features):
