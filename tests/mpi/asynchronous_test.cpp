@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
+#include "mpi/softmax_regression.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
@@ -20,7 +21,9 @@
 namespace lockstep {
 namespace {
 
-constexpr int inputs = 6, classes = 5, data_size = 61;
+using namespace test::softmax_regression;
+
+constexpr int data_size = 61;
 constexpr double rate = 0.3, momentum = 0.9;
 
 /// Softmax regression.
@@ -48,29 +51,6 @@ std::vector<double> numbers_of(Trainer& trainer) {
       if (parameter.name == name)
         for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
   return all;
-}
-
-/// The mean gradient of some examples.
-std::vector<double> gradient_of(const Dataset& data, std::span<const std::int64_t> batch,
-                                const std::vector<double>& x) {
-  std::vector<double> gradient(x.size());
-  for (const std::int64_t example : batch) {
-    std::vector<float> input(inputs);
-    std::int32_t target = 0;
-    data.read({&example, 1}, input.data(), &target);
-    double outputs[classes], sum = 0;
-    for (int k = 0; k < classes; ++k) {
-      outputs[k] = x[classes * inputs + k];
-      for (int i = 0; i < inputs; ++i) outputs[k] += x[k * inputs + i] * input[i];
-      sum += std::exp(outputs[k]);
-    }
-    for (int k = 0; k < classes; ++k) {
-      const double d = (std::exp(outputs[k]) / sum - (k == target ? 1 : 0)) / static_cast<double>(batch.size());
-      for (int i = 0; i < inputs; ++i) gradient[k * inputs + i] += d * input[i];
-      gradient[classes * inputs + k] += d;
-    }
-  }
-  return gradient;
 }
 
 struct Way {

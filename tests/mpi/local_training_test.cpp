@@ -11,13 +11,16 @@
 #include "run/experiment.hpp"
 #include "run_outcome.hpp"
 #include "serial_training.hpp"
+#include "softmax_regression.hpp"
 #include "support/fixtures.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {
 
-constexpr int inputs = 6, classes = 5, data_size = 61;
+using namespace test::softmax_regression;
+
+constexpr int data_size = 61;
 constexpr double rate = 0.3, momentum = 0.9;
 
 /// A trainer of its own, fed as runs feed theirs.
@@ -68,23 +71,7 @@ struct Replica {
 
   void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
     if (batch.empty()) return;
-    std::vector<double> gradient(x.size());
-    for (const std::int64_t example : batch) {
-      std::vector<float> input(inputs);
-      std::int32_t target = 0;
-      data.read({&example, 1}, input.data(), &target);
-      double outputs[classes], sum = 0;
-      for (int k = 0; k < classes; ++k) {
-        outputs[k] = x[classes * inputs + k];
-        for (int i = 0; i < inputs; ++i) outputs[k] += x[k * inputs + i] * input[i];
-        sum += std::exp(outputs[k]);
-      }
-      for (int k = 0; k < classes; ++k) {
-        const double d = (std::exp(outputs[k]) / sum - (k == target ? 1 : 0)) / static_cast<double>(batch.size());
-        for (int i = 0; i < inputs; ++i) gradient[k * inputs + i] += d * input[i];
-        gradient[classes * inputs + k] += d;
-      }
-    }
+    const std::vector<double> gradient = gradient_of(data, batch, x);
     for (std::size_t i = 0; i < x.size(); ++i) {
       v[i] = is_new ? gradient[i] : momentum * v[i] + gradient[i];
       x[i] -= rate * v[i];

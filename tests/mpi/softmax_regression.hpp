@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+// The smallest network that learns something, in plain loops: weights [classes, inputs] and biases, one after the
+// other.
+namespace lockstep::test::softmax_regression {
+
+inline constexpr int inputs = 6, classes = 5;
+
+/// The mean gradient of some examples, at least one, by the parameters x.
+inline std::vector<double> gradient_of(const Dataset& data, std::span<const std::int64_t> batch,
+                                       const std::vector<double>& x) {
+  std::vector<double> gradient(x.size());
+  for (const std::int64_t example : batch) {
+    std::vector<float> input(inputs);
+    std::int32_t target = 0;
+    data.read({&example, 1}, input.data(), &target);
+    double outputs[classes], sum = 0;
+    for (int k = 0; k < classes; ++k) {
+      outputs[k] = x[classes * inputs + k];
+      for (int i = 0; i < inputs; ++i) outputs[k] += x[k * inputs + i] * input[i];
+      sum += std::exp(outputs[k]);
+    }
+    for (int k = 0; k < classes; ++k) {
+      const double d = (std::exp(outputs[k]) / sum - (k == target ? 1 : 0)) / static_cast<double>(batch.size());
+      for (int i = 0; i < inputs; ++i) gradient[k * inputs + i] += d * input[i];
+      gradient[classes * inputs + k] += d;
+    }
+  }
+  return gradient;
+}
+
+}  // namespace lockstep::test::softmax_regression
