@@ -15,7 +15,7 @@
 // numbers (u64), the description (JSON), the numbers that the rank holds, and XXH3 (u64) of all before.
 namespace lockstep {
 
-/// Whose part of what checkpoint it is.
+/// Which rank's part of which checkpoint a file has.
 struct CopyOrigin {
   std::string run;  ///< known to this run alone
   std::int64_t step = 0;

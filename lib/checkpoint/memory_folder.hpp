@@ -16,7 +16,7 @@ class MemoryFolder {
 
   /// The copy of what this rank holds behind this step, kept by a node: "lockstep-0123456789abcdef-node1-rank3-step-7".
   std::filesystem::path file(int node, int owner, std::int64_t step) const;
-  /// Those that are whole, of all steps, on this machine.
+  /// The files of this machine that are whole, whatever their step.
   std::vector<std::filesystem::path> files() const;
   /// Removes all, and what interrupted writes have left.
   void clear() const;

@@ -37,7 +37,7 @@ class NumberStream {
   /// Copies what this rank holds; given is then the copy, so the numbers may change. (Of those in a file the file keeps
   /// this version: BlockFile::hold.)
   void copy(const ExecSpace& space);
-  /// Of the copy: what this rank holds of numbers()[of], on the host.
+  /// What this rank held of numbers()[of] when it was copied, on the host.
   std::span<const std::byte> copied(std::size_t of) const {
     return {static_cast<const std::byte*>(given_[of].data), given_[of].bytes()};
   }

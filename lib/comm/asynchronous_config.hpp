@@ -36,7 +36,7 @@ struct AsynchronousConfig : Config {
   void describe(Fields& fields) override;
 
   bool compensates() const { return present && staleness == Staleness::compensate; }
-  /// Those of Zheng et al. 2017.
+  /// The weight of the correction: the deck's, or that of Zheng et al. 2017.
   double lambda_or_default() const { return lambda.value_or(adaptive ? 2 : 0.04); }
 };
 

@@ -21,8 +21,8 @@ std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::s
                                             const Topology& topology, const std::optional<NodeMemory>& memory,
                                             const ReduceBuffer& buffer);
 
-// Of a deck whose ranks divide sums in groups; `memory`: of the group's ranks on this node. Other arguments are those
-// of make_all_reduce. Collective.
+// Operations of ranks that divide sums within groups (ShardGroups), as the deck wants them. `memory`: of the group's
+// ranks on this node; other arguments are those of make_all_reduce. Collective.
 
 /// What this rank owns of a divided sum.
 ShardPlace make_shard_place(const ParallelConfig& config, const Topology& group,

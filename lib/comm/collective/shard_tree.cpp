@@ -21,7 +21,7 @@ struct Buffers {
   std::int64_t nodes = 0, most = 0;
 };
 
-/// Of the nodes of a run from first to before end; those before this one are counted.
+/// Adds what the node and those below it need of shards first to end − 1; nodes to their left are counted already.
 void count_buffers(const ShardNode& node, std::int64_t first, std::int64_t end, Buffers& buffers) {
   if (node.hi <= first || node.lo >= end) return;
   if (node.lo >= first && node.hi <= end) {

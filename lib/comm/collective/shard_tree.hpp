@@ -23,7 +23,7 @@ struct ShardNode {
   std::int64_t depth() const { return std::bit_width(static_cast<std::uint64_t>(hi - lo - 1)); }
 };
 
-/// Which shards ranks have: rank r those from element r to before element r + 1, at least one.
+/// How shards are dealt out to ranks, in runs: rank r has shards runs[r] to runs[r + 1] − 1, at least one.
 using ShardRuns = std::vector<std::int64_t>;
 
 /// Runs of equally many shards, a multiple of the ranks.
@@ -36,7 +36,7 @@ std::vector<ShardNode> shard_nodes(int rank, const ShardRuns& runs);
 /// one after the other: the i-th of its nodes comes into the i-th buffer, and the left halves that wait within it are
 /// in that one and those behind it.
 std::int64_t shard_buffers(std::int64_t shards, std::int64_t first, std::int64_t end);
-/// Likewise, for any run of up to `longest`.
+/// The most that shard_buffers says of any run of up to `longest` shards.
 std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest);
 
 /// From the sums of each rank's nodes to that of all shards on every rank: the same bits whoever has which. The
