@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <vector>
 
 #include "comm/agreement.hpp"
@@ -16,16 +17,41 @@ using Clock = std::chrono::steady_clock;  // the same for all processes of a mac
 
 constexpr std::string_view option = "--emulate-network";
 
+Clock::duration clock_time(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// From a rank to all others, for all its transports, which may belong to several threads.
+class Wires {
+ public:
+  Wires(double bandwidth_gbps, int ranks)
+      : bytes_per_s_(1e9 * bandwidth_gbps), free_(static_cast<std::size_t>(ranks)) {}
+
+  /// When a message that is sent now has left.
+  Clock::time_point send(std::int64_t rank, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    Clock::time_point& free = free_[static_cast<std::size_t>(rank)];
+    free = std::max(free, Clock::now()) + clock_time(bytes_per_s_ > 0 ? static_cast<double>(bytes) / bytes_per_s_ : 0);
+    return free;
+  }
+
+ private:
+  double bytes_per_s_;
+  std::mutex mutex_;
+  std::vector<Clock::time_point> free_;
+};
+
 /// Beside every message between nodes goes another one that says when it may be seen.
 class EmulatedTransport final : public Transport {
  public:
-  /// `node`: of each rank.
-  EmulatedTransport(const Communicator& ranks, const EmulatedNetwork& network, std::vector<std::int64_t> node)
+  /// `numbers`: of the ranks, by which `wires` knows them.
+  EmulatedTransport(const Communicator& ranks, const EmulatedNetwork& network, std::shared_ptr<Wires> wires,
+                    std::vector<std::int64_t> numbers)
       : data_(mpi_transport(ranks)),
         times_(mpi_transport(ranks)),
         network_(network),
-        node_(std::move(node)),
-        free_(node_.size()) {}
+        wires_(std::move(wires)),
+        numbers_(std::move(numbers)) {}
 
   int rank() const override { return data_->rank(); }
   int size() const override { return data_->size(); }
@@ -34,11 +60,8 @@ class EmulatedTransport final : public Transport {
     data_->send(peer, data, bytes);
     sent_at_ = {};
     if (is_near(peer)) return;
-    Clock::time_point& wire = free_[static_cast<std::size_t>(peer)];
-    const double bytes_per_s = network_.bandwidth_gbps * 1e9;
-    wire = std::max(wire, Clock::now()) + seconds(bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : 0.0);
-    sent_at_ = wire;
-    seen_at_there_ = (wire + seconds(1e-6 * network_.latency_us)).time_since_epoch().count();
+    sent_at_ = wires_->send(numbers_[static_cast<std::size_t>(peer)], bytes);
+    seen_at_there_ = (sent_at_ + clock_time(1e-6 * network_.latency_us)).time_since_epoch().count();
     times_->send(peer, &seen_at_there_, sizeof(seen_at_there_));
   }
   void receive(int peer, void* data, std::size_t bytes) override {
@@ -52,37 +75,38 @@ class EmulatedTransport final : public Transport {
   }
 
  private:
-  static Clock::duration seconds(double value) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-  }
-  bool is_near(int peer) const {
-    return node_[static_cast<std::size_t>(peer)] == node_[static_cast<std::size_t>(rank())];
-  }
+  std::int64_t node_of(int rank) const { return numbers_[static_cast<std::size_t>(rank)] / network_.ranks_per_node; }
+  bool is_near(int peer) const { return node_of(peer) == node_of(rank()); }
 
   std::unique_ptr<Transport> data_, times_;
   EmulatedNetwork network_;
-  std::vector<std::int64_t> node_;
-  std::vector<Clock::time_point> free_;  // when the wire to each rank is
+  std::shared_ptr<Wires> wires_;
+  std::vector<std::int64_t> numbers_;
   Clock::time_point sent_at_{};
   Clock::rep seen_at_there_ = 0, seen_at_here_ = 0;
 };
 
 class Emulation final : public Interconnect {
  public:
-  Emulation(const EmulatedNetwork& network, int rank)
-      : network_(network), node_(static_cast<int>(rank / network.ranks_per_node)) {}
+  Emulation(const EmulatedNetwork& network, const Communicator& ranks)
+      : network_(network),
+        number_(ranks.rank()),
+        wires_(std::make_shared<Wires>(network.bandwidth_gbps, ranks.size())) {}
 
   std::unique_ptr<Transport> transport(const Communicator& ranks) const override {
-    return std::make_unique<EmulatedTransport>(ranks, network_, ranks.all_gather(node_));
+    return std::make_unique<EmulatedTransport>(ranks, network_, wires_, ranks.all_gather(number_));
   }
-  Communicator node(const Communicator& ranks) const override { return ranks.split(node_); }
+  Communicator node(const Communicator& ranks) const override {
+    return ranks.split(static_cast<int>(number_ / network_.ranks_per_node));
+  }
   std::string description() const override {
     return fmt::format("emulated: {:g} µs, {:g} GB/s", network_.latency_us, network_.bandwidth_gbps);
   }
 
  private:
   EmulatedNetwork network_;
-  int node_;  // of this rank
+  std::int64_t number_;  ///< of this rank among all
+  std::shared_ptr<Wires> wires_;
 };
 
 struct NetworkConfig : Config {
@@ -119,7 +143,7 @@ Communicator emulate_network(const Communicator& ranks, const EmulatedNetwork& n
   if (ranks.on_this_node().size() != ranks.size())
     throw SharedError(ExitStatus::bad_usage,
                       fmt::format("{} measures on one machine, and these ranks are on several; leave it out", option));
-  return ranks.over(std::make_shared<Emulation>(network, ranks.rank()));
+  return ranks.over(std::make_shared<Emulation>(network, ranks));
 }
 
 Communicator apply_network_option(const Communicator& ranks, const std::string& text) {

@@ -8,8 +8,8 @@
 namespace lockstep {
 
 /// What the command line says of an emulated network: each message between nodes takes at least latency + bytes /
-/// bandwidth, and a transport's messages from one rank to another follow each other on its wire. (Each transport has
-/// wires of its own.) Nothing computes meanwhile: a message merely is not seen before its time.
+/// bandwidth, and messages from one rank to another follow each other on one wire. Nothing computes meanwhile: a
+/// message merely is not seen before its time.
 struct EmulatedNetwork {
   double latency_us = 0;
   double bandwidth_gbps = 0;        ///< 10⁹ bytes a second; 0: without limit
