@@ -44,6 +44,8 @@ def convolutions(width):
 
 NETWORKS_BY_WIDTH = {layers: (520, 1200), transformer: (126, 384), lstm: (256, 768), convolutions: (96, 320)}  # a narrow one, whose memory is taken off, and a wide one
 SETTINGS = ("parallel.unit_mb=4", "parallel.unit_mb=4 parallel.share_parameters=false parallel.bucket_mb=4", "parallel.unit_mb=4 model.activation_checkpointing=blocks batch.micro=4")
+TIMED = ((transformer, 384, 8), (layers, 1200, 64))  # with their batches
+MPIRUN = ["mpirun", "-n", "2", "--bind-to", "core"]
 NETWORKS = {"one node": None, "20 µs, 1.25 GB/s": "latency_us=20,bandwidth_gbps=1.25", "50 µs, 0.5 GB/s": "latency_us=50,bandwidth_gbps=0.5",
             "10 µs, 5 GB/s": "latency_us=10,bandwidth_gbps=5", "200 µs, 1 GB/s": "latency_us=200,bandwidth_gbps=1"}
 
@@ -100,29 +102,43 @@ def print_memory(lockstep):
     print(f"\n{within} of {cases} within 3 % or 8 MB.\n")
 
 
+def taken_by_auto(lockstep, emulated):
+    """By `parallel.shard: auto` without a limit of memory."""
+    said = run(*MPIRUN, lockstep, "train", "deck.yaml", "run.steps=1", "parallel.shard=auto", *emulated)
+    return re.search(r"auto takes (\w+)", said).group(1)
+
+
 def print_times(lockstep, rounds, steps):
-    parts = dict(TRANSFORMER, run={"steps": steps, "output_dir": "run", "log_every": 1000000, "overwrite": True, "resume": "never"}, batch={"global": 8})
-    deck = deck_of(parts)
-    del deck["providers"]
-    pathlib.Path("deck.yaml").write_text(json.dumps(deck))
-    mpirun = ["mpirun", "-n", "2", "--bind-to", "core"]
-    print("| network | micro-batches | shard | predicted, ms | measured, ms | predicted / measured | slower than the fastest by |\n|---|--:|---|--:|--:|--:|--:|")
-    for name, network in NETWORKS.items():
-        emulated = ["--emulate-network", network] if network else []
-        run(*mpirun, lockstep, "bench", "machine", "deck.yaml", "--batches", "2,4", "--seconds", 1, "--save", "machine.yaml", *emulated)
-        for micro_batches, micro in ((1, 4), (2, 2)):
-            measured, predicted = {shard: [] for shard in shards.SHARDS}, {}
-            for _ in range(rounds):
-                for shard in shards.SHARDS:
-                    options = [f"parallel.shard={shard}", "parallel.unit_mb=8", f"batch.micro={micro}"]
-                    run(*mpirun, lockstep, "train", "deck.yaml", *options, *emulated)
-                    measured[shard].append(json.loads(pathlib.Path("run/summary.json").read_text())["step_ms"]["median"])
-                    table = run(lockstep, "predict-scaling", "deck.yaml", *options, "--machine", "machine.yaml", "--ranks", 2)
-                    predicted[shard] = float([line.split("|") for line in table.splitlines() if line.startswith("| ")][1][4])
-            measured = {shard: statistics.median(times) for shard, times in measured.items()}
-            for shard, of in measured.items():
-                taken = ", predicted to be it" if predicted[shard] == min(predicted.values()) else ""
-                print(f"| {name} | {micro_batches} | {shard} | {predicted[shard]:.1f} | {of:.1f} | {predicted[shard] / of:.2f} | {100 * (of / min(measured.values()) - 1):.1f} %{taken} |", flush=True)
+    print("| network | between ranks | micro-batches | shard | predicted, ms | measured, ms | predicted / measured | slower than the fastest by |\n|---|---|--:|---|--:|--:|--:|--:|")
+    ratios, lost = [], {"the prediction": [], "`auto`": []}  # what the choice of each takes, relative to the fastest
+    for network, width, batch in TIMED:
+        deck = deck_of({**network(width), "batch": {"global": batch}, "run": {"steps": steps, "output_dir": "run", "log_every": 1000000, "overwrite": True, "resume": "never"}})
+        del deck["providers"]
+        pathlib.Path("deck.yaml").write_text(json.dumps(deck))
+        for name, wire in NETWORKS.items():
+            emulated = ["--emulate-network", wire] if wire else []
+            run(*MPIRUN, lockstep, "bench", "machine", "deck.yaml", "--batches", f"{batch // 4},{batch // 2}", "--seconds", 1, "--save", "machine.yaml", *emulated)
+            auto = taken_by_auto(lockstep, emulated)
+            for micro_batches in (1, 2):
+                measured, predicted = {shard: [] for shard in shards.SHARDS}, {}
+                for _ in range(rounds):
+                    for shard in shards.SHARDS:
+                        options = [f"parallel.shard={shard}", "parallel.unit_mb=8", f"batch.micro={batch // 2 // micro_batches}"]
+                        run(*MPIRUN, lockstep, "train", "deck.yaml", *options, *emulated)
+                        measured[shard].append(json.loads(pathlib.Path("run/summary.json").read_text())["step_ms"]["median"])
+                        if shard not in predicted:
+                            table = run(lockstep, "predict-scaling", "deck.yaml", *options, "--machine", "machine.yaml", "--ranks", 2)
+                            predicted[shard] = float([line.split("|") for line in table.splitlines() if line.startswith("| ")][1][4])
+                measured = {shard: statistics.median(times) for shard, times in measured.items()}
+                best, foretold = min(measured.values()), min(predicted, key=predicted.get)
+                for shard, of in measured.items():
+                    ratios.append(predicted[shard] / of)
+                    taken = ", predicted to be it" if shard == foretold else ""
+                    print(f"| {network.__name__} | {name} | {micro_batches} | {shard} | {predicted[shard]:.1f} | {of:.1f} | {ratios[-1]:.2f} | {100 * (of / best - 1):.1f} %{taken} |", flush=True)
+                for who, shard in (("the prediction", foretold), ("`auto`", auto)):
+                    lost[who].append(measured[shard] / best)
+    print(f"\n{sum(abs(ratio - 1) <= 0.15 for ratio in ratios)} of {len(ratios)} predictions within 15 %. Within 5 % of the fastest: " +
+          ", ".join(f"what {who} takes in {sum(ratio <= 1.05 for ratio in of)} of {len(of)} cases" for who, of in lost.items()) + ".")
 
 
 def main():
