@@ -76,11 +76,33 @@ def memory_of(lockstep, features, shard, network, shares):
     return count, statistics.median(found[2:])
 
 
-def step_ms(lockstep, deck, shard, network):
-    done = subprocess.run(command(lockstep, 2, "core", deck, shard, network, "run.output_dir=run", "parallel.unit_mb=8"), capture_output=True, text=True)
+def summary_of(lockstep, deck, shard, network, *options):
+    done = subprocess.run(command(lockstep, 2, "core", deck, shard, network, "run.output_dir=run", "parallel.unit_mb=8", *options), capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"error: {done.stdout}{done.stderr}")
-    return json.loads(pathlib.Path("run/summary.json").read_text())["step_ms"]["median"]
+    return json.loads(pathlib.Path("run/summary.json").read_text())
+
+
+def step_ms(lockstep, deck, shard, network):
+    return summary_of(lockstep, deck, shard, network)["step_ms"]["median"]
+
+
+def print_hidden(lockstep, deck, rounds):
+    """How much of the gathers of divided parameters is hidden: without prefetch a pass waits for each from its beginning to its end, and what it waits less with prefetch is hidden. The gathers: of all parameters, of which each rank has half, for each pass (the
+    last units of a pass are still there for the next one, so these are somewhat fewer)."""
+    print("\n| 2 ranks, shard: parameters | gathers, ms a step | waits without prefetch, ms a step | waits, ms a step | gathers hidden |\n|---|--:|--:|--:|--:|")
+    for name, network in NETWORKS.items():
+        if not network:
+            continue
+        gigabytes_per_s = float(re.search(r"bandwidth_gbps=([0-9.]+)", network)[1])
+        rows = []
+        for _ in range(rounds):
+            bare, ahead = (summary_of(lockstep, deck, "parameters", network, *options) for options in (["parallel.prefetch=0"], []))
+            gathers = 1e3 * 4 * ahead["parameters"] / (1e9 * gigabytes_per_s)
+            waits = [summary["phases_ms"]["reduce_exposed"] for summary in (bare, ahead)]
+            rows.append((gathers, *waits, (waits[0] - waits[1]) / gathers))
+        gathers, bare, ahead, hidden = (statistics.median(column) for column in zip(*rows))
+        print(f"| {name} | {gathers:.1f} | {bare:.1f} | {ahead:.1f} | {hidden:.0%} |", flush=True)
 
 
 def main():
@@ -119,6 +141,7 @@ def main():
         for name in NETWORKS:
             of = {shard: statistics.median(times[name, shard]) for shard in SHARDS}
             print(f"| {name} | " + " | ".join(f"{of[shard]:.1f}" for shard in SHARDS) + " | " + " | ".join(f"{of[shard] / of['none']:.3f}" for shard in SHARDS[1:]) + " |")
+        print_hidden(lockstep, deck, arguments.rounds)
 
 
 if __name__ == "__main__":
