@@ -253,7 +253,6 @@ LAYERS = [
     ("{embedding_tables: {vocabularies: [6, 1, 11], features: 5}}", False, [(7, 3)], [(18, 5)], embedding_tables([6, 1, 11])),
     ("{dot_interaction: {}}", False, [(3, 5), (3, 4, 5)], [], dot_interaction),
     ("patchify: 2", False, [(2, 6, 4, 3)], [], patchify(2)),
-    ("{conv_transpose2d: {filters: 3, kernel: 2, stride: 2}}", False, [(2, 3, 4, 5)], [(5, 3, 2, 2), (3,)], conv_transpose(2)),
     ("{conv_transpose2d: {filters: 3, kernel: 2, stride: 2}}", False, [(2, 3, 4, 5)], [(5, 3, 2, 2), (3,)], spatial(F.conv_transpose2d, stride=2)),
     ("{conv_transpose2d: {filters: 4, kernel: 3, stride: 2, padding: 1, output_padding: 1, groups: 2, bias: false}}", False,
      [(2, 4, 3, 6)], [(6, 2, 3, 3)], spatial(F.conv_transpose2d, stride=2, padding=1, output_padding=1, groups=2)),
