@@ -28,15 +28,15 @@ AsynchronousParallel::AsynchronousParallel(const AsynchronousConfig& config, con
   }
 }
 
-StepRanks AsynchronousParallel::begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+StepRanks AsynchronousParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                            const std::function<void()>& before_change) {
   before_change();
   step_ = number;
-  examples_ = examples;
+  examples_ = batch.global_examples;
   done_ = 0;
   if (number == 1) keep_copies(space, 0, false);
   swap_version(space);
-  return {.examples = examples, .one_version = false};
+  return {.examples = examples_, .one_version = false};
 }
 
 /// The parameters become those that the next gradient is by, or the newest again. They are not touched where these are

@@ -23,7 +23,7 @@ class AsynchronousParallel final : public ParallelStrategy {
   AsynchronousParallel(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
                        std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) override;

@@ -30,10 +30,11 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
                                                  std::move(compressed));
 }
 
-StepRanks DataParallel::begin_step(const ExecSpace&, std::int64_t number, std::int64_t examples,
+StepRanks DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch,
                                    const std::function<void()>&) {
-  if (compression_) compression_->begin_step(number, examples);
-  return {.examples = examples};
+  if (compression_) compression_->begin_step(number, batch.global_examples);
+  reducer_->begin_step(batch);
+  return {.examples = batch.global_examples};
 }
 
 void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {

@@ -22,9 +22,8 @@ class DataParallel final : public ParallelStrategy {
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters, std::uint64_t seed = 0);
 
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
-  void deal_shards(std::span<const std::int64_t> of_ranks) override { reducer_->deal_shards(of_ranks); }
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;

@@ -20,7 +20,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
   /// computed, and where the sum goes. Collective.
   DeterministicReducer(const Communicator& ranks, const ParallelConfig& config, const Tensor& gradients);
 
-  void deal_shards(std::span<const std::int64_t> of_ranks) override;
+  void begin_step(const BatchPlan& batch) override { deal_shards(batch.parts); }
   void ready(const ExecSpace&, std::int64_t) override {}
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
@@ -35,6 +35,9 @@ class DeterministicReducer final : public GradientReducer, Payload {
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
   Tensor sums_at(const Step::Part& part) const;
+  /// Whose shards those of the next steps are: so many of each rank, one rank's behind the other's; empty: equally
+  /// many.
+  void deal_shards(std::span<const std::int64_t> of_ranks);
   void follow(ShardRuns runs);
 
   int rank_;

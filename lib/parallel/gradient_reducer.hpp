@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 
 #include "core/tensor.hpp"
+#include "data/sampler.hpp"
 
 namespace lockstep {
 
@@ -15,9 +15,8 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  /// Whose shards those of the next steps are: so many of each rank, one rank's behind the other's; empty: equally
-  /// many. Of use where shards are summed one by one.
-  virtual void deal_shards(std::span<const std::int64_t> /*of_ranks*/) {}
+  /// This rank's part of a step begins.
+  virtual void begin_step(const BatchPlan& /*batch*/) {}
   /// The elements before `end` are final, of this rank or of one of its shards.
   virtual void ready(const ExecSpace& space, std::int64_t end) = 0;
   /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.

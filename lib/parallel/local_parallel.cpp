@@ -66,12 +66,12 @@ std::int64_t LocalParallel::examples_of_group(std::int64_t examples) {
   return examples_of_group_;
 }
 
-StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                     const std::function<void()>& before_change) {
   step_ = number;
   has_met_ = false;
   steps_alone_ = number > config_.from_step;
-  if (!steps_alone_) return {.examples = examples};
+  if (!steps_alone_) return {.examples = batch.global_examples};
   const Tensor values = moving(parameters_.values());
   if (config_.keeps_replicas() && !has_others_) {
     before_change();
@@ -82,7 +82,7 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
     copy(space, values, others_.get());
   }
   has_others_ = true;
-  return {.examples = examples_of_group(examples),
+  return {.examples = examples_of_group(batch.global_examples),
           .group = is_local(number) ? &group_ : nullptr,
           .numbers = group_ranks_,
           .meets = is_common(number)};

@@ -34,7 +34,7 @@ class LocalParallel final : public ParallelStrategy {
   LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
                 const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters);
 
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, std::int64_t examples,
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) override;

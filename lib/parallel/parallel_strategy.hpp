@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "data/sampler.hpp"
 #include "nn/parameter_arrival.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
@@ -31,14 +32,10 @@ class ParallelStrategy {
  public:
   virtual ~ParallelStrategy() = default;
 
-  /// Step number `number`, of so many examples of all ranks, begins. `before_change`: is called before anything here
+  /// Step number `number`, of this rank's part of a batch, begins. `before_change`: is called before anything here
   /// changes parameters.
-  virtual StepRanks begin_step(const ExecSpace& /*space*/, std::int64_t /*number*/, std::int64_t examples,
-                               const std::function<void()>& /*before_change*/) {
-    return {.examples = examples};
-  }
-  /// How shards are dealt out from the next step on; see GradientReducer.
-  virtual void deal_shards(std::span<const std::int64_t> /*of_ranks*/) {}
+  virtual StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+                               const std::function<void()>& before_change) = 0;
   /// The step is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective
   /// where they do.
   virtual bool end_step(const ExecSpace& /*space*/, Optimizer& /*optimizer*/, double /*learning_rate*/,

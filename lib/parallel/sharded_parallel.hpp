@@ -26,6 +26,10 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
                   ParameterBuffer& parameters);
   ~ShardedParallel() override;
 
+  StepRanks begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch, const std::function<void()>&) override {
+    reducer_->begin_step(batch);
+    return {.examples = batch.global_examples};
+  }
   void gradient_ready(const ExecSpace& space, ParameterRange range) override {
     reducer_->ready(space, range.first + range.count);
   }

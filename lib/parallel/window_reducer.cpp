@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/window_reducer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/heartbeat.hpp"
@@ -23,13 +24,23 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
     host_ = staging_.data();
   }
   const ReduceBuffer buffer{windows.dtype, host_};
-  sum_ = make_reduce_scatter(config, groups, memory, buffer);
-  add_buckets(buckets.trained, sum_.get(), parameters.layout().owned());
+  sum_ = make_reduce_scatter(config, groups.group, memory, buffer);
+  if (groups.count() > 1) between_groups_ = make_sum_between_groups(config, groups, buffer);
+  const ShardPlace place = make_shard_place(config, groups.group, memory);
+  for (const Stretch& bucket : buckets.trained) {
+    Bucket& added = buckets_.emplace_back(
+        Bucket{{bucket.first, bucket.count()}, sum_.get(), {}, between_groups_.get()});
+    for (const Stretch& owned : place.owned(bucket.first, bucket.count()))
+      added.owned.push_back({owned.first, owned.count()});
+  }
   if (const ParameterRange statistics = parameters.layout().statistics(); statistics.count > 0) {
     ParallelConfig whole = config;
     whole.wire = ParallelConfig::Wire::fp32;
     exact_sum_ = make_all_reduce(whole, {}, groups, memory, buffer);
-    add_buckets(buckets.statistics, exact_sum_.get(), {statistics});
+    for (const Stretch& bucket : buckets.statistics) {
+      const ParameterRange range{bucket.first, bucket.count()};
+      buckets_.push_back({range, exact_sum_.get(), {range.within(statistics)}, nullptr});
+    }
   }
   turns_ = window_turns(parameters.windows(), buckets);
   std::int64_t end = 0;
@@ -41,13 +52,9 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
   if (parameters.trained_size() > end) gaps_.push_back({end, parameters.trained_size() - end});
 }
 
-void WindowReducer::add_buckets(const std::vector<Stretch>& buckets, Collective* sum,
-                                const std::vector<ParameterRange>& owned) {
-  for (const Stretch& bucket : buckets) {
-    Bucket& added = buckets_.emplace_back(Bucket{{bucket.first, bucket.count()}, sum, {}});
-    for (const ParameterRange& range : owned)
-      if (const ParameterRange part = range.within(added.range); part.count > 0) added.owned.push_back(part);
-  }
+void WindowReducer::begin_step(const BatchPlan& batch) {
+  const auto sums = std::ranges::count_if(batch.micro_batches, &MicroBatch::ends);
+  last_ = static_cast<std::size_t>(sums - 1) * buckets_.size();
 }
 
 void WindowReducer::enter(const ExecSpace& space, int time) {
@@ -82,17 +89,14 @@ void WindowReducer::finish(const ExecSpace& space, const std::function<void()>& 
 void WindowReducer::advance(const ExecSpace& space) {
   for (;;) {
     if (running_) {
-      const std::size_t number = next_ - 1;
-      const Bucket& bucket = buckets_[number % buckets_.size()];
-      if (!bucket.sum->advance()) return;
-      running_ = false;
-      arrive(space, bucket, number < buckets_.size());
+      if (!running_->advance()) return;
+      end_sum(space);
+    } else {
+      if (next_ == available_) return;
+      const std::size_t number = next_++ % buckets_.size();
+      heartbeat().sum(static_cast<std::int32_t>(number));
+      start(space, buckets_[number]);
     }
-    if (next_ == available_) return;
-    const std::size_t number = next_++ % buckets_.size();
-    heartbeat().sum(static_cast<std::int32_t>(number));
-    start(space, buckets_[number]);
-    running_ = true;
   }
 }
 
@@ -107,27 +111,58 @@ void WindowReducer::complete(const ExecSpace& space, std::size_t last, const std
 }
 
 void WindowReducer::start(const ExecSpace& space, const Bucket& bucket) {
-  const std::int64_t place = parameters_.windows().gradient_place(bucket.range.first);
-  if constexpr (memory_is_separate) {
-    const Tensor gradients = parameters_.gradients(bucket.range);
-    copy_to_host(space, gradients, host_ + static_cast<std::size_t>(place) * size_of(gradients.dtype));
-  }
-  bucket.sum->start(place, bucket.range.count);
+  if constexpr (memory_is_separate) copy_to_host(space, parameters_.gradients(bucket.range), on_host(bucket.range));
+  bucket.sum->start(parameters_.windows().gradient_place(bucket.range.first), bucket.range.count);
+  running_ = bucket.sum;
+  piece_ = 0;
 }
 
-/// `first`: of the step's micro-batches.
-void WindowReducer::arrive(const ExecSpace& space, const Bucket& bucket, bool first) {
-  for (const ParameterRange& range : bucket.owned) {
-    const Tensor sum = parameters_.gradients(range), all = parameters_.owned().gradients(range);
-    if constexpr (memory_is_separate) {
-      const auto place = static_cast<std::size_t>(parameters_.windows().gradient_place(range.first));
-      copy_from_host(space, host_ + place * size_of(sum.dtype), sum);
+/// What runs is over: what is owned of its bucket has arrived, or is summed between groups, one piece after the other.
+void WindowReducer::end_sum(const ExecSpace& space) {
+  const std::size_t number = next_ - 1;
+  const Bucket& bucket = buckets_[number % buckets_.size()];
+  const bool first = number < buckets_.size();
+  if (bucket.between_groups && number >= last_) {
+    if (piece_ > 0) {
+      const ParameterRange range = bucket.owned[piece_ - 1];
+      copy(space, from_host(space, range), parameters_.owned().gradients(range));
     }
-    if (first) copy(space, sum, all);
-    else accumulate(space, sum, all);
+    if (piece_ < bucket.owned.size()) return start_between_groups(space, bucket, first);
+  } else {
+    for (const ParameterRange& range : bucket.owned) {
+      const Tensor sum = from_host(space, range), all = parameters_.owned().gradients(range);
+      if (first) copy(space, sum, all);
+      else accumulate(space, sum, all);
+    }
   }
+  running_ = nullptr;
   // The window may be written next, by other ranks' sums, too.
   if constexpr (!memory_is_separate) space.fence("lockstep::window_reducer");
+}
+
+/// The next piece of a bucket, with what there is of it of the micro-batches before. `first`: there are none.
+void WindowReducer::start_between_groups(const ExecSpace& space, const Bucket& bucket, bool first) {
+  const ParameterRange range = bucket.owned[piece_++];
+  if (!first) {
+    const Tensor sum = from_host(space, range);
+    accumulate(space, parameters_.owned().gradients(range), sum);
+    if constexpr (memory_is_separate) copy_to_host(space, sum, on_host(range));
+    else space.fence("lockstep::window_reducer");
+  }
+  bucket.between_groups->start(parameters_.windows().gradient_place(range.first), range.count);
+  running_ = bucket.between_groups;
+}
+
+std::byte* WindowReducer::on_host(ParameterRange range) const {
+  const auto place = static_cast<std::size_t>(parameters_.windows().gradient_place(range.first));
+  return host_ + place * size_of(parameters_.gradients().dtype);
+}
+
+/// Gradients in their window, where the host has summed them.
+Tensor WindowReducer::from_host(const ExecSpace& space, ParameterRange range) const {
+  const Tensor sum = parameters_.gradients(range);
+  if constexpr (memory_is_separate) copy_from_host(space, on_host(range), sum);
+  return sum;
 }
 
 double WindowReducer::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }

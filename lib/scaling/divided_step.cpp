@@ -61,7 +61,8 @@ class Walk {
         lanes_.wait_for(Lanes::gathers, exchange_.awaited[static_cast<std::size_t>(time)]);
       }
       compute(step_.micro_batches[number][static_cast<std::size_t>(time)]);
-      if (exchange_.divides_gradients()) sum(before + final_[static_cast<std::size_t>(time)]);
+      if (exchange_.divides_gradients())
+        sum(before + final_[static_cast<std::size_t>(time)], number + 1 == step_.micro_batches.size());
     }
   }
 
@@ -85,9 +86,12 @@ class Walk {
     lanes_.wait_for(Lanes::gathers, needed);
   }
 
-  void sum(std::size_t end) {
-    for (std::size_t next = lanes_.begun(Lanes::sums); next < end; ++next)
-      lanes_.begin(Lanes::sums, exchange_.sums[next % exchange_.sums.size()]);
+  void sum(std::size_t end, bool last) {
+    for (std::size_t next = lanes_.begun(Lanes::sums); next < end; ++next) {
+      const std::size_t bucket = next % exchange_.sums.size();
+      lanes_.begin(Lanes::sums,
+                   last ? exchange_.sums[bucket] + exchange_.between_groups[bucket] : exchange_.sums[bucket]);
+    }
     if (waits_) lanes_.wait_for(Lanes::sums, lanes_.begun(Lanes::sums));
     else lanes_.look(Lanes::sums);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "comm/collective/fastest.hpp"
 #include "comm/shard_groups.hpp"
@@ -67,9 +68,12 @@ class Builder {
       for (const Stretch& bucket : stretches) {
         ExchangeCost sum = sums_.of(operation, bucket.count(), bytes_, travels);
         sum.seconds += copies(bucket.count(), 2);
-        sum = sum + between_groups(operation, bucket.count(), travels);
+        ExchangeCost between = between_groups(operation, bucket.count(), travels);
+        if (!config_.divides_gradients() || operation == Operation::all_reduce)
+          sum = sum + std::exchange(between, ExchangeCost());
         exchange_.buckets.push_back(bucket);
         exchange_.sums.push_back(sum);
+        exchange_.between_groups.push_back(between);
       }
     };
     add(divides_ ? Operation::reduce_scatter : Operation::all_reduce, buckets_.trained, wire);
@@ -162,6 +166,7 @@ class Builder {
 ExchangeCost StepExchange::sent(std::int64_t micro_batches) const {
   ExchangeCost all = statistics * static_cast<double>(micro_batches);
   for (const ExchangeCost& sum : sums) all = all + sum * (divides_gradients() ? static_cast<double>(micro_batches) : 1);
+  for (const ExchangeCost& sum : between_groups) all = all + sum;
   for (const ExchangeCost& gathered : gathers) all = all + gathered;
   if (!divides_values()) return all;
   UnitsInWindows here(windows);

@@ -13,9 +13,10 @@ namespace lockstep {
 /// What ranks of a deck send each other in a step, and what it has to be done before, whatever their shares of its
 /// batch: from the plans, the buckets and the schedules that a run has.
 struct StepExchange {
-  std::vector<Stretch> buckets;                   ///< of gradients, statistics behind them
-  std::vector<ExchangeCost> sums;                 ///< of each
-  std::vector<ReadyPoint> points;                 ///< of the backward pass
+  std::vector<Stretch> buckets;              ///< of gradients, statistics behind them
+  std::vector<ExchangeCost> sums;            ///< of each
+  std::vector<ExchangeCost> between_groups;  ///< of each where gradients are divided: behind the last micro-batch's
+  std::vector<ReadyPoint> points;            ///< of the backward pass
   std::vector<ParallelConfig::Overlap> overlaps;  ///< that are tried
   ExchangeCost vote;
   ExchangeCost statistics;  ///< of batch norms, in a micro-batch

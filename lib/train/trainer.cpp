@@ -129,8 +129,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  strategy_->deal_shards(batch.plan.parts);
-  step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan.global_examples, before_update_);
+  step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan, before_update_);
   guard_->begin(space_, batch.plan, step_ranks_, count_.done + 1);
   graphs_->begin_step(batch.plan, step_ranks_.examples, !batch.inputs_on_device && !batch.targets_on_device);
   sums_->clear(space_);

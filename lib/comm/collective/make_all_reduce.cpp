@@ -15,14 +15,11 @@ AllReduceParts parts_of(const ParallelConfig& config, const Topology& topology, 
 }
 
 /// A group's sum, of which this rank has what `place` says, and then that of all groups.
-std::unique_ptr<Collective> with_other_groups(ParallelConfig config, const ShardGroups& groups,
+std::unique_ptr<Collective> with_other_groups(const ParallelConfig& config, const ShardGroups& groups,
                                               const ReduceBuffer& buffer, std::unique_ptr<Collective> in_group,
                                               const ShardPlace& place) {
   if (groups.count() == 1) return in_group;
-  // What is between groups is between nodes, or between ranks that sum by messages.
-  if (!config.all_reduce || config.all_reduce->in_node_memory) config.all_reduce = config.between_nodes;
-  return std::make_unique<GroupedSum>(std::move(in_group), place,
-                                      make_all_reduce(config, {}, groups.replicas, std::nullopt, buffer));
+  return std::make_unique<GroupedSum>(std::move(in_group), place, make_sum_between_groups(config, groups, buffer));
 }
 
 }  // namespace
@@ -39,16 +36,27 @@ std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::s
   return std::make_unique<BySize>(std::move(ways));
 }
 
+std::unique_ptr<Collective> make_sum_between_groups(ParallelConfig config, const ShardGroups& groups,
+                                                    const ReduceBuffer& buffer) {
+  // What is between groups is between nodes, or between ranks that sum by messages.
+  if (!config.all_reduce || config.all_reduce->in_node_memory) config.all_reduce = config.between_nodes;
+  return make_all_reduce(config, {}, groups.replicas, std::nullopt, buffer);
+}
+
 ShardPlace make_shard_place(const ParallelConfig& config, const Topology& group,
                             const std::optional<NodeMemory>& memory) {
   return shard_place(config.all_reduce, parts_of(config, group, memory, {}));
 }
 
+std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const Topology& group,
+                                                const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer) {
+  return reduce_scatter(config.all_reduce, parts_of(config, group, memory, buffer));
+}
+
 std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const ShardGroups& groups,
                                                 const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer) {
-  const AllReduceParts parts = parts_of(config, groups.group, memory, buffer);
-  return with_other_groups(config, groups, buffer, reduce_scatter(config.all_reduce, parts),
-                           shard_place(config.all_reduce, parts));
+  return with_other_groups(config, groups, buffer, make_reduce_scatter(config, groups.group, memory, buffer),
+                           make_shard_place(config, groups.group, memory));
 }
 
 std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::span<const AllReduceRow> measured,

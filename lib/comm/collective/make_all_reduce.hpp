@@ -27,6 +27,12 @@ std::unique_ptr<Collective> make_all_reduce(const ParallelConfig& config, std::s
 /// What this rank owns of a divided sum.
 ShardPlace make_shard_place(const ParallelConfig& config, const Topology& group,
                             const std::optional<NodeMemory>& memory);
+/// The sum over a group's ranks, of which each has what it owns.
+std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const Topology& group,
+                                                const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer);
+/// The sum over ranks that own the same, one of each group; there are several.
+std::unique_ptr<Collective> make_sum_between_groups(ParallelConfig config, const ShardGroups& groups,
+                                                    const ReduceBuffer& buffer);
 /// The sum over all ranks, of which each has what it owns.
 std::unique_ptr<Collective> make_reduce_scatter(const ParallelConfig& config, const ShardGroups& groups,
                                                 const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer);
