@@ -150,6 +150,7 @@ void BucketedReducer::use(Overlap overlap) {
 }
 
 void BucketedReducer::ready(const ExecSpace& space, std::int64_t end) {
+  ready_ = end;
   if (!sum_) return;
   const std::size_t before = available_;
   std::size_t last = available_;
@@ -176,6 +177,13 @@ void BucketedReducer::shard_done(const ExecSpace& space) {
   make_available(space, buckets_.size());
   if (helper_) helper_->allow(available_);
   if (overlap_ == Overlap::poll) outlast_kernels(space, [this] { advance(available_); });
+}
+
+/// What a helper has done, it says in the end.
+std::int64_t BucketedReducer::summed() const {
+  if (!sum_) return ready_;
+  const std::size_t summed = next_ - (running_ ? 1 : 0);
+  return summed > 0 ? buckets_[summed - 1].end : 0;
 }
 
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
