@@ -262,10 +262,14 @@ StepResult Trainer::take_finding() {
   return result;
 }
 
-std::optional<StepResult> Trainer::settle() {
-  strategy_->finish_update(space_);
+std::optional<StepResult> Trainer::take_last() {
   if (guard_->untaken() == 0) return std::nullopt;
   return take_finding();
+}
+
+std::optional<StepResult> Trainer::settle() {
+  strategy_->finish_update(space_);
+  return take_last();
 }
 
 bool Trainer::measures_noise() const {

@@ -75,7 +75,9 @@ class Trainer final : public Stateful {
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
   /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
-  /// last one, too, and all parameters are there. Waits for it. Collective.
+  /// last one, too. Waits for it. Collective.
+  std::optional<StepResult> take_last();
+  /// Likewise, and waits until all parameters are there. Collective.
   std::optional<StepResult> settle();
   /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
