@@ -40,6 +40,10 @@ class BucketedReducer::Helper {
     }
     changed_.notify_all();
   }
+  std::size_t summed() {
+    const std::lock_guard lock(mutex_);
+    return summed_;
+  }
   /// Waits until all buckets are summed, and begins anew.
   void finish() {
     const WaitsForRanks waits;
@@ -179,10 +183,9 @@ void BucketedReducer::shard_done(const ExecSpace& space) {
   if (overlap_ == Overlap::poll) outlast_kernels(space, [this] { advance(available_); });
 }
 
-/// What a helper has done, it says in the end.
 std::int64_t BucketedReducer::summed() const {
   if (!sum_) return ready_;
-  const std::size_t summed = next_ - (running_ ? 1 : 0);
+  const std::size_t summed = helper_ ? helper_->summed() : next_ - (running_ ? 1 : 0);
   return summed > 0 ? buckets_[summed - 1].end : 0;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "comm/emulated_network.hpp"
 #include "io/scratch_file.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training_run.hpp"
@@ -23,7 +24,7 @@ struct OffloadCase {
   bool on_fewer_ranks = false;  ///< than three
   double block_mb = 0.001;      ///< which is a block of the kernels; a layer has several
   const char* micro = "";       ///< the batch's, if it has several micro-batches
-  const char* parallel = "";
+  bool has_nodes = false;       ///< emulated, of a rank each, which send new values
 };
 void PrintTo(const OffloadCase& c, std::ostream* out) { *out << c.name; }
 
@@ -53,12 +54,13 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
             " data: {{synthetic: {{kind: random, shape: [90], classes: 7, train: 36, validation: 12}}}},"
             " model: {{layers: [{{linear: {{features: 512}}}}, {{batch_norm: {{}}}}, relu, {{linear: {{features: 513}}}},"
             " tanh, {{linear: {{features: 7}}}}]}}, checkpoint: {{every_steps: 2, keep: 0}}, precision: {{compute: {}}},"
-            " optimizer: {}, parallel: {{shard: {}, unit_mb: 0.1, bucket_mb: 0.15, audit_every: 3{}{}}}}}",
-            steps, c.micro, c.precision, c.optimizer, shard, c.parallel, offloads ? offload : ""),
+            " optimizer: {}, parallel: {{shard: {}, unit_mb: 0.1, bucket_mb: 0.15, audit_every: 3{}}}}}",
+            steps, c.micro, c.precision, c.optimizer, shard, offloads ? offload : ""),
         (folder_.path() / name).string());
     if (!from.empty()) config.run.resume = from;
     {
-      TrainingRun run(config, world_);
+      const Communicator ranks = c.has_nodes ? emulate_network(world_, {.latency_us = 20}) : world_;
+      TrainingRun run(config, ranks);
       EXPECT_EQ(run.run(), ExitStatus::done);
       for (const Optimizer::State& state : run.trainer().optimizer().states()) {
         EXPECT_EQ(static_cast<bool>(state.offloaded), offloads);
@@ -108,16 +110,17 @@ constexpr const char* scaled = "fp16, loss_scale: {initial: 1.0e+9, backoff: 0.0
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Offload,
-    testing::Combine(
-        testing::Values(
-            OffloadCase{"clipped", "fp32", clipped}, OffloadCase{"clipped_in_few_blocks", "bf16", clipped, true, 1.2},
-            OffloadCase{"clipped_sums", "fp32", clipped, true, 0.001, ", micro: 2", ", share_parameters: false"},
-            OffloadCase{"adamw_sums", "fp32", adamw, false, 0.001, ", micro: 2", ", share_parameters: false"},
-            OffloadCase{"adamw_in_few_blocks", "bf16", adamw, true, 1.2}, OffloadCase{"left_out", scaled, adamw, true},
-            OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}"},
-            OffloadCase{"lamb", "fp32", "{type: lamb, learning_rate: 0.01}"},
-            OffloadCase{"lars", "fp32", "{type: lars, ema_decay: 0.9}", true, 0.1}),
-        testing::Values("none", "optimizer", "parameters")),
+    testing::Combine(testing::Values(OffloadCase{"clipped", "fp32", clipped},
+                                     OffloadCase{"clipped_in_few_blocks", "bf16", clipped, true, 1.2},
+                                     OffloadCase{"clipped_sums", "fp32", clipped, true, 0.001, ", micro: 2", true},
+                                     OffloadCase{"adamw_sums", "fp32", adamw, false, 0.001, ", micro: 2", true},
+                                     OffloadCase{"adamw_in_few_blocks", "bf16", adamw, true, 1.2},
+                                     OffloadCase{"left_out", scaled, adamw, true},
+                                     OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}",
+                                                 false, 0.001, "", true},
+                                     OffloadCase{"lamb", "fp32", "{type: lamb, learning_rate: 0.01}"},
+                                     OffloadCase{"lars", "fp32", "{type: lars, ema_decay: 0.9}", true, 0.1}),
+                     testing::Values("none", "optimizer", "parameters")),
     [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
 
 }  // namespace
