@@ -66,9 +66,14 @@ void BlockFile::start(Request::Kind kind, std::size_t slot, Half half, std::size
     assert(started_ - done_ < requests_.size());
     requests_[started_ % requests_.size()] = {kind, slot, place(half, block * block_bytes_)};
     ++started_;
-    if (kind == Request::Kind::read) read_by_[slot] = started_;
   }
   changed_.notify_all();
+}
+
+void BlockFile::start_read(std::size_t slot, Half half, std::size_t block) {
+  start(Request::Kind::read, slot, half, block);
+  block_in_[slot] = block;
+  read_by_[slot] = started_;  // which this thread alone changes
 }
 
 void BlockFile::wait_for(std::uint64_t requests) {
@@ -83,30 +88,53 @@ void BlockFile::wait_for_all() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-void BlockFile::pass(Pass kind, const std::function<void(std::size_t, std::byte*)>& work) {
-  using Kind = Request::Kind;
-  const Half from = present_;
-  const Half to = kind == Pass::changes && held_ == from ? (from == Half::first ? Half::second : Half::first) : from;
-  const auto slot_of = [&](std::size_t block) { return static_cast<std::size_t>((turn_ + block) % slots_); };
+void BlockFile::begin(Pass kind) {
+  changes_ = kind == Pass::changes;
+  to_ = changes_ && held_ == present_ ? (present_ == Half::first ? Half::second : Half::first) : present_;
   if (!is_ahead_) {
     wait_for_all();
-    for (std::size_t block = 0; block < slots_; ++block) start(Kind::read, slot_of(block), from, block);
+    for (std::size_t block = 0; block < slots_; ++block) start_read((turn_ + block) % slots_, present_, block);
   }
-  is_ahead_ = false;  // should anything throw
-  for (std::size_t block = 0; block < blocks_; ++block) {
-    const std::size_t slot = slot_of(block);
-    wait_for(read_by_[slot]);
-    work(block, memory(slot));
-    if (kind == Pass::changes) start(Kind::write, slot, to, block);
-    if (const std::size_t next = block + slots_; next < blocks_) start(Kind::read, slot, from, next);
-    else start(Kind::read, slot, to, next - blocks_);
-  }
-  turn_ += blocks_;
-  present_ = to;
+  is_ahead_ = has_turned_ = false;
+  left_ = blocks_;
+  unread_ = slots_;
+  unread_end_ = blocks_;
+}
+
+std::size_t BlockFile::last_left() const {
+  const std::size_t unread = unread_end_ - unread_;
+  std::size_t last = unread > 0 ? unread_end_ - 1 : 0;
+  for (std::uint64_t turn = turn_; turn < turn_ + left_ - unread; ++turn)
+    last = std::max(last, block_in_[turn % slots_]);
+  return last;
+}
+
+bool BlockFile::is_here() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  return done_ >= read_by_[turn_ % slots_];
+}
+
+void BlockFile::work(const Work& work) {
+  const std::size_t slot = turn_ % slots_, block = next();
+  wait_for(read_by_[slot]);
+  work(block, memory(slot));
+  if (changes_) start(Request::Kind::write, slot, to_, block);
+  ++turn_;
+  --left_;
+  if (unread_ < unread_end_) start_read(slot, present_, has_turned_ ? --unread_end_ : unread_++);
+  else start_read(slot, to_, slots_ - 1 - left_);  // of the next pass
+  if (left_ > 0) return;
+  present_ = to_;
   is_ahead_ = true;
 }
 
+void BlockFile::pass(Pass kind, const Work& each) {
+  for (begin(kind); is_passing();) work(each);
+}
+
 void BlockFile::hold() {
+  assert(!is_passing());
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return done_ == started_; });  // else reads might come before writes
   held_ = present_;

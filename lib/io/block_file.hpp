@@ -16,8 +16,9 @@
 namespace lockstep {
 
 /// Blocks of bytes in a scratch file, which pass through memory one after the other: while one is worked on, a thread
-/// writes the one before it and reads those behind it, up to three at a time in all. The first ones of the next pass
-/// are read when a pass ends. What fails throws io_error in all calls from there on, on the thread that calls.
+/// writes the one before it and reads those behind it, up to three at a time in all. A pass works on the first blocks
+/// first, which are read when the pass before it ends; from a `turn` on, the last blocks come first. What fails throws
+/// io_error in all calls from there on, on the thread that calls.
 class BlockFile {
  public:
   static constexpr std::size_t most_in_memory = 3;
@@ -30,8 +31,23 @@ class BlockFile {
   ~BlockFile();
 
   enum class Pass { reads, changes };
-  /// Calls `work` for each block, in order, where its bytes are; what it leaves there is kept if the pass `changes`.
-  void pass(Pass kind, const std::function<void(std::size_t block, std::byte* bytes)>& work);
+  /// What is done with a block, where its bytes are; what it leaves there is kept if the pass `changes`.
+  using Work = std::function<void(std::size_t block, std::byte* bytes)>;
+
+  // A pass, block by block:
+  void begin(Pass kind);
+  bool is_passing() const { return left_ > 0; }
+  /// The block that is next, and the last one of those that are left.
+  std::size_t next() const { return block_in_[turn_ % slots_]; }
+  std::size_t last_left() const;
+  /// Whether the next one is in memory.
+  bool is_here();
+  /// Waits for it, and does `work`.
+  void work(const Work& work);
+  /// From here on, those that are not read yet come in falling order.
+  void turn() { has_turned_ = true; }
+  /// A pass over all blocks, in rising order.
+  void pass(Pass kind, const Work& work);
 
   /// Takes room on the disk for `hold`.
   void make_room_to_hold() { file_.reserve(2 * bytes_); }
@@ -58,6 +74,7 @@ class BlockFile {
   }
   void serve();
   void start(Request::Kind kind, std::size_t slot, Half half, std::size_t block);
+  void start_read(std::size_t slot, Half half, std::size_t block);
   void wait_for(std::uint64_t requests);
   void wait_for_all();
 
@@ -66,9 +83,15 @@ class BlockFile {
   ScratchFile file_;
   ScratchMemory memory_;  ///< of the slots
   Half present_ = Half::first, held_ = Half::second;
-  std::uint64_t turn_ = 0;  ///< blocks that passes have begun with; block t of all passes is in slot t modulo slots
+  std::uint64_t turn_ = 0;  ///< blocks that passes have worked on; that of turn t is in slot t modulo slots
   bool is_ahead_ = false;   ///< whether the first blocks of the next pass are read, or being read
+  std::array<std::size_t, most_in_memory> block_in_{};   ///< a slot, when it is read
   std::array<std::uint64_t, most_in_memory> read_by_{};  ///< requests after which a slot has its block
+  // Of the pass:
+  Half to_ = Half::first;  ///< where its blocks are written
+  bool changes_ = false, has_turned_ = false;
+  std::size_t left_ = 0;                     ///< blocks that were not worked on
+  std::size_t unread_ = 0, unread_end_ = 0;  ///< whose reads were not started
 
   std::mutex copying_;
   ScratchMemory copied_;  ///< on the way of read and write
@@ -76,7 +99,7 @@ class BlockFile {
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
   std::array<Request, 2 * most_in_memory> requests_;  ///< a ring
-  std::uint64_t started_ = 0, done_ = 0;
+  std::uint64_t started_ = 0, done_ = 0;              ///< requests
   std::exception_ptr failure_;
   bool ends_ = false;
   std::thread thread_;  ///< last: it uses the others

@@ -24,6 +24,7 @@ class Lamb final : public Optimizer {
 
   StepCoefficients coefficients(const StepRate& rate) const override;
   void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  bool needs_all_gradients() const override { return true; }  // for norms
 
  private:
   LambConfig config_;

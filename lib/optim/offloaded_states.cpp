@@ -3,10 +3,19 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "base/heartbeat.hpp"
 
 namespace lockstep {
+namespace {
+
+std::int64_t count_of(std::span<const ParameterRange> ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), std::int64_t{0},
+                         [](std::int64_t sum, const ParameterRange& range) { return sum + range.count; });
+}
+
+}  // namespace
 
 OffloadedStates::Division OffloadedStates::divide(double block_mb, DType dtype, std::size_t states,
                                                   std::int64_t count) {
@@ -21,10 +30,10 @@ OffloadedStates::Division OffloadedStates::divide(double block_mb, DType dtype, 
           .block_bytes = static_cast<std::size_t>(elements) * size_of(dtype) * states};
 }
 
-OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::int64_t count,
-                                 std::span<ParameterBlock> blocks)
+OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states,
+                                 std::span<const ParameterRange> owned, std::span<ParameterBlock> blocks)
     : dtype_(dtype),
-      division_(divide(offload.block_mb, dtype, states, count)),
+      division_(divide(offload.block_mb, dtype, states, count_of(owned))),
       file_(offload.folder, division_.block_bytes, division_.blocks),
       windows_(division_.blocks),
       states_(states, Tensor{nullptr, dtype, {division_.elements}}) {
@@ -34,10 +43,18 @@ OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::
     assert(block.state + block.count <= division_.elements);  // what is owned begins with a block
     if (window.count++ == 0) window.blocks = &block;
   }
+  std::int64_t state = 0;
+  for (const ParameterRange& range : owned)
+    for (std::int64_t first = range.first; first < range.end();) {
+      StateWindow& window = windows_[static_cast<std::size_t>(state / division_.elements)];
+      const std::int64_t here = std::min(range.end() - first, division_.elements - state % division_.elements);
+      if (window.range.count == 0) window.range.first = first;
+      first += here, state += here;
+      window.range.count = first - window.range.first;
+    }
 }
 
-void OffloadedStates::pass(const ExecSpace& space, BlockFile::Pass kind,
-                           const std::function<void(const StateWindow&)>& work) {
+void OffloadedStates::work(const ExecSpace& space, const std::function<void(const StateWindow&)>& work) {
   const auto one = [&](std::size_t block, std::byte* bytes) {
     for (Tensor& state : states_) {
       state.data = bytes;
@@ -49,7 +66,7 @@ void OffloadedStates::pass(const ExecSpace& space, BlockFile::Pass kind,
     space.fence("lockstep::offloaded_states");
     heartbeat().beat();  // large states take their time
   };
-  file_.pass(kind, std::cref(one));
+  file_.work(std::cref(one));
 }
 
 /// visit(place in the file, elements) for what is in one block.

@@ -26,6 +26,7 @@ struct StateWindow {
   const ParameterBlock* blocks = nullptr;  ///< in the step's memory
   std::int64_t count = 0;
   std::span<const Tensor> states;  ///< in which ParameterBlock::state counts
+  ParameterRange range{};          ///< of the flat buffer, in which they stand, where not all are in memory
 };
 
 /// States of an optimizer, laid out like the parameters that a rank owns, in a file of which a step has three blocks in
@@ -43,13 +44,17 @@ class OffloadedStates {
   /// Of `states` of `count` numbers each.
   static Division divide(double block_mb, DType dtype, std::size_t states, std::int64_t count);
 
-  /// `blocks`: of the parameters, in the order of their states; they count in windows from here on. Throws what
-  /// BlockFile throws.
-  OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::int64_t count,
+  /// Of the parameters that a rank owns (ParameterLayout::owned), which `blocks` are, in the order of their states;
+  /// they count in windows from here on. Throws what BlockFile throws.
+  OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::span<const ParameterRange> owned,
                   std::span<ParameterBlock> blocks);
 
-  /// Calls `work` for one window after the other, and waits for its kernels.
-  void pass(const ExecSpace& space, BlockFile::Pass kind, const std::function<void(const StateWindow&)>& work);
+  // A pass of the file's, window by window:
+  const ParameterRange& next() const { return windows_[file_.next()].range; }
+  /// Where, in the flat buffer, those end that are left.
+  std::int64_t end_of_left() const { return windows_[file_.last_left()].range.end(); }
+  /// Waits for the next one, calls `work` for it, and waits for its kernels.
+  void work(const ExecSpace& space, const std::function<void(const StateWindow&)>& work);
 
   using Version = BlockFile::Version;
   // Elements [first, first + count) of a state, on the host, as BlockFile does.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "core/memory_plan.hpp"
 #include "optim/adafactor.hpp"
@@ -110,7 +111,7 @@ bool OptimizerConfig::offloads() const { return divides() && !state_names().empt
 
 std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters, const StateOffload& offload) const {
   std::unique_ptr<Optimizer> optimizer = options_of(*this).make(parameters);
-  optimizer->place_states(offload);
+  optimizer->place_states(offload, parameters.layout());
   return optimizer;
 }
 
@@ -150,12 +151,13 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
   whole_ = {.blocks = blocks_.blocks, .count = blocks_.count};
 }
 
-void Optimizer::place_states(const StateOffload& offload) {
+void Optimizer::place_states(const StateOffload& offload, const ParameterLayout& layout) {
   if (states_.empty()) return;
   if (!offload.folder.empty()) {
     const Tensor& first = states_.front().values;
     const std::span blocks(reinterpret_cast<ParameterBlock*>(tables_.data()), static_cast<std::size_t>(blocks_.count));
-    offloaded_ = std::make_unique<OffloadedStates>(offload, first.dtype, states_.size(), first.count(), blocks);
+    offloaded_ = std::make_unique<OffloadedStates>(offload, first.dtype, states_.size(), layout.owned(), blocks);
+    pass_ = std::make_unique<StatePass>(*offloaded_, *nonfinite_.get().as<std::int32_t>());
     for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
     return;
   }
@@ -171,18 +173,24 @@ void Optimizer::place_states(const StateOffload& offload) {
   whole_.states = state_values_;
 }
 
-/// Each kernel says anew whether it has left what is not finite.
-void Optimizer::pass_offloaded(const ExecSpace& space, BlockFile::Pass kind,
-                               const std::function<void(const StateWindow&)>& work) const {
-  std::int32_t& last = *nonfinite_.get().as<std::int32_t>();
-  std::int32_t all = 0;
-  const auto one = [&](const StateWindow& window) {
-    work(window);
-    space.fence("lockstep::optimizer::window");  // then the kernels' findings are there
-    all |= last;
-  };
-  offloaded_->pass(space, kind, std::cref(one));
-  last = all;
+void Optimizer::begin_pass(StateUse use, const WindowWork& work) const {
+  pass_->begin(use == StateUse::read ? BlockFile::Pass::reads : BlockFile::Pass::changes, work);
+}
+
+StatePass* Optimizer::stream_steps() {
+  streams_ = true;
+  return pass_.get();
+}
+
+void Optimizer::begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  pass_->begin_early();
+  has_begun_ = true;
+  this->step(space, parameters, step);
+}
+
+void Optimizer::end_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  if (!std::exchange(has_begun_, false)) this->step(space, parameters, step);
+  if (streams_ && pass_) pass_->turn();
 }
 
 void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,

@@ -9,8 +9,8 @@
 
 #include "config/fields.hpp"
 #include "nn/parameter_buffer.hpp"
-#include "optim/offloaded_states.hpp"
 #include "optim/parameter_groups.hpp"
+#include "optim/state_pass.hpp"
 #include "optim/step_scalars.hpp"
 
 namespace lockstep {
@@ -68,6 +68,8 @@ class Optimizer {
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
   /// New parameters, and their average, where there is one. `step`: in the step's memory.
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
+  /// Whether a step needs all gradients before it changes any parameter.
+  virtual bool needs_all_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
 
@@ -115,21 +117,42 @@ class Optimizer {
   template <class Work>
   void for_windows(const ExecSpace& space, StateUse use, const Work& work) const {
     if (use == StateUse::none || !offloaded_) return work(whole_);
-    pass_offloaded(space, use == StateUse::read ? BlockFile::Pass::reads : BlockFile::Pass::changes, std::cref(work));
+    begin_pass(use, WindowWork([&work](const ExecSpace&, const StateWindow& window) { work(window); }));
+    pass_->await(space, 0);
   }
+  /// The last thing that a step does: work(space, window), likewise, with a copy of `work`; where steps stream, when
+  /// StatePass comes to it.
+  template <class Work>
+  void for_windows_at_last(const ExecSpace& space, StateUse use, const Work& work) const {
+    if (use == StateUse::none || !offloaded_) return work(space, whole_);
+    begin_pass(use, WindowWork(work));
+    if (!streams_) pass_->await(space, 0);
+  }
+
+  /// From here on, steps over states in a file return before they are done: who reads parameters waits for this, which
+  /// is null where states are in memory.
+  StatePass* stream_steps();
+  /// Whether a step may begin before all gradients are final.
+  bool begins_early() const { return streams_ && pass_ && !needs_all_gradients(); }
+  /// Begins one; its parameters change where gradients_are_final says so, of those before element `end`.
+  void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
+  void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
+  /// All gradients are final: a step, or the rest of the one that was begun.
+  void end_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   /// Gives the states their place, where they are zero; the second step of making an optimizer.
-  void place_states(const StateOffload& offload);
+  void place_states(const StateOffload& offload, const ParameterLayout& layout);
   static constexpr std::size_t largest_rules = 2048;  ///< bytes of `rules`
 
  private:
-  void pass_offloaded(const ExecSpace& space, BlockFile::Pass kind,
-                      const std::function<void(const StateWindow&)>& work) const;
+  void begin_pass(StateUse use, const WindowWork& work) const;
 
   std::vector<GroupSettings> groups_;
   double ema_decay_;
   Buffer tables_, rules_, state_memory_;
-  std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
   OwnedTensor nonfinite_;
+  std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
+  std::unique_ptr<StatePass> pass_;             ///< over these
+  bool streams_ = false, has_begun_ = false;
   Blocks blocks_;
   std::vector<State> states_;
   std::vector<Tensor> state_values_;  ///< theirs

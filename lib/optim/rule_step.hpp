@@ -48,12 +48,14 @@ void step_windows(const ExecSpace& space, const char* label, const Optimizer& op
                   const double* ratios = nullptr) {
   using Use = Optimizer::StateUse;
   const Use of_rule = states == 0 ? Use::none : OnlyReads<Rule> ? Use::read : Use::change;
-  optimizer.for_windows(space, optimizer.averages() ? Use::change : of_rule, [&](const StateWindow& window) {
-    StepArrays<T, Copy, states> arrays = step_arrays<states, T>(optimizer, parameters, step, copies, window);
-    arrays.ratios = ratios;
-    step_parameters(space, label, rules, arrays, optimizer.blocks().nonfinite);
-    optimizer.average(space, parameters, step, window);
-  });
+  optimizer.for_windows_at_last(space, optimizer.averages() ? Use::change : of_rule,
+                                [=, &optimizer, &parameters](const ExecSpace& where, const StateWindow& window) {
+                                  StepArrays<T, Copy, states> arrays = step_arrays<states, T>(optimizer, parameters,
+                                                                                              step, copies, window);
+                                  arrays.ratios = ratios;
+                                  step_parameters(where, label, rules, arrays, optimizer.blocks().nonfinite);
+                                  optimizer.average(where, parameters, step, window);
+                                });
 }
 
 /// A step in which each element needs nothing but itself.

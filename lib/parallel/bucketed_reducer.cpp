@@ -40,6 +40,10 @@ class BucketedReducer::Helper {
     }
     changed_.notify_all();
   }
+  std::size_t summed() {
+    const std::lock_guard lock(mutex_);
+    return summed_;
+  }
   /// Waits until all buckets are summed, and begins anew.
   void finish() {
     const WaitsForRanks waits;
@@ -150,6 +154,7 @@ void BucketedReducer::use(Overlap overlap) {
 }
 
 void BucketedReducer::ready(const ExecSpace& space, std::int64_t end) {
+  ready_ = end;
   if (!sum_) return;
   const std::size_t before = available_;
   std::size_t last = available_;
@@ -176,6 +181,12 @@ void BucketedReducer::shard_done(const ExecSpace& space) {
   make_available(space, buckets_.size());
   if (helper_) helper_->allow(available_);
   if (overlap_ == Overlap::poll) outlast_kernels(space, [this] { advance(available_); });
+}
+
+std::int64_t BucketedReducer::summed() const {
+  if (!sum_) return ready_;
+  const std::size_t summed = helper_ ? helper_->summed() : next_ - (running_ ? 1 : 0);
+  return summed > 0 ? buckets_[summed - 1].end : 0;
 }
 
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {

@@ -35,6 +35,7 @@ class BucketedReducer final : public GradientReducer {
   void ready(const ExecSpace& space, std::int64_t end) override;
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  std::int64_t summed() const override;
   double take_exposed_seconds() override;
 
  private:
@@ -74,6 +75,7 @@ class BucketedReducer final : public GradientReducer {
   std::size_t available_ = 0;  ///< buckets that are final, and on their way to the host
   std::size_t next_ = 0;       ///< bucket to be begun
   bool running_ = false;       ///< the one before it is being summed
+  std::int64_t ready_ = 0;     ///< elements that are final, where one rank sums nothing
   double exposed_seconds_ = 0;
   Overlap overlap_ = Overlap::none;
   std::unique_ptr<Trial> trial_;

@@ -47,6 +47,15 @@ void DataParallel::finish_gradients(const ExecSpace& space, const std::function<
   reducer_->finish(space, meanwhile);
 }
 
+void DataParallel::finish_update(const ExecSpace& space) {
+  if (updates_) updates_->await(space, 0);
+}
+
+void DataParallel::change_parameters(const ExecSpace& space, const std::function<void()>& change) {
+  finish_update(space);
+  change();
+}
+
 Tensor DataParallel::gradient_square(const ExecSpace& space) {
   return square_.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
 }
@@ -57,6 +66,7 @@ Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
 }
 
 void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+  finish_update(space);
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   share_states(space, ranks_, optimizer);
@@ -71,7 +81,7 @@ std::vector<HeldNumbers> DataParallel::held_numbers(const Optimizer& optimizer) 
 
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                           double statistics_factor) {
-  optimizer.step(space, parameters_, step);
+  optimizer.end_step(space, parameters_, step);
   parameters_.update_statistics(space, statistics_factor, &step->left_out);
 }
 

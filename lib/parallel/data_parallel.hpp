@@ -27,10 +27,14 @@ class DataParallel final : public ParallelStrategy {
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  std::int64_t summed() const override { return compression_ ? 0 : reducer_->summed(); }
   bool sums_exactly() const override { return compression_ == nullptr; }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
+  ParameterArrival* parameter_arrival(Optimizer& optimizer) override { return updates_ = optimizer.stream_steps(); }
+  void finish_update(const ExecSpace& space) override;
+  void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
   void share(const ExecSpace& space, Optimizer& optimizer) override;
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
   bool held_numbers_change_early() const override { return compression_ != nullptr; }
@@ -43,7 +47,8 @@ class DataParallel final : public ParallelStrategy {
   std::unique_ptr<Compression> compression_;  ///< null: sums are exact
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
-  OwnedTensor nonfinite_;  // f64 [1]
+  OwnedTensor nonfinite_;         // f64 [1]
+  StatePass* updates_ = nullptr;  ///< that go on behind a step; null: none do
 };
 
 }  // namespace lockstep

@@ -24,6 +24,8 @@ class GradientReducer {
   /// Waits for all that is left; afterwards every rank holds the same gradients. `meanwhile` is called again and again,
   /// and does not wait. Collective.
   virtual void finish(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;
+  /// Of the step's last sum of gradients: elements before which all are sums already.
+  virtual std::int64_t summed() const { return 0; }
   /// Seconds that the step has waited since the last call.
   virtual double take_exposed_seconds() = 0;
 };

@@ -59,6 +59,9 @@ class ParallelStrategy {
   /// Collective.
   virtual void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;
 
+  /// Meanwhile: elements of the flat buffer, from its beginning on, of which the owned gradients are these sums.
+  virtual std::int64_t summed() const { return 0; }
+
   /// Whether these sums are exact, to rounding.
   virtual bool sums_exactly() const { return true; }
 
@@ -70,12 +73,13 @@ class ParallelStrategy {
 
   /// New values of the owned parameters from their gradients, and of the layers' statistics, to which
   /// `statistics_factor` times what is in their gradients' place is added; nothing changes where `step`, in the step's
-  /// memory, is left out. Those of other ranks may arrive later (parameter_arrival). Collective.
+  /// memory, is left out. New values may arrive later (parameter_arrival). Collective.
   virtual void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                       double statistics_factor) = 0;
 
-  /// What forward passes of the model have to wait for; null: for nothing.
-  virtual ParameterArrival* parameter_arrival() { return nullptr; }
+  /// What forward passes of the model have to wait for, where `optimizer` makes the updates from here on; null: for
+  /// nothing.
+  virtual ParameterArrival* parameter_arrival(Optimizer& /*optimizer*/) { return nullptr; }
   /// What the model tells of the layers that run; null: nobody asks.
   virtual WindowTraffic* window_traffic() { return nullptr; }
   /// Waits until all ranks' new parameters are there. Collective.

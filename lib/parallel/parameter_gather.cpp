@@ -10,7 +10,7 @@ namespace lockstep {
 
 ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                                  ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
-    : topology_(topology), memory_(memory), parameters_(parameters) {
+    : topology_(topology), memory_(memory), parameters_(parameters), buckets_(buckets) {
   void* values = parameters.values().data;
   if constexpr (memory_is_separate) {
     values_on_host_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host",
@@ -19,8 +19,13 @@ ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& t
   }
   gather_ = make_all_gather(config, topology_, memory_.flags, {parameters.dtype(), values});
   if (memory_.flags) node_barrier_ = node_all_gather(*memory_.flags, 0, nullptr);
-  if (memory_.parameters && topology_.one_node()) gathered_ = {{0, parameters.trained_size()}};
-  else gathered_ = buckets;
+  follow(nullptr);
+}
+
+void ParameterGather::follow(ParameterArrival* own) {
+  own_ = own;
+  if (!own && memory_.parameters && topology_.one_node()) gathered_ = {{0, parameters_.trained_size()}};
+  else gathered_ = buckets_;
 }
 
 std::byte* ParameterGather::on_host(std::int64_t first) const {
@@ -46,6 +51,8 @@ bool ParameterGather::rounds_together() const {
 bool ParameterGather::have_arrived(const ExecSpace& space, std::int64_t first) {
   for (; on_their_way_ > 0; --on_their_way_) {
     const Stretch& bucket = gathered_[on_their_way_ - 1];
+    const bool is_new = !own_ || own_->have_arrived(space, bucket.first);
+    if (!running_ && !is_new) return bucket.end <= first;
     if (!std::exchange(running_, true)) gather_->start(bucket.first, bucket.count());
     if (!gather_->advance()) return bucket.end <= first;
     running_ = false;

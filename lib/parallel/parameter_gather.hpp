@@ -19,6 +19,8 @@ class ParameterGather final : public ParameterArrival {
   ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                   ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
 
+  /// This rank's values go on changing behind `start`, and are new when `own` says so; null: they are there.
+  void follow(ParameterArrival* own);
   /// This rank's values are new.
   void start(const ExecSpace& space);
   /// Until nobody of this rank's node reads or writes parameters that it shares. Collective.
@@ -38,9 +40,11 @@ class ParameterGather final : public ParameterArrival {
   ParameterBuffer& parameters_;
   Kokkos::View<std::byte*, StagingSpace> values_on_host_;  ///< where the host cannot read them in place
   std::unique_ptr<Collective> gather_, node_barrier_;
+  const std::vector<Stretch> buckets_;
   std::vector<Stretch> gathered_;  ///< in one go each; buckets, or all at once where the node's ranks share them
-  std::size_t on_their_way_ = 0;   ///< of these, from the first on
-  bool running_ = false;           ///< the last of them
+  ParameterArrival* own_ = nullptr;
+  std::size_t on_their_way_ = 0;  ///< of these, from the first on
+  bool running_ = false;          ///< the last of them
   double exposed_seconds_ = 0;
 };
 

@@ -61,7 +61,15 @@ void ShardedParallel::enter(const ExecSpace& space, int time) {
   if (value_windows_) value_windows_->enter(space, time);
 }
 
+ParameterArrival* ShardedParallel::parameter_arrival(Optimizer& optimizer) {
+  updates_ = optimizer.stream_steps();
+  if (gather_) gather_->follow(updates_);
+  else value_windows_->follow(updates_);
+  return gather_ ? &*gather_ : nullptr;
+}
+
 void ShardedParallel::finish_update(const ExecSpace& space) {
+  if (updates_) updates_->await(space, 0);
   if (gather_) gather_->await(space, 0);
 }
 
@@ -76,7 +84,7 @@ void ShardedParallel::start_update(const ExecSpace& space) {
 }
 
 void ShardedParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
-  finish_update(space);
+  if (gather_) gather_->await(space, 0);
   reducer_->finish(space, meanwhile);
 }
 
@@ -115,7 +123,7 @@ void ShardedParallel::update(const ExecSpace& space, Optimizer& optimizer, const
                              double statistics_factor) {
   if (!optimizer.sum_over_owners())
     optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_owners(where, numbers); });
-  optimizer.step(space, parameters_, step);
+  optimizer.end_step(space, parameters_, step);
   if (!memory_.parameters || groups_.group.node.is_root())
     parameters_.update_statistics(space, statistics_factor, &step->left_out);
   start_update(space);

@@ -35,10 +35,11 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   }
   void shard_done(const ExecSpace& space) override { reducer_->shard_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  std::int64_t summed() const override { return reducer_->summed(); }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
-  ParameterArrival* parameter_arrival() override { return gather_ ? &*gather_ : nullptr; }
+  ParameterArrival* parameter_arrival(Optimizer& optimizer) override;
   WindowTraffic* window_traffic() override { return gradient_windows_ || value_windows_ ? this : nullptr; }
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
@@ -65,6 +66,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
   std::vector<double> summed_;  ///< room of sum_over_owners
   double exposed_seconds_ = 0;
+  StatePass* updates_ = nullptr;  ///< of what this rank owns, that go on behind a step; null: none do
   std::unique_ptr<GradientReducer> reducer_;
   WindowReducer* gradient_windows_ = nullptr;  ///< it, where gradients are divided
   std::optional<ParameterGather> gather_;      ///< of parameters that all ranks have as a whole

@@ -35,9 +35,7 @@ void StepConsensus::begin(const StepVote& own) {
   reduce_->start(sizeof(own), combine);
 }
 
-void StepConsensus::advance() {
-  if (reduce_) reduce_->advance();
-}
+bool StepConsensus::advance() { return !reduce_ || reduce_->advance(); }
 
 StepVote StepConsensus::finish() {
   if (!reduce_) return vote_;

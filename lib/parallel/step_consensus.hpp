@@ -25,8 +25,8 @@ class StepConsensus {
 
   /// This rank votes. Does not wait.
   void begin(const StepVote& own);
-  /// Does what can be done now.
-  void advance();
+  /// Does what can be done now. Whether all votes are there.
+  bool advance();
   /// Waits for all votes.
   StepVote finish();
 

@@ -37,6 +37,7 @@ void WindowGather::enter(const ExecSpace& space, int time) {
     if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
   });
   const auto is_needed = [&](std::size_t unit) { return here_.is_needed(unit, time); };
+  if (own_) own_->have_arrived(space, 0);  // the disk has the next blocks to read then
   const Timer timer;
   wait_until([&] {
     advance(space);
@@ -55,6 +56,7 @@ void WindowGather::advance(const ExecSpace& space) {
     };
     switch (stage_) {
       case Stage::begins:
+        if (own_ && !own_->have_arrived(space, parameters_.windows().units[number].first)) return;
         if (node_barrier_) node_barrier_->start(0, 0);
         stage_ = Stage::waits_for_window;
         break;

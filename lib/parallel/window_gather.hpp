@@ -21,6 +21,8 @@ class WindowGather {
   WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
 
+  /// What this rank owns goes on changing behind `forget`, and is new when `own` says so; null: it is there.
+  void follow(ParameterArrival* own) { own_ = own; }
   /// Layers of this time are next: returns when their parameters are there. Collective.
   void enter(const ExecSpace& space, int time);
   /// The values have changed. Of all ranks.
@@ -48,6 +50,7 @@ class WindowGather {
   std::unique_ptr<Collective> node_barrier_;  ///< where windows are the node's
   std::vector<Unit> units_;
   UnitsInWindows here_;
+  ParameterArrival* own_ = nullptr;
   std::deque<std::size_t> on_their_way_;  ///< units; what follows is of the first of them
   enum class Stage { begins, waits_for_window, travels, is_rounded } stage_ = Stage::begins;
   std::size_t bucket_ = 0;  ///< that is gathered

@@ -86,6 +86,11 @@ void WindowReducer::finish(const ExecSpace& space, const std::function<void()>& 
   before_ = available_ = next_ = 0;
 }
 
+std::int64_t WindowReducer::summed() const {
+  const std::size_t summed = next_ - (running_ ? 1 : 0);
+  return summed > before_ ? buckets_[summed - before_ - 1].range.end() : 0;
+}
+
 void WindowReducer::advance(const ExecSpace& space) {
   for (;;) {
     if (running_) {

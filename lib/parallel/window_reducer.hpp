@@ -27,6 +27,7 @@ class WindowReducer final : public GradientReducer {
   void ready(const ExecSpace& space, std::int64_t end) override;
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  std::int64_t summed() const override;
   double take_exposed_seconds() override;
 
  private:

@@ -104,8 +104,9 @@ const StepResult& TrainingRun::step() {
   }));
   if (last_step_.done()) here_.position_before = std::exchange(state_.position, batch->plan.after);
   else if (last_step_.number < number) state_.position = here_.position_before;
-  if (!last_step_.done() || !is_looked_at()) return last_step_;
-  if (std::optional<StepResult> settled = trainer_->settle()) {
+  const bool logs = trainer_->steps() % config_.run.log_every == 0, settles = reads_parameters();
+  if (!last_step_.done() || (!logs && !settles)) return last_step_;
+  if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
     settled->requests = last_step_.requests;
     take(std::move(*settled));
     if (!last_step_.done()) state_.position = here_.position_before;
@@ -120,10 +121,9 @@ void TrainingRun::take(StepResult result) {
   if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
 }
 
-/// Whether something comes behind the last step that wants to know all about it.
-bool TrainingRun::is_looked_at() const {
-  return trainer_->steps() % config_.run.log_every == 0 || finished() || evaluation_due() || checkpoint_due() ||
-         checkpoints_->copies_due() || last_step_.requests.stop;
+/// Whether something comes behind the last step that needs the parameters which it leaves.
+bool TrainingRun::reads_parameters() const {
+  return finished() || evaluation_due() || checkpoint_due() || checkpoints_->copies_due() || last_step_.requests.stop;
 }
 
 void TrainingRun::after_step(double seconds) {

@@ -58,7 +58,7 @@ class TrainingRun {
   bool train_to_the_end();
   bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run() || here_.ended_by_owner; }
   void take(StepResult result);
-  bool is_looked_at() const;
+  bool reads_parameters() const;
   void after_step(double seconds);
   void balance_shares(const Trainer::ExposedSeconds& exposed);
   void log_step();

@@ -24,9 +24,9 @@ void StepVoter::begin(const StepRequests& requests, const StepRanks& ranks) {
   if (asks_all_) all_.begin(own);
 }
 
-void StepVoter::advance() {
-  if (asks_group_) group_.advance();
-  if (asks_all_) all_.advance();
+bool StepVoter::advance() {
+  const bool of_group = !asks_group_ || group_.advance(), of_all = !asks_all_ || all_.advance();
+  return of_group && of_all;
 }
 
 StepVote StepVoter::finish() {

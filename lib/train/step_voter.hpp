@@ -23,8 +23,8 @@ class StepVoter {
   /// Votes, once that has arrived: the step's ranks say what they judge it by, all ranks what they do behind a step
   /// that leaves them the same parameters.
   void begin(const StepRequests& requests, const StepRanks& ranks);
-  /// Does what can be done now.
-  void advance();
+  /// Does what can be done now. Whether all votes are there.
+  bool advance();
   /// Waits for all votes.
   StepVote finish();
 

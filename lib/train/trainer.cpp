@@ -5,11 +5,8 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
-#include "comm/choose_device_sums.hpp"
-#include "parallel/asynchronous_parallel.hpp"
-#include "parallel/data_parallel.hpp"
 #include "parallel/local_parallel.hpp"
-#include "parallel/sharded_parallel.hpp"
+#include "train/make_strategy.hpp"
 #include "train/step_memory.hpp"
 
 namespace lockstep {
@@ -25,32 +22,6 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
   if (channels == 0 || !config.sync_batch_norm || std::min<std::int64_t>(group_size, comm.size()) == 1) return nullptr;
   const Communicator group = comm.split(static_cast<int>(comm.rank() / group_size));
   return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
-}
-
-/// Where the deck has gradients summed in the devices' memory; else null. Collective.
-std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
-  const DeviceFacts facts = device_facts(comm);
-  DeviceSums sums;
-  comm.run_collectively(
-      [&] { with_positions(config.source, [&] { sums = choose_device_sums(config.parallel, facts); }); });
-  return device_all_reduce(sums, comm);
-}
-
-/// The parts of a strategy that does steps in groups of ranks, and sums over all between them. Collective.
-LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups& all, const Topology& group,
-                                 std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
-                                 std::span<const AllReduceRow> measured, ParameterBuffer& parameters) {
-  // The node's memory is that of sums over all: those of groups go by messages.
-  ParallelConfig by_messages = config.parallel;
-  if (by_messages.all_reduce && by_messages.all_reduce->in_node_memory) by_messages.all_reduce = nullptr;
-  const bool on_device = on_devices != nullptr && group.all.size() > 1;
-  LocalParallel::Parts parts;
-  parts.all = std::make_unique<DataParallel>(config.parallel, measured, all, std::move(memory), std::move(on_devices),
-                                             parameters);
-  parts.group = std::make_unique<DataParallel>(
-      by_messages, std::span<const AllReduceRow>(), ShardGroups(by_messages, group), std::nullopt,
-      on_device ? sums_on_devices(config, group.all) : std::unique_ptr<DeviceAllReduce>(), parameters);
-  return parts;
 }
 
 /// An f64 [1] for the host; waits for the device.
@@ -91,20 +62,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     heartbeat().beat();
   });
   const Topology group = local.present ? ranks_of_step(local, topology) : topology;
-  if (local.present)
-    strategy_ = std::make_unique<LocalParallel>(
-        local, topology, group,
-        local_parts(config, *groups, group, std::move(memory.gradients), std::move(on_devices), problem_.measured,
-                    model_->parameters()),
-        partition_, problem_.length.steps(), model_->parameters());
-  else if (config.parallel.shard != ParallelConfig::Shard::none && comm_.size() > 1)
-    strategy_ = std::make_unique<ShardedParallel>(config.parallel, *groups, std::move(memory), model_->parameters());
-  else
-    strategy_ = std::make_unique<DataParallel>(config.parallel, problem_.measured, *groups, std::move(memory.gradients),
-                                               std::move(on_devices), model_->parameters(), problem_.seed);
-  if (config.parallel.asynchronous.present)
-    strategy_ = std::make_unique<AsynchronousParallel>(config.parallel.asynchronous, comm_, std::move(problem_.pushes),
-                                                       std::move(strategy_), model_->parameters());
+  strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
+                            partition_, model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
@@ -118,14 +77,17 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     if (!strategy_->sums_exactly()) sketch_.emplace(problem_.seed);
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
-  model_->await_parameters(strategy_->parameter_arrival());
+  ParameterArrival* const arrival = strategy_->parameter_arrival(*optimizer_);
+  model_->await_parameters(arrival);
   model_->move_windows(strategy_->window_traffic());
   statistics_ = statistics_exchange(config.parallel, group.all, group, *model_);
   model_->exchange_statistics(statistics_.get());
   // Passes in which other ranks take part are not recorded.
-  graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate &&
-                  !strategy_->parameter_arrival() && !strategy_->window_traffic() && !statistics_);
+  graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !arrival &&
+                  !strategy_->window_traffic() && !statistics_);
   voter_.emplace(topology, group);
+  early_.may_be = optimizer_->begins_early() && config.optimizer.clip_norm() == 0 && !guard_->loss_scale() &&
+                  !guard_->watches_loss() && !partition_.separate;
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
@@ -137,9 +99,11 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
     const StepContext context = context_of(batch, micro_batch);
     const DeviceBatch examples = upload(batch, micro_batch);
     forward(context, micro_batch, examples);
+    if (early_.may_be && &micro_batch == &batch.plan.micro_batches.back()) vote(requests());
     backward(context, micro_batch, examples);
   }
-  const StepVote votes = finish_gradients(requests());
+  if (!early_.voted) vote(requests());
+  const StepVote votes = finish_gradients();
   const StepResult result = conclude(batch, votes);
   end_noise(result);
   if (!result.done()) return result;
@@ -185,6 +149,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
       guard_->gradient_ready(space_, range);
       if (measures_noise() && range.first < model_->parameters().trained_size()) add_to_noise(range);
       strategy_->gradient_ready(space_, range);
+      if (early_.voted) update_early();
     });
   });
   if (!micro_batch.ends) return;
@@ -193,30 +158,46 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   strategy_->shard_done(space_);
 }
 
-/// While they are summed, this rank's vote is on its way.
-StepVote Trainer::finish_gradients(const StepRequests& requests) {
-  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+/// While gradients are summed, this rank's vote is on its way. What ranks do together here, they do at the same place.
+void Trainer::vote(const StepRequests& requests) {
   voter_->begin(requests, step_ranks_);
-  strategy_->finish_gradients(space_, [this] { voter_->advance(); });
-  return voter_->finish();
+  early_.voted = true;
+  if (early_.may_be) provide_coefficients();
+}
+
+/// Parameters become new as their gradients are summed, once it is known that the step is applied whatever these are:
+/// unless the loss is not finite, gradients that are not are for the next step to find, in the parameters.
+void Trainer::update_early() {
+  if (!early_.votes) {
+    if (!voter_->advance()) return;
+    early_.votes = voter_->finish();
+    space_.fence("lockstep::trainer::loss");
+    const SummedLoss loss = summed_loss(*early_.votes);
+    const bool bad_parameters = early_.votes->bad_parameters || *optimizer_->nonfinite().as<std::int32_t>() != 0;
+    if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
+    early_.begun = judge(*early_.votes);
+    before_update_();
+    optimizer_->begin_step(space_, model_->parameters(), guard_->scalars());
+  }
+  if (early_.begun) optimizer_->gradients_are_final(space_, strategy_->summed());
+}
+
+StepVote Trainer::finish_gradients() {
+  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+  strategy_->finish_gradients(space_, [this] {
+    if (early_.may_be) update_early();
+    else voter_->advance();
+  });
+  return early_.votes ? *early_.votes : voter_->finish();
 }
 
 /// What becomes of the step whose gradients are there: an update, or not.
 StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
   last_examples_ = batch.plan.global_examples;
-  optimizer_steps_->provide(space_, applied_steps() - guard_->untaken());
-  begin_part({StepGraphs::Part::Kind::judgement}, Ranks::all, [&] {  // of votes, which are numbers of the host
-    guard_->judge(space_, *strategy_,
-                  {.loss = votes.loss,
-                   .weight = votes.weight,
-                   .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
-                   .positions = sums_->positions(),
-                   .examples = step_ranks_.examples},
-                  votes.bad_parameters, optimizer_steps_->update_options(space_, *strategy_));
-  });
-  guard_->judged(space_);
-  StepResult result = reads_late() ? StepResult() : take_finding();
+  if (!early_.may_be) provide_coefficients();
+  StepResult result = early_.begun ? *early_.begun : judge(votes);
+  early_ = {.may_be = early_.may_be};
   if (result.status == StepStatus::applied) {
     before_update_();
     begin_part({StepGraphs::Part::Kind::update}, Ranks::this_one, [&] { update(); });
@@ -225,6 +206,23 @@ StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
   result.examples = last_examples_;
   result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
   return result;
+}
+
+SummedLoss Trainer::summed_loss(const StepVote& votes) const {
+  return {.loss = votes.loss,
+          .weight = votes.weight,
+          .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
+          .positions = sums_->positions(),
+          .examples = step_ranks_.examples};
+}
+
+StepResult Trainer::judge(const StepVote& votes) {
+  begin_part({StepGraphs::Part::Kind::judgement}, Ranks::all, [&] {  // of votes, which are numbers of the host
+    guard_->judge(space_, *strategy_, summed_loss(votes), votes.bad_parameters,
+                  optimizer_steps_->update_options(space_, *strategy_));
+  });
+  guard_->judged(space_);
+  return reads_late() ? StepResult() : take_finding();
 }
 
 void Trainer::update() {
@@ -263,10 +261,14 @@ StepResult Trainer::take_finding() {
   return result;
 }
 
-std::optional<StepResult> Trainer::settle() {
-  strategy_->finish_update(space_);
+std::optional<StepResult> Trainer::take_last() {
   if (guard_->untaken() == 0) return std::nullopt;
   return take_finding();
+}
+
+std::optional<StepResult> Trainer::settle() {
+  strategy_->finish_update(space_);
+  return take_last();
 }
 
 bool Trainer::measures_noise() const {

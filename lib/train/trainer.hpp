@@ -53,6 +53,14 @@ struct StepScales {
   std::optional<double> noise_scale;  ///< see NoiseScale
 };
 
+/// Of a step whose update begins while gradients are computed, since these cannot change what becomes of it.
+struct EarlyUpdate {
+  bool may_be = false;              ///< in this run
+  bool voted = false;               ///< this rank has
+  std::optional<StepVote> votes;    ///< of all ranks
+  std::optional<StepResult> begun;  ///< what has become of the step
+};
+
 /// Does steps on batches that it is given, and evaluates. Owns the network, the optimizer and what steps have to
 /// remember; knows of no files. Every rank has one, and all do the same steps.
 class Trainer final : public Stateful {
@@ -61,13 +69,15 @@ class Trainer final : public Stateful {
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
 
   /// Examples → gradients, summed over micro-batches and ranks → parameters. `batch`: this rank's share, divided by
-  /// partition(). `requests` is asked behind the backward pass. What has become of the step; or, where the host does
-  /// not wait for that (reads_late), of the one before it: steps behind one that cannot be done change nothing.
-  /// Collective.
+  /// partition(). `requests` is asked behind the last forward or backward pass. What has become of the step; or, where
+  /// the host does not wait for that (reads_late), of the one before it: steps behind one that cannot be done change
+  /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
   /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
-  /// last one, too, and all parameters are there. Waits for it. Collective.
+  /// last one, too. Waits for it. Collective.
+  std::optional<StepResult> take_last();
+  /// Likewise, and waits until all parameters are there. Collective.
   std::optional<StepResult> settle();
   /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
@@ -119,8 +129,13 @@ class Trainer final : public Stateful {
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
   void forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
   void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
-  StepVote finish_gradients(const StepRequests& requests);
+  void vote(const StepRequests& requests);
+  void provide_coefficients() { optimizer_steps_->provide(space_, applied_steps() - guard_->untaken()); }
+  void update_early();
+  StepVote finish_gradients();
   StepResult conclude(const HostBatch& batch, const StepVote& votes);
+  SummedLoss summed_loss(const StepVote& votes) const;
+  StepResult judge(const StepVote& votes);
   void update();
   void meet();
   StepResult take_finding();
@@ -166,6 +181,7 @@ class Trainer final : public Stateful {
   StepCount count_;
   std::int64_t last_examples_ = 0;  ///< of the last step, of all ranks
   StepRanks step_ranks_;            ///< of it
+  EarlyUpdate early_;
   // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must
   // not outlive what they sum, nor be waited for by who frees memory. (Gradients may lie in its memory, which they do
   // not own.)

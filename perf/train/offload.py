@@ -4,7 +4,8 @@
 
 Memory: the sum of the ranks' proportional set sizes while they train, with and without, beside the formula: 8 bytes a parameter of AdamW, less three
 blocks a rank. Time: steps with and without in turns, medians over rounds, beside the time that the disk takes to read and write the state, at a rate that as many
-processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state.
+processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state. With a limit of the
+gradient's norm an update waits for the end of the backward pass.
 """
 import argparse
 import json
@@ -102,7 +103,7 @@ def main():
     parser.add_argument("--folder", help="on the disk that is measured (the folder for temporary files)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--batches", default="4,64,512,4096", help="examples a step of each rank")
+    parser.add_argument("--batches", default="4,32,64,128,512,2048", help="examples a step of each rank")
     arguments = parser.parse_args()
     lockstep = arguments.build.resolve() / "app/lockstep"
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -114,19 +115,19 @@ def main():
             expected = 8 * count * (ranks if shard == "none" else 1) - 3 * BLOCK * ranks
             print(f"| {ranks} | {shard} | {inside / 1e6:.0f} | {outside / 1e6:.0f} | {(inside - outside) / 1e6:.1f} | {expected / 1e6:.1f} | {(inside - outside) / expected:.3f} |",
                   flush=True)
-        print("\n| ranks, shard | batch a rank | in memory, ms | offloaded, ms | disk, MB/s a rank | disk, ms | larger of the two | offloaded / that | offloaded / sum |\n"
-              "|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-        for ranks, shard in ((1, "none"), (2, "optimizer")):
+        print("\n| ranks, shard | clip_norm | batch a rank | in memory, ms | offloaded, ms | disk, MB/s a rank | disk, ms | larger of the two | offloaded / that | offloaded / sum |\n"
+              "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+        for ranks, shard, clip in ((1, "none", 0), (1, "none", 1), (2, "optimizer", 0), (2, "optimizer", 1)):
             for batch in map(int, arguments.batches.split(",")):
                 steps = f"run.steps={arguments.steps if batch <= 512 else max(4, arguments.steps // 2)}"
                 rows = []
                 for _ in range(arguments.rounds):
                     rate = disk_rate(ranks, 8 * count // ranks)
-                    inside, outside = (step_ms(lockstep, ranks, shard, offloads, steps, f"batch.global={batch * ranks}") for offloads in (False, True))
+                    inside, outside = (step_ms(lockstep, ranks, shard, offloads, steps, f"batch.global={batch * ranks}", f"optimizer.clip_norm={clip}", "run.log_every=1000") for offloads in (False, True))
                     rows.append((inside, outside, rate / 1e6, 16e3 * count / ranks / rate))
                 inside, outside, rate, disk = (statistics.median(column) for column in zip(*rows))
                 larger = max(inside, disk)
-                print(f"| {ranks}, {shard} | {batch} | {inside:.0f} | {outside:.0f} | {rate:.0f} | {disk:.0f} | {larger:.0f} | {outside / larger:.2f} | {outside / (inside + disk):.2f} |",
+                print(f"| {ranks}, {shard} | {clip} | {batch} | {inside:.0f} | {outside:.0f} | {rate:.0f} | {disk:.0f} | {larger:.0f} | {outside / larger:.2f} | {outside / (inside + disk):.2f} |",
                       flush=True)
 
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "comm/emulated_network.hpp"
 #include "io/scratch_file.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training_run.hpp"
@@ -22,6 +23,8 @@ struct OffloadCase {
   const char* optimizer;
   bool on_fewer_ranks = false;  ///< than three
   double block_mb = 0.001;      ///< which is a block of the kernels; a layer has several
+  const char* micro = "";       ///< the batch's, if it has several micro-batches
+  bool has_nodes = false;       ///< emulated, of a rank each, which send new values
 };
 void PrintTo(const OffloadCase& c, std::ostream* out) { *out << c.name; }
 
@@ -47,16 +50,17 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
                                             c.block_mb);
     RunConfig config = test::read_run_config(
         fmt::format(
-            "{{run: {{steps: {}, seed: 3, evaluate_every: '2 steps'}}, batch: {{global: 12}},"
+            "{{run: {{steps: {}, seed: 3, log_every: 1, evaluate_every: '2 steps'}}, batch: {{global: 12{}}},"
             " data: {{synthetic: {{kind: random, shape: [90], classes: 7, train: 36, validation: 12}}}},"
             " model: {{layers: [{{linear: {{features: 512}}}}, {{batch_norm: {{}}}}, relu, {{linear: {{features: 513}}}},"
             " tanh, {{linear: {{features: 7}}}}]}}, checkpoint: {{every_steps: 2, keep: 0}}, precision: {{compute: {}}},"
             " optimizer: {}, parallel: {{shard: {}, unit_mb: 0.1, bucket_mb: 0.15, audit_every: 3{}}}}}",
-            steps, c.precision, c.optimizer, shard, offloads ? offload : ""),
+            steps, c.micro, c.precision, c.optimizer, shard, offloads ? offload : ""),
         (folder_.path() / name).string());
     if (!from.empty()) config.run.resume = from;
     {
-      TrainingRun run(config, world_);
+      const Communicator ranks = c.has_nodes ? emulate_network(world_, {.latency_us = 20}) : world_;
+      TrainingRun run(config, ranks);
       EXPECT_EQ(run.run(), ExitStatus::done);
       for (const Optimizer::State& state : run.trainer().optimizer().states()) {
         EXPECT_EQ(static_cast<bool>(state.offloaded), offloads);
@@ -99,13 +103,21 @@ TEST_P(Offload, HasTheBitsOfStatesInMemory) {
   EXPECT_EQ(from.back(), whole.back());
 }
 
-constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5, ema_decay: 0.9}";
+constexpr const char* clipped = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5, ema_decay: 0.9}";
+constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, ema_decay: 0.9}";
+// Overflows, so that the first steps are left out.
+constexpr const char* scaled = "fp16, loss_scale: {initial: 1.0e+9, backoff: 0.01, hysteresis: 1}";
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Offload,
-    testing::Combine(testing::Values(OffloadCase{"adamw", "fp32", adamw},
+    testing::Combine(testing::Values(OffloadCase{"clipped", "fp32", clipped},
+                                     OffloadCase{"clipped_in_few_blocks", "bf16", clipped, true, 1.2},
+                                     OffloadCase{"clipped_sums", "fp32", clipped, true, 0.001, ", micro: 2", true},
+                                     OffloadCase{"adamw_sums", "fp32", adamw, false, 0.001, ", micro: 2", true},
                                      OffloadCase{"adamw_in_few_blocks", "bf16", adamw, true, 1.2},
-                                     OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}"},
+                                     OffloadCase{"left_out", scaled, adamw, true},
+                                     OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}",
+                                                 false, 0.001, "", true},
                                      OffloadCase{"lamb", "fp32", "{type: lamb, learning_rate: 0.01}"},
                                      OffloadCase{"lars", "fp32", "{type: lars, ema_decay: 0.9}", true, 0.1}),
                      testing::Values("none", "optimizer", "parameters")),

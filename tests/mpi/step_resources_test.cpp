@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "base/log.hpp"
+#include "io/scratch_file.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
@@ -76,7 +77,6 @@ class StepResources : public testing::Test {
     return made;
   }
 
- private:
   test::TemporaryFolder folder_;
 };
 
@@ -111,6 +111,26 @@ TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
       if (comm.is_root())
         std::printf("a step of %s in %s: %d fences, %d copies\n", network, precision, first.fences, first.copies);
     }
+}
+
+TEST_F(StepResources, NorIsWhereStatesAreInAFile) {
+  if (memory_is_separate) GTEST_SKIP() << "for hosts";
+  try {
+    ScratchFile(folder_.path());
+  } catch (const Error& error) {
+    if (error.status() == ExitStatus::cannot_create) GTEST_SKIP() << error.what();
+    throw;
+  }
+  const Communicator comm = Communicator::world();
+  RunConfig offloads = config("fp32", 1000, 1000);
+  offloads.parallel.offload = {.present = true, .optimizer = folder_.path().string(), .block_mb = 0.001};
+  TrainingRun run(offloads, comm);
+  run.step();
+  run.step();
+  const Counts before = counts;
+  for (int step = 0; step < 6; ++step) run.step();
+  EXPECT_EQ((counts - before).allocations, 0);
+  EXPECT_EQ((counts - before).deallocations, 0);
 }
 
 TEST_F(StepResources, LoggingAllocatesNothingEither) {

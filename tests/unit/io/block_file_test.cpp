@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -65,6 +66,37 @@ TEST_P(BlockFileTest, BlocksComeAndGoInOrder) {
       });
   }
   EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_P(BlockFileTest, TheLastComeFirstBehindATurn) {
+  for (std::size_t before = 0; before < GetParam() + 2; before += before < 5 ? 1 : 31) {
+    std::vector<std::size_t> order;
+    file_->begin(BlockFile::Pass::changes);
+    for (std::size_t done = 0; file_->is_passing(); ++done) {
+      if (done == before) file_->turn();
+      const std::size_t next = file_->next(), last = file_->last_left();
+      std::vector<bool> is_done(GetParam());
+      for (const std::size_t block : order) is_done[block] = true;
+      EXPECT_FALSE(is_done[last]);
+      EXPECT_TRUE(std::all_of(is_done.begin() + static_cast<std::ptrdiff_t>(last) + 1, is_done.end(), std::identity()));
+      file_->work([&](std::size_t block, std::byte* bytes) {
+        EXPECT_EQ(block, next);
+        order.push_back(block);
+        auto* const first = reinterpret_cast<std::uint32_t*>(bytes);
+        auto* const expected = expected_.data() + block * numbers;
+        EXPECT_TRUE(std::equal(first, first + numbers, expected));
+        for (std::size_t i = 0; i < numbers; ++i) first[i] = expected[i] += 7 + static_cast<std::uint32_t>(i);
+      });
+    }
+    // Those that are being read by then come first.
+    std::vector<std::size_t> right;
+    const std::size_t rising = std::min(GetParam(), before + BlockFile::most_in_memory);
+    for (std::size_t block = 0; block < rising; ++block) right.push_back(block);
+    for (std::size_t block = GetParam(); block > rising; --block) right.push_back(block - 1);
+    EXPECT_EQ(order, right);
+  }
+  add(3);
+  EXPECT_EQ(all(BlockFile::Version::present), expected_);
 }
 
 TEST_P(BlockFileTest, PiecesOfAnyPlaceAreReadAndWritten) {
