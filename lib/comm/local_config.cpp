@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/local_config.hpp"
 
+#include <fmt/format.h>
+
 namespace lockstep {
 
 void LocalConfig::describe(Fields& fields) {
@@ -26,6 +28,16 @@ void LocalConfig::describe(Fields& fields) {
       "state", state, states,
       "what becomes of the optimizers' states at a meeting: each group keeps its own, or they are averaged, or "
       "begin anew");
+  fields.integer("fragments", fragments, {1, 1e6},
+                 "parts that the parameters are cut into, between tensors, of which one meets every every / fragments "
+                 "steps (Streaming DiLoCo)");
+  fields.integer(
+      "delay", delay, not_negative,
+      "steps from where a meeting's differences begin to travel, beside them, to where their sum is applied; "
+      "less than every / fragments");
+  fields.number(
+      "mix", mix, fraction_below_one,
+      "what groups keep of their own parameters at a meeting: they go on with global + mix · (local − global)");
   fields.integer_or("group", group, "node", at_least_one,
                     "ranks that step together, neighbours in the order of ranks, and have batch_norm's statistics "
                     "together; node: those that share memory");
@@ -33,6 +45,18 @@ void LocalConfig::describe(Fields& fields) {
                "is of no use to this outer rule, which has none; leave it out");
   fields.check(outer != Outer::average || !learning_rate, "learning_rate",
                "is of no use to averages; leave it out, or take another outer rule");
+  const bool divides = fragments > 0 && every % fragments == 0;
+  fields.check(divides, "fragments",
+               fmt::format("{} fragments do not divide the {} steps of every; take a divisor", fragments, every));
+  if (divides)
+    fields.check(delay == 0 || delay < fragment_period(), "delay",
+                 fmt::format("{} steps are not less than every / fragments, {}, where the next fragment meets", delay,
+                             fragment_period()));
+  fields.check(!streams() || outer != Outer::elastic, "outer",
+               "replicas of elastic averaging only pull at a centre, by all parameters at once; leave fragments, delay "
+               "and mix out, or take another outer rule");
+  fields.check(!streams() || state == State::keep, "state",
+               "fragments, delay and mix leave groups their own states; take keep");
   fields.check(outer != Outer::elastic || from_step == 0, "from_step",
                "the centre of elastic averaging and its replicas part at the first step; take from_step: 0");
   fields.check(outer != Outer::elastic || state == State::keep, "state",

@@ -22,13 +22,20 @@ struct LocalConfig : Config {
   Outer outer = Outer::average;
   std::optional<double> learning_rate, momentum;  ///< none: the rule's own
   State state = State::keep;
+  std::int64_t fragments = 1;             ///< parts of the parameters that meet one after the other
+  std::int64_t delay = 0;                 ///< steps from the beginning of a part's sum to where it is applied
+  double mix = 0;                         ///< what groups keep of their own parameters there
   std::optional<std::int64_t> group = 1;  ///< ranks of each; none: those of a node
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "every"; }
 
+  /// Whether fragments meet by themselves, or later than they are sent.
+  bool streams() const { return fragments > 1 || delay > 0 || mix > 0; }
+  /// Steps from one fragment's meeting to the next one's.
+  std::int64_t fragment_period() const { return every / fragments; }
   /// Whether groups have different parameters where they meet, as well.
-  bool keeps_replicas() const { return outer == Outer::elastic; }
+  bool keeps_replicas() const { return outer == Outer::elastic || streams(); }
   /// Whether the rule has a momentum.
   bool has_momentum() const { return outer == Outer::slowmo || outer == Outer::nesterov; }
   double momentum_or_default() const { return momentum.value_or(outer == Outer::nesterov ? 0.9 : 0.7); }

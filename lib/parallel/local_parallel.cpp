@@ -10,13 +10,6 @@
 namespace lockstep {
 namespace {
 
-/// Elements [first, first + count) of a flat tensor.
-Tensor flat_part(const Tensor& numbers, std::int64_t first, std::int64_t count) {
-  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(first) * size_of(numbers.dtype),
-          numbers.dtype,
-          {count}};
-}
-
 /// sum += count, unless the step is left out.
 void add_examples(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
   Kokkos::parallel_for(
@@ -32,27 +25,27 @@ Topology ranks_of_step(const LocalConfig& config, const Topology& topology) {
   return topology.of(topology.all.split(static_cast<int>(number)));
 }
 
+LocalParallel::Place LocalParallel::place_of_group(const Communicator& ranks, std::int64_t first_rank) {
+  std::vector<std::int64_t> groups = ranks.all_gather(first_rank);
+  std::ranges::sort(groups);
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  return {static_cast<int>(std::ranges::lower_bound(groups, first_rank) - groups.begin()),
+          static_cast<int>(groups.size())};
+}
+
 LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
                              const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters)
     : config_(config),
       ranks_(topology.all),
       group_(group.all),
       group_ranks_(group.all.all_gather(topology.all.rank())),
+      place_(place_of_group(topology.all, group_ranks_.front())),
       parts_(std::move(parts)),
       partition_(partition),
       last_step_(last_step),
       parameters_(parameters),
-      others_("lockstep::local_parallel::others", parameters.dtype(), {parameters.layout().summed_size()}),
-      stepped_("lockstep::local_parallel::stepped", DType::f64, {1}) {
-  const std::vector<std::int64_t> firsts = ranks_.all_gather(group_ranks_.front());
-  std::vector<std::int64_t> groups = firsts;
-  std::ranges::sort(groups);
-  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  groups_ = static_cast<int>(groups.size());
-  group_number_ = static_cast<int>(std::ranges::lower_bound(groups, group_ranks_.front()) - groups.begin());
-  if (config_.has_momentum())
-    velocity_ = OwnedTensor("lockstep::local_parallel::velocity", parameters.dtype(), {parameters.trained_size()});
-}
+      meeting_(config, place_.groups, parameters),
+      stepped_("lockstep::local_parallel::stepped", DType::f64, {1}) {}
 
 bool LocalParallel::is_common(std::int64_t step) const {
   return step <= config_.from_step || step == last_step_ || (step - config_.from_step) % config_.every == 0;
@@ -72,14 +65,13 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   has_met_ = false;
   steps_alone_ = number > config_.from_step;
   if (!steps_alone_) return {.examples = batch.global_examples};
-  const Tensor values = moving(parameters_.values());
-  if (config_.keeps_replicas() && !has_others_) {
+  const bool begins = number == config_.from_step + 1;  // from what all have in common
+  if (config_.keeps_replicas() && !has_others_ && !begins) {
     before_change();
-    if (number == 1) copy(space, values, others_.get());  // all begin with the centre
-    else swap_numbers(space, values, others_.get());
+    swap_numbers(space, meeting_.values(), meeting_.others());
     parameters_.round(space);
   } else if (!has_others_) {
-    copy(space, values, others_.get());
+    copy(space, meeting_.values(), meeting_.others());
   }
   has_others_ = true;
   return {.examples = examples_of_group(batch.global_examples),
@@ -114,60 +106,90 @@ std::optional<double> LocalParallel::take_weight(const ExecSpace& space, double&
 
 bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                              const std::function<void()>& before_change) {
-  if (!steps_alone_ || !is_common(step_)) return false;
+  if (!steps_alone_) return false;
+  if (parts_.fragments) return end_streamed_step(space, learning_rate, before_change);
+  if (!is_common(step_)) return false;
   square_ = current().gradient_square(space);
   before_change();
   const std::optional<double> weight = take_weight(space, learning_rate);
-  if (config_.keeps_replicas()) pull_together(space, weight.value_or(0));
-  else if (weight) step_outside(space, *weight, learning_rate);
+  meet_at_once(space, weight, learning_rate);
   parameters_.round(space);
-  if (weight && config_.state == LocalConfig::State::average && groups_ > 1) average_states(space, optimizer, *weight);
+  if (weight && config_.state == LocalConfig::State::average && place_.groups > 1)
+    average_states(space, optimizer, *weight);
   if (config_.state == LocalConfig::State::reset)
     for (const Optimizer::State& state : optimizer.states()) fill_zero(space, state.values);
   has_met_ = true;
-  return groups_ > 1;
-}
-
-OuterStep LocalParallel::outer(double learning_rate) const {
-  const double rate = config_.learning_rate_or_default(groups_), momentum = config_.momentum_or_default();
-  if (config_.outer == Outer::nesterov)
-    return {.decay = momentum, .gain = 1, .learning_rate = rate, .direct = 1, .by_velocity = momentum};
-  if (config_.outer == Outer::slowmo)
-    return {.decay = momentum,
-            .gain = learning_rate > 0 ? 1 / learning_rate : 0,
-            .learning_rate = rate * learning_rate,
-            .direct = 0,
-            .by_velocity = 1};
-  return {};
+  return place_.groups > 1;
 }
 
 /// The gradients' memory holds differences meanwhile: it is as long, and ranks sum it.
-void LocalParallel::step_outside(const ExecSpace& space, double weight, double learning_rate) {
-  const Tensor values = moving(parameters_.values()), before = others_.get(), differences = parameters_.gradients();
-  weighted_difference(space, weight, before, values, moving(differences));
-  parts_.all->finish_gradients(space, [] {});
-  const std::int64_t trained = parameters_.trained_size(), statistics = before.count() - trained;
-  outer_step(space, outer(learning_rate), flat_part(differences, 0, trained), velocity_.get(),
-             flat_part(before, 0, trained));
-  if (statistics > 0)
-    outer_step(space, {}, flat_part(differences, trained, statistics), {}, flat_part(before, trained, statistics));
-  copy(space, before, values);
+void LocalParallel::meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate) {
+  const Tensor differences = meeting_.room();
+  if (config_.outer == LocalConfig::Outer::elastic) {
+    meeting_.take_pulls(space, weight.value_or(0), group_.size(), differences);
+    parts_.all->finish_gradients(space, [] {});
+    meeting_.pull(space, differences);
+    show_common(space);
+  } else if (weight) {
+    const ParameterRange all{0, differences.count()};
+    meeting_.take_differences(space, *weight, all, differences);
+    parts_.all->finish_gradients(space, [] {});
+    meeting_.step(space, 1, learning_rate, 0, all, differences);
+  }
 }
 
-void LocalParallel::pull_together(const ExecSpace& space, double weight) {
-  const Tensor values = moving(parameters_.values()), centre = others_.get(), differences = parameters_.gradients();
-  const double pull = config_.learning_rate_or_default(groups_);
-  const std::int64_t trained = parameters_.trained_size(), statistics = centre.count() - trained;
-  weighted_difference(space, pull / group_.size(), flat_part(centre, 0, trained), flat_part(values, 0, trained),
-                      flat_part(differences, 0, trained));
-  if (statistics > 0)
-    weighted_difference(space, weight, flat_part(centre, trained, statistics), flat_part(values, trained, statistics),
-                        flat_part(differences, trained, statistics));
-  parts_.all->finish_gradients(space, [] {});
-  pull_towards(space, pull, flat_part(centre, 0, trained), flat_part(values, 0, trained));
-  outer_step(space, {}, moving(differences), {}, centre);
-  swap_numbers(space, values, centre);
+/// What the last meetings have left changes places with what the group has stepped to.
+void LocalParallel::show_common(const ExecSpace& space) {
+  swap_numbers(space, meeting_.values(), meeting_.others());
   has_others_ = false;
+}
+
+/// A stretch's sum begins `delay` steps before it is applied. Behind the run's last step all stretches meet, so no sum
+/// begins that would be applied there.
+bool LocalParallel::end_streamed_step(const ExecSpace& space, double learning_rate,
+                                      const std::function<void()>& before_change) {
+  FragmentSums& sums = *parts_.fragments;
+  const std::int64_t period = config_.fragment_period(), steps = step_ - config_.from_step;
+  const std::size_t count = sums.fragments().size();
+  if (step_ == last_step_) {
+    before_change();
+    for (std::size_t fragment = 0; fragment < count; ++fragment) {
+      begin_fragment(space, fragment, learning_rate);
+      finish_fragment(space, 0);
+    }
+    copy(space, meeting_.others(), meeting_.values());  // of fragments, too, of which nobody has an example to weigh
+  } else {
+    if ((steps + config_.delay) % period == 0 && step_ + config_.delay < last_step_)
+      begin_fragment(space, static_cast<std::size_t>((steps + config_.delay) / period - 1) % count, learning_rate);
+    if (steps % period == 0 && sums.under_way()) {
+      before_change();
+      finish_fragment(space, config_.mix);
+    }
+  }
+  if (!is_common(step_)) return false;
+  before_change();
+  show_common(space);
+  parameters_.round(space);
+  fill_zero(space, stepped_.get());
+  return place_.groups > 1;
+}
+
+/// Examples travel with the sum, so that nobody waits for their number here.
+void LocalParallel::begin_fragment(const ExecSpace& space, std::size_t fragment, double learning_rate) {
+  double examples = 0;
+  copy_to_host(space, stepped_.get(), &examples);
+  FragmentSums& sums = *parts_.fragments;
+  meeting_.take_differences(space, examples, sums.fragments()[fragment], sums.numbers(fragment));
+  sums.begin(space, fragment, {examples, ranks_.is_root() ? learning_rate : 0});
+}
+
+void LocalParallel::finish_fragment(const ExecSpace& space, double mix) {
+  FragmentSums& sums = *parts_.fragments;
+  const auto [fragment, beside] = sums.finish(space);
+  const auto [examples, learning_rate] = beside;
+  if (examples == 0) return;
+  meeting_.step(space, 1 / examples, learning_rate, mix, sums.fragments()[fragment], sums.numbers(fragment));
+  parameters_.round(space);
 }
 
 void LocalParallel::average_states(const ExecSpace& space, const Optimizer& optimizer, double weight) {
@@ -175,7 +197,7 @@ void LocalParallel::average_states(const ExecSpace& space, const Optimizer& opti
   for (const Optimizer::State& state : optimizer.states())
     for (std::int64_t first = 0; first < state.values.count(); first += parameters_.trained_size()) {
       const std::int64_t count = std::min(parameters_.trained_size(), state.values.count() - first);
-      const Tensor numbers = flat_part(state.values, first, count), sums = flat_part(room, 0, count);
+      const Tensor numbers = flat_part(state.values, {first, count}), sums = flat_part(room, {0, count});
       fill_zero(space, room);
       accumulate(space, weight, numbers, sums);
       parts_.all->finish_gradients(space, [] {});
@@ -186,8 +208,8 @@ void LocalParallel::average_states(const ExecSpace& space, const Optimizer& opti
 void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  if (velocity_.get()) ranks_.broadcast(space, velocity_.get());
-  if (config_.keeps_replicas()) group_.broadcast(space, others_.get());
+  if (meeting_.velocity()) ranks_.broadcast(space, meeting_.velocity());
+  if (config_.keeps_replicas()) group_.broadcast(space, meeting_.others());
   const Communicator& alike = keeps_states() ? group_ : ranks_;
   for (const Optimizer::State& state : optimizer.states()) alike.broadcast(space, state.values);
   fill_zero(space, stepped_.get());
@@ -197,29 +219,42 @@ void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
 std::vector<HeldNumbers> LocalParallel::held_numbers(const Optimizer& optimizer) const {
   std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
   if (keeps_states()) all.erase(all.begin() + 1, all.end());
-  for (int group = 0; group < groups_; ++group) {
-    const bool holds = group == group_number_ && group_.is_root();
+  for (int group = 0; group < place_.groups; ++group) {
+    const bool holds = group == place_.number && group_.is_root();
     const auto add = [&](const std::string& state, const std::vector<Parameter>& layout, const Tensor& values) {
       all.push_back(numbers_of_one(state, layout, values, holds));
-      all.back().replica = HeldNumbers::Replica{group, groups_};
+      all.back().replica = HeldNumbers::Replica{group, place_.groups};
     };
     if (keeps_states())
       for (const Optimizer::State& state : optimizer.states()) add(state.name, state.layout, state.values);
     if (!config_.keeps_replicas()) continue;
     std::vector<Parameter> layout = parameters_.parameters();
     std::erase_if(layout, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
-    add("", layout, others_.get());
+    add("", layout, meeting_.others());
   }
-  if (velocity_.get()) {
-    all.push_back(
-        numbers_of_one("velocity", trained_parameters(parameters_.parameters()), velocity_.get(), ranks_.is_root()));
+  if (meeting_.velocity()) {
+    all.push_back(numbers_of_one("velocity", trained_parameters(parameters_.parameters()), meeting_.velocity(),
+                                 ranks_.is_root()));
     all.back().of_outer_step = true;
   }
   return all;
 }
 
+void LocalParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {
+  current().gradient_ready(space, range);
+  if (parts_.fragments) parts_.fragments->advance(space);
+}
+
+void LocalParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  current().finish_gradients(space, [&] {
+    meanwhile();
+    if (parts_.fragments) parts_.fragments->advance(space);
+  });
+}
+
 double LocalParallel::take_exposed_seconds() {
-  return parts_.all->take_exposed_seconds() + parts_.group->take_exposed_seconds();
+  return parts_.all->take_exposed_seconds() + parts_.group->take_exposed_seconds() +
+         (parts_.fragments ? parts_.fragments->take_exposed_seconds() : 0);
 }
 
 }  // namespace lockstep

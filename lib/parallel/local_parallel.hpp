@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "data/batch_partition.hpp"
-#include "optim/outer_step.hpp"
 #include "parallel/data_parallel.hpp"
+#include "parallel/fragment_sums.hpp"
+#include "parallel/replica_meeting.hpp"
 
 namespace lockstep {
 
@@ -23,11 +24,15 @@ Topology ranks_of_step(const LocalConfig& config, const Topology& topology);
 ///
 /// Statistics of layers are averaged, whatever the outer step. Of elastic averaging, the parameters that a rank shows
 /// behind a meeting are the centre; the replica lies beside them until the next step.
+///
+/// Where parameters meet in fragments (Streaming DiLoCo: Douillard et al. 2025, algorithm 2), those that a rank shows
+/// after each `every` steps are x₀: of each fragment what its last meeting has left. No sum is under way there.
 class LocalParallel final : public ParallelStrategy {
  public:
   struct Parts {
-    std::unique_ptr<DataParallel> all;    ///< of all ranks, which meet by its sums
-    std::unique_ptr<DataParallel> group;  ///< of those of a step
+    std::unique_ptr<DataParallel> all;        ///< of all ranks, which meet by its sums
+    std::unique_ptr<DataParallel> group;      ///< of those of a step
+    std::unique_ptr<FragmentSums> fragments;  ///< null: all parameters meet at once
   };
   /// `group`: the ranks of this one's steps. `partition`: of batches among all ranks. `last_step`: of the run.
   /// Collective.
@@ -38,16 +43,14 @@ class LocalParallel final : public ParallelStrategy {
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) override;
-  bool is_local(std::int64_t step) const override { return groups_ > 1 && step > config_.from_step; }
+  bool is_local(std::int64_t step) const override { return place_.groups > 1 && step > config_.from_step; }
   bool is_common(std::int64_t step) const override;
   std::int64_t steps_between_meetings() const override { return config_.every; }
   bool ranks_have_same_states() const override { return !keeps_states(); }
 
-  void gradient_ready(const ExecSpace& space, ParameterRange range) override { current().gradient_ready(space, range); }
+  void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override { current().shard_done(space); }
-  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override {
-    current().finish_gradients(space, meanwhile);
-  }
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override { return current().nonfinite_gradients(space); }
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
@@ -56,33 +59,32 @@ class LocalParallel final : public ParallelStrategy {
   double take_exposed_seconds() override;
 
  private:
-  using Outer = LocalConfig::Outer;
+  struct Place {
+    int number, groups;  ///< this rank's group, of how many
+  };
+  static Place place_of_group(const Communicator& ranks, std::int64_t first_rank);
   DataParallel& current() { return steps_alone_ ? *parts_.group : *parts_.all; }
-  bool keeps_states() const { return groups_ > 1 && config_.state == LocalConfig::State::keep; }
-  /// The parameters that groups have of their own: what is trained, and statistics.
-  Tensor moving(const Tensor& numbers) const {
-    return {numbers.data, numbers.dtype, {parameters_.layout().summed_size()}};
-  }
+  bool keeps_states() const { return place_.groups > 1 && config_.state == LocalConfig::State::keep; }
   std::int64_t examples_of_group(std::int64_t examples);
   std::optional<double> take_weight(const ExecSpace& space, double& learning_rate);
   void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight);
-  void step_outside(const ExecSpace& space, double weight, double learning_rate);
-  void pull_together(const ExecSpace& space, double weight);
-  OuterStep outer(double learning_rate) const;
+  void meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate);
+  void show_common(const ExecSpace& space);
+  bool end_streamed_step(const ExecSpace& space, double learning_rate, const std::function<void()>& before_change);
+  void begin_fragment(const ExecSpace& space, std::size_t fragment, double learning_rate);
+  void finish_fragment(const ExecSpace& space, double mix);
 
   LocalConfig config_;
   Communicator ranks_, group_;
-  int group_number_, groups_;
   std::vector<std::int64_t> group_ranks_;  ///< of all
+  Place place_;
   Parts parts_;
   BatchPartition partition_;
   std::int64_t last_step_;
   ParameterBuffer& parameters_;
-  /// What the last meeting has left; of elastic averaging, while a replica steps the centre, and else the replica.
-  OwnedTensor others_;
-  OwnedTensor velocity_;  ///< of the outer step, where it has one
-  OwnedTensor stepped_;   // f64 [1]: examples of this rank's share in its group's steps since the last meeting
-  Tensor square_;         ///< gradient_square of the last step, whose gradients a meeting has overwritten
+  ReplicaMeeting meeting_;
+  OwnedTensor stepped_;  // f64 [1]: examples of this rank's share in its group's steps since parameters were common
+  Tensor square_;        ///< gradient_square of the last step, whose gradients a meeting has overwritten
   std::int64_t step_ = 0, examples_ = 0, examples_of_group_ = 0;
   bool steps_alone_ = false, has_others_ = false, has_met_ = false;
 };

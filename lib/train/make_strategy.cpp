@@ -24,6 +24,8 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
   parts.group = std::make_unique<DataParallel>(
       by_messages, std::span<const AllReduceRow>(), ShardGroups(by_messages, group), std::nullopt,
       on_device ? sums_on_devices(config, group.all) : std::unique_ptr<DeviceAllReduce>(), parameters);
+  if (config.parallel.local.streams())
+    parts.fragments = std::make_unique<FragmentSums>(config.parallel, all, parameters.layout());
   return parts;
 }
 

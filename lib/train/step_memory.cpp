@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "parallel/deterministic_reducer.hpp"
+#include "parallel/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
@@ -75,6 +76,11 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
     memory.checkpoint += of_workers;
   }
   if (local.present) memory.parameters += static_cast<double>(layout.summed_size()) * master_bytes;
+  if (local.present && local.streams())
+    memory.gradients +=
+        static_cast<double>(
+            std::ranges::max(local_fragments(layout, local.fragments), {}, &ParameterRange::count).count) *
+        master_bytes;
   return memory;
 }
 

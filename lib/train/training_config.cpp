@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parallel/fragment_sums.hpp"
+
 namespace lockstep {
 
 void BatchOptions::describe(Fields& fields) {
@@ -96,6 +98,8 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
     validate_key(ranks % *local.group == 0, "parallel.local.group",
                  "{} ranks cannot be divided into groups of {}; take a divisor of the ranks, or node", ranks,
                  *local.group);
+  if (local.present && local.streams())
+    local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // says what is wrong
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;

@@ -80,7 +80,7 @@ TEST_P(LocalResume, OnAsManyRanksIsToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, LocalResume,
                          testing::Values("state: keep", "outer: nesterov", "outer: slowmo, state: average",
-                                         "outer: elastic"),
+                                         "outer: elastic", "outer: nesterov, fragments: 2, delay: 1, mix: 0.5"),
                          [](const auto& info) { return fmt::format("way_{}", info.index); });
 
 using LocalResharding = LocalResume;
@@ -110,6 +110,23 @@ TEST_P(LocalResharding, GoesOnFromAverages) {
     if (world_.size() != 2) EXPECT_EQ(two.at("/replicas/1/" + rest), values);
   }
   EXPECT_EQ(one.size(), 8u + 2 * 6u) << "parameters and statistics, and two states of what is trained";
+}
+TEST_P(LocalResharding, OfStreamedParametersGoesOnFromTheirAverage) {
+  if (world_.size() < 2) GTEST_SKIP() << "one rank";
+  const std::string local = ", local: {every: 4, fragments: 2, delay: 1, mix: 0.5}";
+  train("all", world_.size(), local, 12, "");
+  train("all_as_one", 1, local, 8, file("all", 8));
+  if (!world_.is_root()) return;
+  const Arrays all = arrays_in(file("all", 8)), one = arrays_in(file("all_as_one", 8));
+  const std::vector<double>& common = all.at("/model/first/weight");
+  EXPECT_EQ(one.at("/model/first/weight"), common);
+  std::vector<double> mean(common.size());
+  for (int replica = 0; replica < world_.size(); ++replica) {
+    const std::vector<double>& own = all.at(fmt::format("/replicas/{}/parameters/first/weight", replica));
+    EXPECT_GT(test::largest_difference(own, common), 1e-6);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / world_.size();
+  }
+  EXPECT_LT(test::largest_difference(one.at("/replicas/0/parameters/first/weight"), mean), 1e-15);
 }
 INSTANTIATE_TEST_SUITE_P(Once, LocalResharding, testing::Values(""));
 

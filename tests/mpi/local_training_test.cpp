@@ -8,78 +8,13 @@
 #include <vector>
 
 #include "counting_network.hpp"
-#include "run/experiment.hpp"
+#include "local_steps.hpp"
 #include "run_outcome.hpp"
-#include "serial_training.hpp"
-#include "softmax_regression.hpp"
-#include "support/fixtures.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {
 
-using namespace test::softmax_regression;
-
-constexpr int data_size = 61;
-constexpr double rate = 0.3, momentum = 0.9;
-
-/// A trainer of its own, fed as runs feed theirs.
-struct Steps {
-  Steps(const std::string& deck, const Communicator& comm, int batch)
-      : config(test::read_run_config(deck, (folder.path() / "run").string())), experiment(open_experiment(config)) {
-    TrainingProblem problem{.loss = std::move(experiment.loss),
-                            .data = *experiment.data.train,
-                            .normalize = config.data.normalize,
-                            .seed = 3,
-                            .length = run_length(config, data_size)};
-    trainer.emplace(config, std::move(experiment.graph), std::move(problem), comm);
-    comm.run_collectively([&] { trainer->model().parameters().initialize(ExecSpace(), 5); });
-    trainer->share_parameters();
-    loader.emplace(*experiment.data.train,
-                   Sampler({.dataset_size = data_size,
-                            .global_batch = batch,
-                            .seed = 5,
-                            .rank = comm.rank(),
-                            .partition = trainer->partition()}),
-                   batch, AugmentConfig{}, 5);
-  }
-  StepResult step() { return trainer->step(*loader->next()); }
-  std::vector<double> values() { return test::values_of(trainer->model().parameters().values()); }
-
-  const test::TemporaryFolder folder;
-  RunConfig config;
-  Experiment experiment;
-  std::optional<Trainer> trainer;
-  std::optional<DataLoader> loader;
-};
-
-/// Softmax regression.
-std::string plain_deck(const std::string& parallel, int batch, int steps) {
-  return fmt::format(
-      "{{run: {{steps: {}}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
-      " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
-      " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}},"
-      " optimizer: {{type: sgd, learning_rate: {}, momentum: {}}}, parallel: {{{}}}}}",
-      steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
-}
-
-/// One replica: weights [classes, inputs] and biases, one after the other, and velocities.
-struct Replica {
-  std::vector<double> x, v;
-  bool is_new = true;
-  double examples = 0;  ///< since the last meeting
-
-  void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
-    if (batch.empty()) return;
-    const std::vector<double> gradient = gradient_of(data, batch, x);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      v[i] = is_new ? gradient[i] : momentum * v[i] + gradient[i];
-      x[i] -= rate * v[i];
-    }
-    is_new = false;
-    examples += static_cast<double>(batch.size());
-  }
-};
+using namespace test::local_steps;
 
 struct LocalCase {
   const char* name;
@@ -330,6 +265,13 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, learning_rate: 0.5}}", "of no use to averages"},
       {"parallel: {local: {every: 4, outer: elastic, state: reset}}", "go on with their own states"},
       {"parallel: {local: {every: 4, outer: elastic, from_step: 9}}", "take from_step: 0"},
+      {"parallel: {local: {every: 4, fragments: 3}}", "do not divide the 4 steps"},
+      {"parallel: {local: {every: 4, fragments: 0}}", "parallel.local.fragments"},
+      {"parallel: {local: {every: 4, fragments: 2, delay: 2}}", "not less than every / fragments, 2"},
+      {"parallel: {local: {every: 4, delay: -1}}", "parallel.local.delay"},
+      {"parallel: {local: {every: 4, mix: 1}}", "parallel.local.mix"},
+      {"parallel: {local: {every: 4, mix: 0.5, outer: elastic}}", "all parameters at once"},
+      {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; take keep"},
       {"parallel: {local: {every: 4, state: reset}}, optimizer: {type: adamw}", "adamw divides by"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},
       {"parallel: {local: {every: 4}}, loss_watch: {}", "losses of all ranks"},

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/fragment_sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "config/deck.hpp"
+#include "parallel/replica_meeting.hpp"
+
+namespace lockstep {
+
+std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::int64_t count) {
+  const std::vector<Parameter> tensors = trained_parameters(layout.parameters());
+  const std::int64_t size = layout.trained_size();
+  validate_key(std::ssize(tensors) >= count, "parallel.local.fragments",
+               "{} trained tensors cannot be cut into {} fragments; take at most as many", tensors.size(), count);
+  std::vector<ParameterRange> fragments;
+  std::size_t cut = 0;  // the tensor that the next fragment begins with
+  for (std::int64_t i = 1; i < count; ++i) {
+    const auto target = static_cast<double>(size) * static_cast<double>(i) / static_cast<double>(count);
+    const auto distance = [&](std::size_t tensor) {
+      return std::abs(static_cast<double>(tensors[tensor].range.first) - target);
+    };
+    const std::size_t last = tensors.size() -
+                             static_cast<std::size_t>(count - i);  // one is left for each of the others
+    std::size_t nearest = cut + 1;
+    for (std::size_t tensor = nearest; tensor <= last; ++tensor)
+      if (distance(tensor) < distance(nearest)) nearest = tensor;
+    fragments.push_back({tensors[cut].range.first, tensors[nearest].range.first - tensors[cut].range.first});
+    cut = nearest;
+  }
+  const std::int64_t first = fragments.empty() ? 0 : fragments.back().end();
+  fragments.push_back({first, layout.summed_size() - first});
+  return fragments;
+}
+
+FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout)
+    : fragments_(local_fragments(layout, config.local.fragments)) {
+  const std::int64_t largest = std::ranges::max(fragments_, {}, &ParameterRange::count).count;
+  numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
+  // Neither the node's memory nor the helper thread, which are those of gradients.
+  ParallelConfig beside_steps = config;
+  if (config.all_reduce && config.all_reduce->in_node_memory) beside_steps.all_reduce = nullptr;
+  beside_steps.overlap = ParallelConfig::Overlap::poll;
+  for (std::size_t i = 0; i < fragments_.size(); ++i) {
+    const std::vector<Stretch> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
+    const Tensor all = all_numbers(i);
+    const GradientBuckets buckets(trained, all.count(), config.bucket_mb, size_of(all.dtype));
+    sums_.push_back(std::make_unique<BucketedReducer>(beside_steps, std::span<const AllReduceRow>(), groups,
+                                                      std::nullopt, all, buckets));
+  }
+}
+
+Tensor FragmentSums::all_numbers(std::size_t fragment) const {
+  return flat_part(numbers_.get(), {0, fragments_[fragment].count + std::ssize(Beside())});
+}
+
+Tensor FragmentSums::numbers(std::size_t fragment) const {
+  return flat_part(numbers_.get(), {0, fragments_[fragment].count});
+}
+
+void FragmentSums::begin(const ExecSpace& space, std::size_t fragment, const Beside& beside) {
+  const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, std::ssize(beside)});
+  dispatch_master(place.dtype, [&]<class T>(T) {
+    const std::array<T, std::tuple_size_v<Beside>> values{static_cast<T>(beside[0]), static_cast<T>(beside[1])};
+    copy_from_host(space, values.data(), place);
+  });
+  current_ = fragment;
+  advance(space);
+}
+
+void FragmentSums::advance(const ExecSpace& space) {
+  if (current_) sums_[*current_]->ready(space, all_numbers(*current_).count());
+}
+
+std::pair<std::size_t, FragmentSums::Beside> FragmentSums::finish(const ExecSpace& space) {
+  const std::size_t fragment = *std::exchange(current_, std::nullopt);
+  sums_[fragment]->finish(space, [] {});
+  const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, std::ssize(Beside())});
+  return {fragment, dispatch_master(place.dtype, [&]<class T>(T) {
+            std::array<T, std::tuple_size_v<Beside>> values{};
+            copy_to_host(space, place, values.data());
+            return Beside{static_cast<double>(values[0]), static_cast<double>(values[1])};
+          })};
+}
+
+double FragmentSums::take_exposed_seconds() {
+  double seconds = 0;
+  for (const auto& sum : sums_) seconds += sum->take_exposed_seconds();
+  return seconds;
+}
+
+}  // namespace lockstep

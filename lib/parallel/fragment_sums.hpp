@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "parallel/bucketed_reducer.hpp"
+
+namespace lockstep {
+
+/// Stretches of the parameters that meet one after the other (parallel.local.fragments): what is trained, cut between
+/// tensors into `count` stretches of about the same size, in the buffer's order (the last layer first). The last one
+/// has the layers' statistics, too. Throws KeyError where there are fewer tensors.
+std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
+
+/// Sums over all ranks, of one such stretch at a time and two numbers beside it, which go on beside steps in memory of
+/// their own. All ranks call begin and finish at the same steps.
+class FragmentSums {
+ public:
+  /// Numbers that travel with a stretch, in its own type, whatever the wire's.
+  using Beside = std::array<double, 2>;
+
+  /// Collective.
+  FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout);
+
+  const std::vector<ParameterRange>& fragments() const { return fragments_; }
+  /// Where the numbers of a stretch lie that are to be summed, and then their sums.
+  Tensor numbers(std::size_t fragment) const;
+  bool under_way() const { return current_.has_value(); }
+
+  /// Of `numbers`; none may be under way. Does not wait for other ranks.
+  void begin(const ExecSpace& space, std::size_t fragment, const Beside& beside);
+  /// Goes on as far as can be without waiting.
+  void advance(const ExecSpace& space);
+  /// Waits for the sum that is under way: of what fragment, and the sums of what travelled beside it.
+  std::pair<std::size_t, Beside> finish(const ExecSpace& space);
+  double take_exposed_seconds();
+
+ private:
+  Tensor all_numbers(std::size_t fragment) const;
+
+  std::vector<ParameterRange> fragments_;
+  OwnedTensor numbers_;  ///< of the largest
+  std::vector<std::unique_ptr<BucketedReducer>> sums_;
+  std::optional<std::size_t> current_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+// Softmax regression by groups of ranks that step by themselves, and one replica of it in plain loops in fp64.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "run/experiment.hpp"
+#include "serial_training.hpp"
+#include "softmax_regression.hpp"
+#include "support/fixtures.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep::test::local_steps {
+
+using namespace test::softmax_regression;
+
+constexpr int data_size = 61;
+constexpr double rate = 0.3, momentum = 0.9;
+
+/// A trainer of its own, fed as runs feed theirs.
+struct Steps {
+  Steps(const std::string& deck, const Communicator& comm, int batch)
+      : config(test::read_run_config(deck, (folder.path() / "run").string())), experiment(open_experiment(config)) {
+    TrainingProblem problem{.loss = std::move(experiment.loss),
+                            .data = *experiment.data.train,
+                            .normalize = config.data.normalize,
+                            .seed = 3,
+                            .length = run_length(config, data_size)};
+    trainer.emplace(config, std::move(experiment.graph), std::move(problem), comm);
+    comm.run_collectively([&] { trainer->model().parameters().initialize(ExecSpace(), 5); });
+    trainer->share_parameters();
+    loader.emplace(*experiment.data.train,
+                   Sampler({.dataset_size = data_size,
+                            .global_batch = batch,
+                            .seed = 5,
+                            .rank = comm.rank(),
+                            .partition = trainer->partition()}),
+                   batch, AugmentConfig{}, 5);
+  }
+  StepResult step() { return trainer->step(*loader->next()); }
+  std::vector<double> values() { return test::values_of(trainer->model().parameters().values()); }
+
+  const test::TemporaryFolder folder;
+  RunConfig config;
+  Experiment experiment;
+  std::optional<Trainer> trainer;
+  std::optional<DataLoader> loader;
+};
+
+/// Softmax regression.
+inline std::string plain_deck(const std::string& parallel, int batch, int steps) {
+  return fmt::format(
+      "{{run: {{steps: {}}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
+      " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
+      " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}},"
+      " optimizer: {{type: sgd, learning_rate: {}, momentum: {}}}, parallel: {{{}}}}}",
+      steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
+}
+
+/// One replica: weights [classes, inputs] and biases, one after the other, and velocities.
+struct Replica {
+  std::vector<double> x, v;
+  bool is_new = true;
+  double examples = 0;  ///< since the last meeting
+
+  void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
+    if (batch.empty()) return;
+    const std::vector<double> gradient = gradient_of(data, batch, x);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      v[i] = is_new ? gradient[i] : momentum * v[i] + gradient[i];
+      x[i] -= rate * v[i];
+    }
+    is_new = false;
+    examples += static_cast<double>(batch.size());
+  }
+};
+
+}  // namespace lockstep::test::local_steps

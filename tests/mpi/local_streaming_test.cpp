@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Parameters that meet in fragments, beside steps, against plain loops in fp64.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "counting_network.hpp"
+#include "local_steps.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace test::local_steps;
+
+struct StreamedCase {
+  const char* name;
+  const char* outer;  ///< keys of the outer rule
+  int every, fragments, delay;
+  double mix;
+  int batch = 7, from_step = 0, group = 1;
+};
+void PrintTo(const StreamedCase& c, std::ostream* out) { *out << c.name; }
+
+class StreamedSteps : public testing::TestWithParam<StreamedCase> {
+ protected:
+  const StreamedCase& c = GetParam();
+  const Communicator comm = Communicator::world();
+  std::vector<Replica> replicas;
+  std::vector<double> common, velocity, mean_way;
+  std::vector<int> fragment_of;  ///< each number
+  bool under_way = false;
+
+  /// The way from what is common to the average, weighed by examples.
+  void begin(int fragment) {
+    double all = 0;
+    for (const Replica& replica : replicas) all += replica.examples;
+    for (std::size_t i = 0; i < common.size(); ++i) {
+      if (fragment_of[i] != fragment) continue;
+      mean_way[i] = 0;
+      for (const Replica& replica : replicas) mean_way[i] += replica.examples / all * (common[i] - replica.x[i]);
+    }
+    under_way = true;
+  }
+  void apply(int fragment, double mix) {
+    const std::string_view outer = c.outer;
+    for (std::size_t i = 0; i < common.size(); ++i) {
+      if (fragment_of[i] != fragment) continue;
+      if (outer.find("nesterov") != outer.npos) {
+        velocity[i] = 0.9 * velocity[i] + mean_way[i];
+        common[i] -= 0.7 * (mean_way[i] + 0.9 * velocity[i]);
+      } else if (outer.find("slowmo") != outer.npos) {
+        velocity[i] = 0.7 * velocity[i] + mean_way[i] / rate;
+        common[i] -= rate * velocity[i];
+      } else {
+        common[i] -= mean_way[i];
+      }
+      for (Replica& replica : replicas) replica.x[i] = common[i] + mix * (replica.x[i] - common[i]);
+    }
+    under_way = false;
+  }
+};
+
+TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
+  if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
+  constexpr int steps = 24;
+  Steps run(
+      plain_deck(fmt::format("local: {{every: {}, fragments: {}, delay: {}, mix: {}, from_step: {}, group: {}{}}}",
+                             c.every, c.fragments, c.delay, c.mix, c.from_step, c.group, c.outer),
+                 c.batch, steps),
+      comm, c.batch);
+  const ParameterBuffer& parameters = run.trainer->model().parameters();
+  const auto numbers = [&] {
+    std::vector<double> all;
+    for (const char* name : {"fc/weight", "fc/bias"})
+      for (const Parameter& parameter : parameters.parameters())
+        if (parameter.name == name)
+          for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
+    return all;
+  };
+  common = numbers();
+  velocity.resize(common.size());
+  mean_way.resize(common.size());
+  fragment_of.resize(common.size());
+  if (c.fragments == 2)  // a tensor each, in the order of the buffer
+    for (std::size_t i = 0; i < common.size(); ++i)
+      fragment_of[i] = (parameters.parameters()[0].name == "fc/bias") == (i >= classes * inputs) ? 0 : 1;
+  const int groups = comm.size() / c.group, period = c.every / c.fragments;
+  replicas.assign(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
+  std::vector<Sampler> samplers;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    samplers.emplace_back(Sampler::Options{.dataset_size = data_size,
+                                           .global_batch = c.batch,
+                                           .seed = 5,
+                                           .rank = rank,
+                                           .partition = run.trainer->partition()});
+  for (int step = 1; step <= steps; ++step) {
+    ASSERT_EQ(run.step().status, StepStatus::applied);
+    std::vector<std::vector<std::int64_t>> batches(replicas.size());
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const BatchPlan plan = *samplers[static_cast<std::size_t>(rank)].next();
+      for (int group = 0; group < groups; ++group)
+        if (group == rank / c.group || step <= c.from_step)
+          batches[static_cast<std::size_t>(group)].insert(batches[static_cast<std::size_t>(group)].end(),
+                                                          plan.examples.begin(), plan.examples.end());
+    }
+    for (std::size_t group = 0; group < replicas.size(); ++group)
+      replicas[group].step(*run.experiment.data.train, batches[group]);
+    const int alone = step - c.from_step;
+    if (alone <= 0) {
+      common = replicas[0].x;
+    } else if (step == steps) {
+      for (int fragment = 0; fragment < c.fragments; ++fragment) {
+        begin(fragment);
+        apply(fragment, 0);
+      }
+    } else {
+      if ((alone + c.delay) % period == 0 && step + c.delay < steps)
+        begin(((alone + c.delay) / period - 1) % c.fragments);
+      if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, c.mix);
+    }
+    const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
+    EXPECT_EQ(run.trainer->has_common_parameters(), is_common);
+    const auto& expected = is_common ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
+    EXPECT_LT(test::largest_difference(numbers(), expected), 1e-12) << "step " << step;
+    if (is_common)
+      for (Replica& replica : replicas) replica.examples = 0;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, StreamedSteps,
+                         testing::Values(StreamedCase{"fragments", "", 4, 2, 0, 0},
+                                         StreamedCase{"later", "", 5, 1, 3, 0},
+                                         StreamedCase{"mixed", "", 3, 1, 0, 0.25},
+                                         StreamedCase{"nesterov", ", outer: nesterov", 6, 2, 2, 0.5},
+                                         StreamedCase{"slowmo", ", outer: slowmo", 6, 2, 1, 0.25, 7, 3},
+                                         StreamedCase{"fewer_than_ranks", ", outer: nesterov", 6, 2, 1, 0.5, 3},
+                                         StreamedCase{"pairs", ", outer: nesterov", 6, 2, 2, 0.5, 7, 4, 2}),
+                         [](const auto& info) { return info.param.name; });
+
+/// As much as meetings of all parameters at once; the two numbers beside a fragment are too few to be counted.
+TEST(Streaming, SendsEachFragmentOnce) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(1);
+  const Communicator comm = world.over(network);
+  const auto bytes = [&](const std::string& local) {
+    Steps run(fmt::format("{{run: {{steps: 100}}, batch: {{global: 12}}, parallel: {{all_reduce: ring, local: {{{}}}}},"
+                          " data: {{synthetic: {{kind: random, shape: [40], classes: 40, train: 61}}}},"
+                          " model: {{layers: [{{linear: {{features: 60}}}}, relu, {{linear: {{features: 40}}}}]}}}}",
+                          local),
+              comm, 12);
+    network->take_bytes(world);
+    for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+    return network->take_bytes(world);
+  };
+  const double at_once = bytes("every: 6");
+  EXPECT_EQ(at_once > 0, world.size() > 1);
+  EXPECT_EQ(bytes("every: 6, fragments: 2, delay: 1"), at_once);
+}
+
+TEST(Streaming, WantsAsManyTensorsAsFragments) {
+  try {
+    Steps(plain_deck("local: {every: 6, fragments: 3}", 7, 3), Communicator::world(), 7);
+    ADD_FAILURE() << "3 fragments of 2 tensors";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("2 trained tensors cannot be cut into 3 fragments"), std::string::npos) << message;
+    EXPECT_NE(message.find(":1:"), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
