@@ -55,11 +55,13 @@ class TrainingRun {
   void describe_state(StateFields& fields);
 
   // training_run.cpp
+  const HostBatch& next_batch();
+  void step_once();
   bool train_to_the_end();
   bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run() || here_.ended_by_owner; }
   void take(StepResult result);
   bool is_looked_at() const;
-  void after_step(double seconds);
+  void after_steps(std::int64_t steps, double seconds);
   void balance_shares(const Trainer::ExposedSeconds& exposed);
   void log_step();
   bool ends_between_rows() const {

@@ -43,7 +43,7 @@ void StepGuard::sum_done() {
 
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
                       const UpdateOptions& options) const {
-  if (!watches_) nonfinite_.count_gradients(space, loss, on_device());
+  if (!watches_) nonfinite_.count_gradients(space, loss, on_device(), ranks_.group != nullptr);
   judge_step(space,
              {.loss = loss,
               .watched = watches_,
