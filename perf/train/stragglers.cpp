@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t batch = 56, settling = 50, measured = 100;
+constexpr std::int64_t batch = 56;
 
 /// The loss of another, in which an example takes some time.
 class SlowLoss final : public Loss {
@@ -46,13 +46,14 @@ struct Result {
   std::vector<std::int64_t> parts;
 };
 
-Result train(const std::string& parallel, double seconds, const Communicator& comm) {
+/// `batch_keys`: of the deck, beside the size.
+Result train(const std::string& parallel, const std::string& batch_keys, double seconds, const Communicator& comm) {
   const RunConfig config = read_run_config(
       parse_deck(fmt::format("{{run: {{steps: 1000, evaluate_every: 50 steps}},"
                              " data: {{synthetic: {{kind: random, shape: [64], classes: 10, train: 560}}}},"
                              " model: {{layers: [{{linear: {{features: 64}}}}, relu, {{linear: {{features: 10}}}}]}},"
-                             " batch: {{global: {}, micro: 2}}, parallel: {{{}}}}}",
-                             batch, parallel),
+                             " batch: {{global: {}{}}}, parallel: {{{}}}}}",
+                             batch, batch_keys, parallel),
                  "stragglers"));
   Experiment experiment = open_experiment(config);
   const Dataset& data = *experiment.data.train;
@@ -61,7 +62,9 @@ Result train(const std::string& parallel, double seconds, const Communicator& co
   initialize_parameters(config, trainer->model());
   trainer->share_parameters();
   ShareBalance balance(comm, trainer->partition(), batch);
+  // Ranks that run freely come together behind every 50 steps.
   const bool is_free = config.parallel.asynchronous.free;
+  const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
   DataLoader loader(data,
                     Sampler({.dataset_size = data.size(),
                              .global_batch = batch,
@@ -99,7 +102,9 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
   struct Row {
     const char *name, *parallel;
     bool is_slow;
+    const char* batch_keys = "";
   };
+  // Ranks that run freely serve others between micro-batches, and a kernel that sleeps is a long one.
   constexpr Row rows[] = {
       {"none is slow, equal", "shares: equal", false},
       {"equal", "shares: equal", true},
@@ -107,15 +112,15 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
       {"none is slow, equal, 28 shards", "shares: equal, deterministic: {shards: 28}", false},
       {"equal, 28 shards", "shares: equal, deterministic: {shards: 28}", true},
       {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
-      {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false},
-      {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true},
+      {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
+      {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
   };
   double undisturbed = 0;
   if (comm.is_root())
     std::puts("| shares | examples/s | of undisturbed | parts at the end | parameters |\n|---|--:|--:|---|---|");
   for (const Row& row : rows) {
     const bool last = comm.rank() == comm.size() - 1;
-    const Result result = train(row.parallel, seconds * (row.is_slow && last ? slowdown : 1), comm);
+    const Result result = train(row.parallel, row.batch_keys, seconds * (row.is_slow && last ? slowdown : 1), comm);
     if (!row.is_slow) undisturbed = result.examples_per_second;
     std::string parts;
     for (const std::int64_t part : result.parts) parts += fmt::format("{} ", part);

@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "io/replace_file.hpp"
+#include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
 #include "parallel/free_order.hpp"
 #include "run/training_run.hpp"
@@ -23,19 +24,21 @@ namespace {
 constexpr int steps = 18;
 
 /// Random numbers are drawn in it, and parameters are no multiple of ranks.
-std::string deck(const std::string& asynchronous, const std::string& optimizer) {
+std::string deck(const std::string& asynchronous, const std::string& optimizer, const char* precision = "fp32") {
+  const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
   return fmt::format(
-      "{{run: {{steps: {}, seed: 3, log_every: 6, evaluate_every: 9 steps}}, batch: {{global: 12, micro: 2}},"
+      "{{precision: {{compute: {}}}, run: {{steps: {}, seed: 3, log_every: 6, evaluate_every: 9 steps}}, batch: {{global: 12, micro: 2}},"
       " data: {{drop_last: true, synthetic: {{kind: random, shape: [40], classes: 7, train: 70, validation: 9}}}},"
       " model: {{layers: [{{linear: {{features: 61}}, name: first}}, relu, {{dropout: {{rate: 0.2}}}},"
       " {{linear: {{features: 7}}}}]}},"
-      " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {}, parallel: {{asynchronous: {{{}}}}}}}",
-      steps, optimizer, asynchronous);
+      " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {}, parallel: {{{}}}}}",
+      precision, steps, optimizer, parallel);
 }
 
 struct Way {
   const char *name, *keys, *optimizer;
   int collect;
+  const char* precision = "fp32";
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -55,7 +58,7 @@ class FreeRunning : public testing::TestWithParam<Way> {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
     if (takes_part) {
-      RunConfig config = test::read_run_config(deck(keys(schedule), GetParam().optimizer),
+      RunConfig config = test::read_run_config(deck(keys(schedule), GetParam().optimizer, GetParam().precision),
                                                (folder_.path() / name).string());
       if (!from.empty()) config.run.resume = from;
       TrainingRun run(config, group);
@@ -117,8 +120,22 @@ INSTANTIATE_TEST_SUITE_P(Ways, FreeRunning,
                          testing::Values(Way{"plain", "staleness: none", sgd, 1},
                                          Way{"divided_sums", "staleness: divide, bound: 2", sgd, 4},
                                          Way{"compensated", "staleness: compensate", sgd, 3},
+                                         Way{"rounded", "staleness: divide", sgd, 4, "bf16"},
                                          Way{"adam", "staleness: none, bound: 0", "{type: adamw}", 4}),
                          [](const auto& info) { return info.param.name; });
+
+TEST(FreeRunningAlone, IsSerialBitForBit) {
+  if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
+  for (const char* precision : {"fp32", "fp64", "bf16"})
+    for (const char* optimizer : {sgd, "{type: adamw}"}) {
+      const test::RunOutcome serial = test::train_to_the_end(deck("", optimizer, precision)),
+                             free = test::train_to_the_end(deck("schedule: {free: true}", optimizer, precision));
+      EXPECT_EQ(free.steps, serial.steps);
+      EXPECT_EQ(free.applied, serial.applied);
+      EXPECT_EQ(free.parameters, serial.parameters);
+      EXPECT_EQ(free.states, serial.states);
+    }
+}
 
 TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
   const auto refused = [](const std::string& changed, const std::string& why) {
