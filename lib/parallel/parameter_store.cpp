@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.hpp"
 #include "comm/collective/shard_tree.hpp"
 #include "data/batch_partition.hpp"
 #include "ops/elementwise.hpp"
@@ -18,6 +19,13 @@ using Staleness = AsynchronousConfig::Staleness;
 ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
                                std::int64_t examples)
     : config_(config), ranks_(ranks), parameters_(parameters), examples_(examples), own_(slice_of(ranks.rank())) {
+  // Counts of one message are ints.
+  validate(
+      static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
+      ExitStatus::bad_deck,
+      "parallel.asynchronous.schedule.free: {} parameters are more than {} ranks can divide and send in messages of "
+      "1 GiB; use more ranks",
+      parameters.trained_size(), ranks.size());
   parameters.own({own_});
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};

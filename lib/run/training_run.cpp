@@ -141,6 +141,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_->writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
   heartbeat().step = trainer_->steps() + 1;
+  here_.steps_at_once = steps;
   here_.longest_step = std::max(here_.longest_step, seconds);
   const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
@@ -190,7 +191,7 @@ void TrainingRun::log_step() {
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_->step_scales()});
-  watchdog_.median_step(progress_.times().quantile(0.5));
+  watchdog_.median_step(progress_.times().quantile(0.5) * static_cast<double>(here_.steps_at_once));
 }
 
 /// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.

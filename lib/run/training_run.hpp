@@ -110,12 +110,13 @@ class TrainingRun {
     std::string stop_reason;          ///< of this rank
     std::string went_back_to;         ///< the checkpoint of the last rollback
     bool ended_by_owner = false;
-    bool owes_checkpoint = false;   ///< it was due where ranks had no common parameters
-    bool among_the_best = false;    ///< the last evaluation; its checkpoint is not begun yet
-    double longest_step = 0;        ///< seconds
-    double pass_seconds = 0;        ///< that the trainer's clock has shown behind the last step
-    std::int64_t own_examples = 0;  ///< of this rank, in the last step
-    double start_seconds = 0;       ///< from the start of the process to the first step
+    bool owes_checkpoint = false;    ///< it was due where ranks had no common parameters
+    bool among_the_best = false;     ///< the last evaluation; its checkpoint is not begun yet
+    double longest_step = 0;         ///< seconds; of ranks that go their own ways, from one meeting to the next
+    std::int64_t steps_at_once = 1;  ///< the run's, that were done by the last call of `step`
+    double pass_seconds = 0;         ///< that the trainer's clock has shown behind the last step
+    std::int64_t own_examples = 0;   ///< of this rank, in the last step
+    double start_seconds = 0;        ///< from the start of the process to the first step
     std::optional<Metrics> validation, test;
   } here_;
 };
