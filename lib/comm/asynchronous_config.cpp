@@ -36,14 +36,22 @@ void AsynchronousConfig::describe(Fields& fields) {
               f.check(!simulation.delays.empty(), "delays", "has no numbers; give one at least, or leave it out");
             },
             "workers with delays, played one after the other: the same numbers in each run");
+        section.boolean("free", free,
+                        "true: the ranks are the workers, each of which goes on without waiting for the others: their "
+                        "gradients are applied as they come");
         section.text("replay", replay, "file of a record: its gradients in its order");
         section.text("record", record,
                      "file to write which worker's gradient was applied when, and what parameters it was computed by");
-        static constexpr std::string_view orders[] = {"simulate", "replay"};
+        static constexpr std::string_view orders[] = {"simulate", "free", "replay"};
         section.need(Needs::exactly_one, orders, "nothing would say which gradient is applied when");
+        section.check(simulation.present || free || !replay.empty(), "free",
+                      "is false, and nothing else says which gradient is applied when; take true, simulate or replay");
         section.check(replay.empty() || record.empty(), "record", "would be what replay reads; leave it out");
       },
       "Which gradient is applied when", Presence::required);
+  fields.check(!free || !adaptive, "adaptive",
+               "weighs by squares of a worker's gradients, which nobody keeps where ranks run freely; leave it out, or "
+               "play a schedule");
   fields.check(staleness == Staleness::compensate || !lambda, "lambda",
                "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
   fields.check(staleness == Staleness::compensate || !adaptive, "adaptive",

@@ -30,6 +30,7 @@ struct AsynchronousConfig : Config {
   std::optional<double> lambda;  ///< none: lambda_or_default
   bool adaptive = false;
   Simulation simulation;
+  bool free = false;   ///< the ranks are the workers, and the order is that in which they come
   std::string replay;  ///< file; empty: none
   std::string record;  ///< likewise
 

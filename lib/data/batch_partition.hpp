@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -14,11 +15,20 @@ struct RankShare {
 };
 RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of);
 
+/// Where examples stand in a run's course.
+struct BatchPlace {
+  std::int64_t batch = 0;  ///< number of the run's batch, from 0 on
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;  ///< position of the first of them in the batch
+  bool operator==(const BatchPlace&) const = default;
+};
+
 /// Examples of one rank that a step computes at once.
 struct MicroBatch {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
   bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
   std::int64_t examples = 0;          ///< in the sum that ends here
+  std::optional<BatchPlace> place{};  ///< of which batch they are, where that is not the step's
   bool operator==(const MicroBatch&) const = default;
 };
 

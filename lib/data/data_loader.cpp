@@ -15,7 +15,7 @@ DataLoader::DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max
       sampler_(std::move(sampler)),
       augmenter_(augment, dataset.format(), seed),
       max_batch_(max_batch),
-      ring_(static_cast<std::size_t>(std::max(depth, 2))) {
+      ring_(depth == on_demand ? 1 : static_cast<std::size_t>(std::max(depth, 2))) {
   const auto room = [&](const std::string& label, std::size_t bytes_each) {
     return Kokkos::View<std::byte*, StagingSpace>(
         Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
@@ -25,7 +25,7 @@ DataLoader::DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max
     batch.inputs = room("lockstep::loader::inputs", dataset.format().input_bytes());
     batch.targets = room("lockstep::loader::targets", dataset.format().target_bytes());
   }
-  thread_ = std::thread([this] { fill(); });
+  if (depth != on_demand) thread_ = std::thread([this] { fill(); });
 }
 
 DataLoader::~DataLoader() {
@@ -34,7 +34,7 @@ DataLoader::~DataLoader() {
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   for (const HostBatch& batch : ring_)
     if (batch.copied) batch.copied->wait();
 }
@@ -46,6 +46,15 @@ const HostBatch* DataLoader::next() {
   if (filled_ > lent_) return &ring_[lent_++ % ring_.size()];
   if (failure_) std::rethrow_exception(failure_);
   return nullptr;
+}
+
+const HostBatch& DataLoader::take(const PartRequest& request) {
+  HostBatch& batch = ring_.front();
+  if (batch.copied) batch.copied->wait();
+  batch.copied.reset();
+  batch.plan = sampler_.take(request);
+  read(batch);
+  return batch;
 }
 
 void DataLoader::deal(std::vector<std::int64_t> parts) {
@@ -102,15 +111,23 @@ bool DataLoader::fill_slot(HostBatch& batch) {
   auto plan = sampler_.next();
   if (!plan) return false;
   batch.plan = std::move(*plan);
+  read(batch);
+  return true;
+}
+
+void DataLoader::read(HostBatch& batch) {
   validate(batch.size() <= max_batch_, ExitStatus::internal, "the loader has room for {} examples, {} are asked for",
            max_batch_, batch.size());
   std::vector<std::int64_t> examples = batch.plan.examples;
   if (augmenter_.mixes() && !examples.empty()) examples.push_back(batch.plan.next_example);
   dataset_.read(examples, batch.inputs.data(), batch.targets.data());
   batch.changes.clear();
-  if (augmenter_.does_something())
-    for (const std::int64_t example : examples) batch.changes.push_back(augmenter_.draw(batch.plan.epoch, example));
-  return true;
+  if (!augmenter_.does_something()) return;
+  for (const std::int64_t example : examples) batch.changes.push_back(augmenter_.draw(batch.plan.epoch, example));
+  for (const MicroBatch& part : batch.plan.micro_batches)
+    for (std::int64_t i = part.first; part.place && i < part.first + part.count; ++i)
+      batch.changes[static_cast<std::size_t>(i)] = augmenter_.draw(part.place->epoch,
+                                                                   examples[static_cast<std::size_t>(i)]);
 }
 
 }  // namespace lockstep

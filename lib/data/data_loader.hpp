@@ -31,12 +31,17 @@ struct HostBatch {
   std::int64_t size() const { return static_cast<std::int64_t>(plan.examples.size()); }
 };
 
-/// One thread fills a ring of batches ahead of the step.
+/// One thread fills a ring of batches ahead of the step; or each is read when it is asked for.
 class DataLoader {
  public:
+  /// In the place of a ring's depth: nobody knows yet what is next.
+  static constexpr int on_demand = 0;
+  /// Usual.
+  static constexpr int ahead = memory_is_separate ? 4 : 3;
+
   /// `max_batch`: the largest share of this rank. `dataset` must outlive the loader.
   DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max_batch, const AugmentConfig& augment,
-             std::uint64_t seed, int depth = memory_is_separate ? 4 : 3);
+             std::uint64_t seed, int depth = ahead);
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
   /// Waits for the batch that is being read, and for those that are being copied.
@@ -46,6 +51,8 @@ class DataLoader {
   /// (HostBatch::copied), for which the call after that waits. An exception of the thread (an unreadable file, say) is
   /// thrown here, after the batches before it.
   const HostBatch* next();
+  /// A part of a batch, of a loader on demand. It stays valid until the following call.
+  const HostBatch& take(const PartRequest& request);
   /// Batches are divided by these parts (BatchPartition) from the first one on that cannot have been begun yet; it has
   /// the same number on all ranks that have asked for equally many.
   void deal(std::vector<std::int64_t> parts);
@@ -58,6 +65,7 @@ class DataLoader {
   void take_back();
   void fill();
   bool fill_slot(HostBatch& batch);
+  void read(HostBatch& batch);
 
   const Dataset& dataset_;
   Sampler sampler_;  // of the thread, like the augmenter
@@ -75,7 +83,7 @@ class DataLoader {
   std::deque<Deal> deals_;  ///< of batches that are not begun yet
   std::exception_ptr failure_;
 
-  std::thread thread_;  // last: starts when all else stands
+  std::thread thread_;  // last: starts when all else stands; none on demand
 };
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.hpp"
 #include "config/deck.hpp"
 
 namespace lockstep {
@@ -12,7 +13,66 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   if (!options_.batch_at) options_.batch_at = [batch = options.global_batch](const SamplerPosition&) { return batch; };
   if (!options_.sampling) options_.sampling = each_once(options.dataset_size, options.shuffle, options.seed);
   order_ = options_.sampling(start.epoch);
+  order_epoch_ = start.epoch;
+  validate(options_.parts == 0 || position_ == position_behind(options_.batches), ExitStatus::bad_data,
+           "epoch {}, example {} is not where {} batches of {} examples end: a run that takes parts of batches in an "
+           "order of their own goes on with the same batch.global and data",
+           start.epoch + 1, start.next, options_.batches, options_.global_batch);
   end_epoch();
+}
+
+/// Of batches that are all alike.
+SamplerPosition Sampler::position_behind(std::int64_t batches) const {
+  const std::int64_t of_epoch = order_.size / options_.global_batch;
+  return {batches / of_epoch, batches % of_epoch * options_.global_batch};
+}
+
+void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
+  const std::int64_t batch = number / options_.parts;
+  const SamplerPosition at = position_behind(batch);
+  if (std::exchange(order_epoch_, at.epoch) != at.epoch) order_ = options_.sampling(at.epoch);
+  const RankShare share = share_of(options_.global_batch, number % options_.parts, options_.parts);
+  const auto before = std::ssize(plan.examples);
+  for (std::int64_t i = 0; i < share.count; ++i) plan.examples.push_back(order_.example(at.next + share.first + i));
+  for (std::int64_t done = 0; done < share.count; done += options_.partition.micro)
+    plan.micro_batches.push_back({.first = before + done,
+                                  .count = std::min(share.count - done, options_.partition.micro),
+                                  .begins = done == 0,
+                                  .examples = 0,
+                                  .place = BatchPlace{batch, at.epoch, share.first + done}});
+  plan.micro_batches.back().ends = true;
+  plan.micro_batches.back().examples = share.count;
+  plan.epoch = at.epoch;
+}
+
+BatchPlan Sampler::take(const PartRequest& request) {
+  BatchPlan plan;
+  if (request.part) {
+    add_part(*request.part, plan);
+    plan.global_examples = std::ssize(plan.examples);
+  } else {
+    plan.micro_batches.push_back({.begins = true, .ends = true});
+    plan.global_examples = request.examples;
+    position_ = position_behind(request.batches);
+    plan.epoch = position_.epoch;
+  }
+  plan.after = position_;
+  return plan;
+}
+
+/// This rank's parts of those that the next step takes.
+std::optional<BatchPlan> Sampler::next_parts() {
+  BatchPlan plan;
+  const std::span<const std::int64_t> parts = options_.parts_of(++options_.batches);
+  if (parts.empty()) return std::nullopt;
+  const RankShare own = share_of(std::ssize(parts), options_.rank, options_.partition.ranks);
+  for (std::int64_t i = 0; i < own.count; ++i) add_part(parts[static_cast<std::size_t>(own.first + i)], plan);
+  plan.global_examples = options_.global_batch;
+  plan.epoch = position_.epoch;
+  position_ = position_behind(options_.batches);
+  plan.last_of_epoch = position_.next == 0;
+  plan.after = position_;
+  return plan;
 }
 
 bool Sampler::end_epoch() {
@@ -25,6 +85,7 @@ bool Sampler::end_epoch() {
 
 std::optional<BatchPlan> Sampler::next() {
   if (options_.epochs && position_.epoch >= *options_.epochs) return std::nullopt;
+  if (options_.parts_of) return next_parts();
   BatchPlan plan;
   plan.epoch = position_.epoch;
   plan.global_examples = std::min(options_.batch_at(position_), order_.size - position_.next);

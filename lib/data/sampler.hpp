@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,14 @@ struct BatchPlan {
   std::vector<std::int64_t> parts;        ///< by which the ranks have divided the batch (BatchPartition)
 };
 
+/// A part of a batch, for one gradient: of batches of so many equal parts, part p of the run's batch b (from 0 on) has
+/// the number b · parts + p. Of none, what comes behind the first `batches` of the run: no examples, where `examples`
+/// is what all ranks have had since they last came together.
+struct PartRequest {
+  std::optional<std::int64_t> part;
+  std::int64_t batches = 0, examples = 0;
+};
+
 /// Another number for each version of Sampler that deals out other examples for the same seed.
 inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
 
@@ -54,23 +63,36 @@ class Sampler {
     std::optional<std::int64_t> epochs;  ///< none: endless
     int rank = 0;
     BatchPartition partition;  ///< among the ranks
+    /// Equal parts of each batch that are taken in an order of their own (PartRequest); 0: batches are taken as they
+    /// come. All batches are of the same size then.
+    std::int64_t parts = 0;
+    std::int64_t batches = 0;  ///< of the run, before `start`
+    /// Numbers of the parts that step number `step` of the run takes; empty: they are asked for one by one.
+    std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of;
   };
 
   /// Throws bad_data when there are no examples, and none for a batch where drop_last leaves nothing else.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
-  /// The next batch, or none after the last epoch.
+  /// The next batch, or none after the last epoch, and behind the last parts that are known.
   std::optional<BatchPlan> next();
+  /// What is asked for. The plan's position is that behind the batches of the last request without a part.
+  BatchPlan take(const PartRequest& request);
   /// Batches are divided by these parts (BatchPartition) from the next one on: the same batches.
   void deal(std::vector<std::int64_t> parts) { options_.partition.parts = std::move(parts); }
 
  private:
   /// Goes on to the next epoch where nothing is left of this one; whether it does.
   bool end_epoch();
+  SamplerPosition position_behind(std::int64_t batches) const;
+  /// Adds a part to this rank's examples.
+  void add_part(std::int64_t number, BatchPlan& plan);
+  std::optional<BatchPlan> next_parts();
 
   Options options_;
   SamplerPosition position_;
-  EpochOrder order_;  ///< of the current epoch
+  EpochOrder order_;  ///< of the current epoch; of parts, of that of the last one
+  std::int64_t order_epoch_ = 0;
 };
 
 }  // namespace lockstep

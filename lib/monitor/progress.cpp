@@ -10,14 +10,15 @@
 
 namespace lockstep {
 
-void Progress::step_done(double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples) {
-  times_.add(seconds);
+void Progress::steps_done(std::int64_t steps, double seconds, const Trainer::ExposedSeconds& exposed,
+                          std::int64_t examples) {
+  for (std::int64_t i = 0; i < steps; ++i) times_.add(seconds / static_cast<double>(steps));
   now_.seconds += seconds;
   now_.reduce_seconds += exposed.gradients;
   if (exposed.statistics) statistics_seconds_ = statistics_seconds_.value_or(0) + *exposed.statistics;
   now_.examples += examples;
   now_.sent_bytes += scheduled_bytes_sent() - std::exchange(sent_before_, scheduled_bytes_sent());
-  ++now_.steps;
+  now_.steps += steps;
 }
 
 void Progress::log(const Step& step) {

@@ -26,8 +26,9 @@ class Progress {
   /// None but on rank 0.
   std::optional<MetricsFile>& file() { return file_; }
 
-  /// A step of all ranks has ended. `exposed`: that it has waited for other ranks.
-  void step_done(double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples);
+  /// So many steps of all ranks have ended, which took so long together. `exposed`: that they have waited for other
+  /// ranks.
+  void steps_done(std::int64_t steps, double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples);
 
   struct Step {
     std::int64_t number, epoch, left;  ///< left: steps

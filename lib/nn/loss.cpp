@@ -36,6 +36,7 @@ class CrossEntropy final : public Loss {
   }
   bool wants_classes() const override { return true; }
   std::int64_t ignored_class() const override { return meaning_.ignored; }
+  bool counts_alike() const override { return class_weights_.empty() && meaning_.ignored < 0; }
   void check_output(const Shape& one_output) const override {
     const auto weights = static_cast<std::int64_t>(class_weights_.size());
     validate_key(weights == 0 || weights == one_output[-1], "loss.class_weights",

@@ -20,6 +20,8 @@ class Loss {
   virtual bool wants_classes() const = 0;
   /// Targets of this number count nothing, and need not be a class; -1: there are none.
   virtual std::int64_t ignored_class() const { return -1; }
+  /// Whether each target counts as much as any other, so that the mean is that over examples.
+  virtual bool counts_alike() const { return true; }
   /// Throws KeyError where the deck's options do not go with mixed targets.
   virtual void check_mixed() const {}
   /// Throws KeyError where the deck's options do not suit a network of this output.

@@ -23,6 +23,8 @@ class AsynchronousParallel final : public ParallelStrategy {
   AsynchronousParallel(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
                        std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
+  Dealing dealing() const override { return order_.has_parts() ? Dealing::in_known_order : Dealing::batches; }
+  std::span<const std::int64_t> parts_of(std::int64_t step) const override { return order_.parts_of(step); }
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,

@@ -22,6 +22,8 @@ struct StepRanks {
   std::span<const std::int64_t> numbers{};  ///< of the group's ranks among all
   bool meets = true;                        ///< behind the step all ranks hold the same parameters
   bool one_version = true;                  ///< all its gradients are by the same parameters
+  std::int64_t updates = 1;                 ///< steps of the run that are done with it; 0: it is a part of a later one
+  bool goes_on = false;                     ///< its losses are added to those of the step before
 };
 
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
@@ -36,6 +38,21 @@ class ParallelStrategy {
   /// changes parameters.
   virtual StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                const std::function<void()>& before_change) = 0;
+  /// How a rank comes by its examples: batches are divided; or steps take parts of them in another order; or a rank
+  /// asks for a part of a batch before each step.
+  enum class Dealing { batches, in_known_order, as_they_come };
+  virtual Dealing dealing() const { return Dealing::batches; }
+  /// In a known order, those that step number `step` takes.
+  virtual std::span<const std::int64_t> parts_of(std::int64_t /*step*/) const { return {}; }
+  /// As they come, the next one. Waits for it.
+  virtual PartRequest next_part(const ExecSpace& /*space*/) { return {}; }
+
+  /// The run begins, or goes on, behind so many steps.
+  virtual void go_on_behind(std::int64_t /*steps*/) {}
+  /// Of strategies that update parameters between `update`s: with this optimizer, and with what it multiplies with
+  /// behind so many applied steps.
+  using Coefficients = std::function<StepScalars(std::int64_t applied)>;
+  virtual void update_by(Optimizer& /*optimizer*/, Coefficients /*coefficients*/) {}
   /// The step is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective
   /// where they do.
   virtual bool end_step(const ExecSpace& /*space*/, Optimizer& /*optimizer*/, double /*learning_rate*/,

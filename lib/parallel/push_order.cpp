@@ -16,6 +16,8 @@ namespace lockstep {
 namespace {
 
 constexpr const char* first_line = "# lockstep pushes 1: worker, version that it has read; in the order of application";
+constexpr const char* first_line_with_parts =
+    "# lockstep pushes 1: worker, version that it has read, part of the batches; in the order of application";
 
 /// The played workers' course.
 class Simulation {
@@ -71,8 +73,12 @@ class Simulation {
 }  // namespace
 
 PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-                     std::vector<Push> behind)
-    : workers_(workers), collect_(collect), pushes_(std::move(pushes)), behind_(std::move(behind)) {
+                     std::vector<Push> behind, std::vector<std::int64_t> parts)
+    : workers_(workers),
+      collect_(collect),
+      pushes_(std::move(pushes)),
+      behind_(std::move(behind)),
+      parts_(std::move(parts)) {
   std::vector<std::int64_t> given(static_cast<std::size_t>(workers)), read(given);
   for (std::size_t i = 0; i < pushes_.size() + behind_.size(); ++i) {
     const auto& [worker, version] = i < pushes_.size() ? pushes_[i] : behind_[i - pushes_.size()];
@@ -113,6 +119,12 @@ std::span<const PushOrder::Push> PushOrder::of_update(std::int64_t update) const
                                     static_cast<std::size_t>(collect_));
 }
 
+std::span<const std::int64_t> PushOrder::parts_of(std::int64_t update) const {
+  if (update * collect_ > std::ssize(parts_)) return {};
+  return std::span(parts_).subspan(static_cast<std::size_t>((update - 1) * collect_),
+                                   static_cast<std::size_t>(collect_));
+}
+
 std::vector<std::int64_t> PushOrder::staleness_counts(std::int64_t updates) const {
   std::vector<std::int64_t> counts;
   for (std::int64_t update = 1; update <= updates; ++update)
@@ -130,10 +142,19 @@ std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool be
   return {found.begin(), found.end()};
 }
 
+std::string PushOrder::head(int workers, std::int64_t collect, bool has_parts) {
+  return fmt::format("{}\nworkers {}\ncollect {}\n", has_parts ? first_line_with_parts : first_line, workers, collect);
+}
+
 std::string PushOrder::text() const {
-  std::string text = fmt::format("{}\nworkers {}\ncollect {}\n", first_line, workers_, collect_);
+  std::string text = head(workers_, collect_, has_parts());
+  std::size_t i = 0;
   for (const std::vector<Push>* pushes : {&pushes_, &behind_})
-    for (const Push& push : *pushes) fmt::format_to(std::back_inserter(text), "{} {}\n", push.worker, push.version);
+    for (const Push& push : *pushes) {
+      fmt::format_to(std::back_inserter(text), "{} {}", push.worker, push.version);
+      if (has_parts()) fmt::format_to(std::back_inserter(text), " {}", parts_[i++]);
+      text += '\n';
+    }
   return text;
 }
 
@@ -151,7 +172,8 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     return value;
   };
   std::getline(in, line);
-  validate(line == first_line, ExitStatus::bad_data,
+  const bool has_parts = line == first_line_with_parts;
+  validate(has_parts || line == first_line, ExitStatus::bad_data,
            "{}: is no record of asynchronous training (its first line is another); give a file that "
            "parallel.asynchronous.schedule.record has made",
            file);
@@ -161,14 +183,19 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "{}: updates are made of {} gradients there, and parallel.asynchronous.collect is {}; give the same", file,
            collect, config.collect);
   std::vector<Push> pushes, behind;
-  for (Push push; in >> push.worker >> push.version;)
+  std::vector<std::int64_t> parts;
+  for (Push push; in >> push.worker >> push.version;) {
+    std::int64_t part = 0;
+    if (has_parts && !(in >> part && part >= 0)) break;
+    if (has_parts) parts.push_back(part);
     (std::ssize(pushes) < updates * collect ? pushes : behind).push_back(push);
+  }
   validate(in.eof() && std::ssize(pushes) == updates * collect, ExitStatus::bad_data,
            "{}: has {} gradients that can be read, and {} updates of {} are to be done; give a longer record, or "
            "do fewer steps",
            file, std::ssize(pushes) + std::ssize(behind), updates, collect);
   try {
-    return {static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind)};
+    return {static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind), std::move(parts)};
   } catch (const Error& error) {
     throw Error(error.status(), fmt::format("{}: {}", file, error.what()));
   }

@@ -23,13 +23,17 @@ class PushOrder {
   };
 
   PushOrder() = default;
-  /// Of `updates` updates. Throws Error(bad_data) where a worker has read what was not there yet, or is further ahead
-  /// of the slowest than `bound`. `behind`: what is under way behind the last update.
+  /// Of `updates` updates. `parts`: numbers of the parts of batches (PartRequest) that each push is a gradient of;
+  /// empty: the batches' parts in their order. Throws Error(bad_data) where a worker has read what was not there yet,
+  /// or is further ahead of the slowest than `bound`. `behind`: what is under way behind the last update.
   PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-            std::vector<Push> behind = {});
+            std::vector<Push> behind = {}, std::vector<std::int64_t> parts = {});
 
   int workers() const { return workers_; }
   std::int64_t collect() const { return collect_; }
+  bool has_parts() const { return !parts_.empty(); }
+  /// Of the pushes of update number `update`; empty behind the last one that is known.
+  std::span<const std::int64_t> parts_of(std::int64_t update) const;
   /// Those of update number `update`, from 1 on; their places are those in the sum.
   std::span<const Push> of_update(std::int64_t update) const;
   /// Updates between the reading and the application of push `place` of an update.
@@ -51,8 +55,10 @@ class PushOrder {
   /// Whether workers ever need any.
   bool keeps_copies() const { return !copies_.empty(); }
 
-  /// As a file, and from it. Throws Error(bad_data) for what is no record of so many updates.
+  /// As a file, and from it; the first lines, and one for each push. Throws Error(bad_data) for what is no record of so
+  /// many updates.
   std::string text() const;
+  static std::string head(int workers, std::int64_t collect, bool has_parts);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
                          std::int64_t updates);
 
@@ -62,6 +68,7 @@ class PushOrder {
   int workers_ = 1;
   std::int64_t collect_ = 1;
   std::vector<Push> pushes_, behind_;
+  std::vector<std::int64_t> parts_;
   std::vector<Copy> copies_;  ///< in rising order
 };
 

@@ -202,7 +202,8 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
   const std::int64_t batch = std::min(config.batch.largest(), examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
-  return fmt::format("batch {} = {} rank{} × {}{}{}", batch, partition.ranks, partition.ranks == 1 ? "" : "s",
+  return fmt::format("batch {} = {} {}{} × {}{}{}", batch, partition.ranks,
+                     config.parallel.asynchronous.free ? "gradient" : "rank", partition.ranks == 1 ? "" : "s",
                      least == most       ? ""
                      : least + 1 == most ? fmt::format("{} or ", least)
                                          : fmt::format("{} to ", least),

@@ -119,6 +119,15 @@ void RunConfig::describe(Fields& fields) {
       f.check(!asynchronous.compensates() || optimizer.type == "sgd", "asynchronous",
               "staleness: compensate is an estimate for steps along the gradient, and " + optimizer.type + " takes others; take sgd, or another staleness");
     }
+    if (parallel.asynchronous.free) {
+      const auto refuse = [&](bool is_set, const std::string& why) { f.check(!is_set, "asynchronous", "schedule: {free: true} " + why); };
+      refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or play a schedule");
+      refuse(!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb",
+             "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
+      refuse(optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
+      refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them behind each; leave one out");
+      refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
+    }
     if (parallel.local.present) {
       f.check(!optimizer.averages(), "local",
               "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "
@@ -156,6 +165,8 @@ void RunConfig::describe(Fields& fields) {
                           "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
   fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
                "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
+  fields.check(!loss_watch.present || !parallel.asynchronous.free, "loss_watch",
+               "watches the losses of all ranks, and parallel.asynchronous.schedule.free lets each go on by itself; leave one out");
   // clang-format on
 }
 

@@ -67,7 +67,7 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
 /// Of parallel.asynchronous; writes the record. Collective.
 PushOrder read_pushes(const RunConfig& config, std::int64_t updates, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  if (!asynchronous.present) return {};
+  if (!asynchronous.present || asynchronous.free) return {};
   PushOrder pushes;
   if (asynchronous.replay.empty()) {
     comm.run_collectively(
@@ -86,21 +86,70 @@ PushOrder read_pushes(const RunConfig& config, std::int64_t updates, const Commu
   return pushes;
 }
 
+/// Whether ranks that go their own ways meet behind step number `step`, because the run looks at its parameters there,
+/// or writes a row.
+std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
+  const RunOptions::Interval evaluation = config.run.evaluation_interval();
+  std::vector<std::int64_t> periods{config.run.log_every,
+                                    evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
+                                    config.checkpoint.every_steps,
+                                    config.checkpoint.every_epochs * of_epoch,
+                                    config.checkpoint.neighbours_every,
+                                    config.parallel.audit_every};
+  std::erase(periods, 0);
+  return [periods](std::int64_t step) {
+    return std::ranges::any_of(periods, [&](std::int64_t period) { return step % period == 0; });
+  };
+}
+
+/// Throws KeyError where batches have no equal parts, which are taken in an order of their own.
+void check_parts(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t batch = config.batch.global, collect = config.parallel.asynchronous.collect;
+  validate_key(config.batch.ramp.empty(), "batch.ramp",
+               "makes batches longer, of whose parts asynchronous ranks give one after the other away; leave it out");
+  validate_key(batch % collect == 0, "batch.global",
+               "{} examples are not {} equal parts (parallel.asynchronous.collect), which asynchronous ranks take one "
+               "after the other; use a multiple",
+               batch, collect);
+  validate_key(batch <= examples, "batch.global", "{} examples are more than the {} there are to train on; use fewer",
+               batch, examples);
+  validate_key(
+      config.data.drop_last || examples % batch == 0, "data.drop_last",
+      "is false, and the last batch of an epoch of {} examples has less than {}; asynchronous ranks take equal "
+      "parts: set it to true",
+      examples, batch);
+  validate_key(!config.data.augment.mixes(), "data.augment",
+               "mixes images with the next ones of a batch, of which asynchronous ranks take parts; leave mixup and "
+               "cutmix out");
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm) {
-  return std::make_unique<Trainer>(
-      with_chosen_shard(config, graph, train, comm), std::move(graph),
-      TrainingProblem{.loss = std::move(loss),
-                      .data = train,
-                      .normalize = config.data.normalize,
-                      .augment = config.data.augment,
-                      .seed = static_cast<std::uint64_t>(config.run.seed),
-                      .length = run_length(config, train.size()),
-                      .measured = read_all_reduce_table(config.parallel, comm),
-                      .pushes = read_pushes(config, run_length(config, train.size()).steps(), comm)},
-      comm);
+  comm.run_collectively([&] {
+    with_positions(config.source, [&] {
+      validate_key(
+          !config.parallel.asynchronous.free || loss->counts_alike(), "loss",
+          "lets targets count differently (class_weights, ignore_class), and asynchronous ranks divide an update "
+          "by its examples before they know what these count; leave one out");
+    });
+  });
+  PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
+  if (config.parallel.asynchronous.free || pushes.has_parts())
+    comm.run_collectively([&] { with_positions(config.source, [&] { check_parts(config, train.size()); }); });
+  return std::make_unique<Trainer>(with_chosen_shard(config, graph, train, comm), std::move(graph),
+                                   TrainingProblem{.loss = std::move(loss),
+                                                   .data = train,
+                                                   .normalize = config.data.normalize,
+                                                   .augment = config.data.augment,
+                                                   .seed = static_cast<std::uint64_t>(config.run.seed),
+                                                   .length = run_length(config, train.size()),
+                                                   .measured = read_all_reduce_table(config.parallel, comm),
+                                                   .pushes = std::move(pushes),
+                                                   .meets = meetings(config, train.size())},
+                                   comm);
 }
 
 void initialize_parameters(const RunConfig& config, Model& model) {

@@ -84,19 +84,31 @@ bool TrainingRun::train_to_the_end() {
       return true;
     } else {
       const Timer timer;
+      const std::int64_t before = trainer_->steps();
       step();
-      if (last_step_.done()) after_step(timer.seconds());
+      if (last_step_.done()) after_steps(trainer_->steps() - before, timer.seconds());
       if (last_step_.requests.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
     }
   }
 }
 
+const HostBatch& TrainingRun::next_batch() {
+  const bool asks = trainer_->strategy().dealing() == ParallelStrategy::Dealing::as_they_come;
+  const PartRequest request = asks ? trainer_->next_part() : PartRequest{};
+  const PhaseClock::Scope phase(trainer_->clock(), StepPhase::data);
+  return asks ? loader_->take(request) : *loader_->next();
+}
+
+/// Where ranks go their own ways for a while, all that they do until they meet.
 const StepResult& TrainingRun::step() {
-  const HostBatch* batch = nullptr;
-  {
-    const PhaseClock::Scope phase(trainer_->clock(), StepPhase::data);
-    batch = loader_->next();
-  }
+  const std::int64_t before = trainer_->steps();
+  do step_once();
+  while (last_step_.done() && trainer_->steps() == before);
+  return last_step_;
+}
+
+void TrainingRun::step_once() {
+  const HostBatch* const batch = &next_batch();
   const std::int64_t number = trainer_->steps() + 1;
   here_.own_examples = batch->size();
   take(trainer_->step(*batch, [this] {
@@ -105,13 +117,12 @@ const StepResult& TrainingRun::step() {
   if (last_step_.done()) here_.position_before = std::exchange(state_.position, batch->plan.after);
   else if (last_step_.number < number) state_.position = here_.position_before;
   const bool logs = trainer_->steps() % config_.run.log_every == 0, settles = reads_parameters();
-  if (!last_step_.done() || (!logs && !settles)) return last_step_;
+  if (!last_step_.done() || (!logs && !settles)) return;
   if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
     settled->requests = last_step_.requests;
     take(std::move(*settled));
     if (!last_step_.done()) state_.position = here_.position_before;
   }
-  return last_step_;
 }
 
 /// What has become of a step.
@@ -126,15 +137,16 @@ bool TrainingRun::reads_parameters() const {
   return finished() || evaluation_due() || checkpoint_due() || checkpoints_->copies_due() || last_step_.requests.stop;
 }
 
-void TrainingRun::after_step(double seconds) {
+void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_->writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
   heartbeat().step = trainer_->steps() + 1;
+  here_.steps_at_once = steps;
   here_.longest_step = std::max(here_.longest_step, seconds);
   const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
-  progress_.step_done(seconds, exposed, last_step_.examples);
+  progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   if (shares_) balance_shares(exposed);
-  if (progress_.times().count() == 1) watchdog_.median_step(seconds);
+  if (progress_.times().count() == steps) watchdog_.median_step(seconds);
   note_what_is_due();
   checkpoints_->audit_if_due();
   const bool logged = trainer_->steps() % config_.run.log_every == 0;
@@ -179,7 +191,7 @@ void TrainingRun::log_step() {
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_->step_scales()});
-  watchdog_.median_step(progress_.times().quantile(0.5));
+  watchdog_.median_step(progress_.times().quantile(0.5) * static_cast<double>(here_.steps_at_once));
 }
 
 /// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.

@@ -55,11 +55,13 @@ class TrainingRun {
   void describe_state(StateFields& fields);
 
   // training_run.cpp
+  const HostBatch& next_batch();
+  void step_once();
   bool train_to_the_end();
   bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run() || here_.ended_by_owner; }
   void take(StepResult result);
   bool reads_parameters() const;
-  void after_step(double seconds);
+  void after_steps(std::int64_t steps, double seconds);
   void balance_shares(const Trainer::ExposedSeconds& exposed);
   void log_step();
   bool ends_between_rows() const {
@@ -108,12 +110,13 @@ class TrainingRun {
     std::string stop_reason;          ///< of this rank
     std::string went_back_to;         ///< the checkpoint of the last rollback
     bool ended_by_owner = false;
-    bool owes_checkpoint = false;   ///< it was due where ranks had no common parameters
-    bool among_the_best = false;    ///< the last evaluation; its checkpoint is not begun yet
-    double longest_step = 0;        ///< seconds
-    double pass_seconds = 0;        ///< that the trainer's clock has shown behind the last step
-    std::int64_t own_examples = 0;  ///< of this rank, in the last step
-    double start_seconds = 0;       ///< from the start of the process to the first step
+    bool owes_checkpoint = false;    ///< it was due where ranks had no common parameters
+    bool among_the_best = false;     ///< the last evaluation; its checkpoint is not begun yet
+    double longest_step = 0;         ///< seconds; of ranks that go their own ways, from one meeting to the next
+    std::int64_t steps_at_once = 1;  ///< the run's, that were done by the last call of `step`
+    double pass_seconds = 0;         ///< that the trainer's clock has shown behind the last step
+    std::int64_t own_examples = 0;   ///< of this rank, in the last step
+    double start_seconds = 0;        ///< from the start of the process to the first step
     std::optional<Metrics> validation, test;
   } here_;
 };

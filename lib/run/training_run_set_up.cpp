@@ -214,17 +214,26 @@ void TrainingRun::start_loader() {
   const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
   const Sampling sampling = with_positions(
       config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed); });
+  using Dealing = ParallelStrategy::Dealing;
+  const Dealing dealing = trainer_->strategy().dealing();
   const Sampler sampler({.dataset_size = data_.train->size(),
+                         .global_batch = largest,
                          .batch_at = [length = run_length(config_, data_.train->size())](
                                          const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
                          .drop_last = config_.data.drop_last,
                          .sampling = sampling,
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
-                         .partition = shares_ ? shares_->partition() : trainer_->partition()},
+                         .partition = shares_ ? shares_->partition() : trainer_->partition(),
+                         .parts = dealing == Dealing::batches ? 0 : config_.parallel.asynchronous.collect,
+                         .batches = trainer_->steps(),
+                         .parts_of = dealing == Dealing::in_known_order
+                                         ? [this](std::int64_t step) { return trainer_->strategy().parts_of(step); }
+                                         : std::function<std::span<const std::int64_t>(std::int64_t)>()},
                         state_.position);
   loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().room(largest),
-                                         config_.data.augment, static_cast<std::uint64_t>(config_.run.seed));
+                                         config_.data.augment, static_cast<std::uint64_t>(config_.run.seed),
+                                         dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
 }
 
 }  // namespace lockstep

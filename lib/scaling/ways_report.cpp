@@ -92,7 +92,7 @@ std::string ways_report(const RunConfig& config, const WaysOptions& options) {
       return fmt::format("{}groups of parallel.local do steps by themselves, which are not predicted\n", none);
     if (config.parallel.compress.present) return fmt::format("{}compressed sums are not predicted\n", none);
     if (config.parallel.asynchronous.present)
-      return fmt::format("{}asynchronous workers are played, which is not predicted\n", none);
+      return fmt::format("{}steps of asynchronous workers are not predicted\n", none);
     Workload workload(config);
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());

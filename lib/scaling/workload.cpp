@@ -11,8 +11,10 @@ Workload::Workload(const RunConfig& config)
     : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
   validate_key(!config_.parallel.deterministic.present, "parallel.deterministic",
                "deterministic runs are not predicted (their sums are not in buckets); leave it out");
-  validate_key(!config_.parallel.asynchronous.present, "parallel.asynchronous",
-               "played asynchronous runs are not predicted (they are as slow as one process); leave it out");
+  validate_key(
+      !config_.parallel.asynchronous.present, "parallel.asynchronous",
+      "asynchronous runs are not predicted (ranks that run freely wait as they come, and played ones are as slow as one "
+      "process); leave it out");
   const StepPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
   const auto type_bytes = static_cast<double>(size_of(config_.dtype()));
   for (const GraphNode& node : experiment_.graph.nodes()) {

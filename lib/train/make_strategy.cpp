@@ -4,6 +4,7 @@
 #include "comm/choose_device_sums.hpp"
 #include "parallel/asynchronous_parallel.hpp"
 #include "parallel/data_parallel.hpp"
+#include "parallel/free_parallel.hpp"
 #include "parallel/local_parallel.hpp"
 #include "parallel/sharded_parallel.hpp"
 
@@ -45,6 +46,12 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
                                                 std::unique_ptr<DeviceAllReduce> on_devices,
                                                 const BatchPartition& partition, ParameterBuffer& parameters) {
   const LocalConfig& local = config.parallel.local;
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  if (asynchronous.free)
+    return std::make_unique<FreeParallel>(
+        asynchronous, topology.all,
+        FreeParallel::Course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()},
+        parameters);
   if (local.present)
     return std::make_unique<LocalParallel>(local, topology, group,
                                            local_parts(config, groups, group, std::move(memory.gradients),
@@ -54,9 +61,9 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
     return std::make_unique<ShardedParallel>(config.parallel, groups, std::move(memory), parameters);
   auto whole = std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
                                               std::move(on_devices), parameters, problem.seed);
-  if (!config.parallel.asynchronous.present) return whole;
-  return std::make_unique<AsynchronousParallel>(config.parallel.asynchronous, topology.all, std::move(problem.pushes),
-                                                std::move(whole), parameters);
+  if (!asynchronous.present) return whole;
+  return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes), std::move(whole),
+                                                parameters);
 }
 
 }  // namespace lockstep

@@ -89,10 +89,10 @@ void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t
   examples_[static_cast<std::size_t>(step % 3)].assign(examples.begin(), examples.end());
 }
 
-void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss,
-                                      const StepJudgement* judgement) const {
+void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
+                                      bool whole) const {
   const ParameterBuffer& parameters = model_.parameters();
-  if (parameters.layout().is_divided()) {
+  if (parameters.layout().is_divided() && !whole) {
     if (!is_nonfinite(loss.mean())) return;
     const std::vector<double> counts = count_divided(
         gradient_ranges_, [&](ParameterRange range) { return count_in(space, parameters.owned().gradients(range)); });

@@ -26,8 +26,10 @@ class NonfiniteReport {
   void begin_step(std::int64_t step, std::span<const std::int64_t> examples);
 
   /// Counts gradients that are not finite, where the mean loss is not, unless steps have halted. They are those summed
-  /// over ranks: the same on all. Collective where each rank has a part of them.
-  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement) const;
+  /// over ranks: the same on all. Collective where each rank has a part of them, unless this one looks at those that it
+  /// has computed (`whole`).
+  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
+                       bool whole) const;
   /// f64, in the step's memory: what that has found, by tensor.
   const Tensor& gradient_counts() const { return gradient_counts_.get(); }
 

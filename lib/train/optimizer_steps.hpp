@@ -19,6 +19,8 @@ class OptimizerSteps {
   /// Has what the next step multiplies with in the step's memory: behind `applied` others or, if the host has not heard
   /// of the last one yet, one more. Mostly it is there. Collective.
   void provide(const ExecSpace& space, std::int64_t applied);
+  /// What this rank finds that a step behind `applied` others is done with, but for the scale of its gradients.
+  StepScalars scalars(std::int64_t applied) const;
   /// What the step is done with that it was provided for, whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy) const;
   double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
@@ -27,6 +29,9 @@ class OptimizerSteps {
   void begin_behind(std::int64_t steps) { before_ = steps; }
 
  private:
+  StepCoefficients coefficients_at(std::int64_t applied) const;
+
+  const Optimizer& optimizer_;
   double learning_rate_;
   std::int64_t before_ = 0;
   LearningRateSchedule schedule_;

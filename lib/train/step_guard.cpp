@@ -43,7 +43,7 @@ void StepGuard::sum_done() {
 
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
                       const UpdateOptions& options) const {
-  if (!watches_) nonfinite_.count_gradients(space, loss, on_device());
+  if (!watches_) nonfinite_.count_gradients(space, loss, on_device(), ranks_.group != nullptr);
   judge_step(space,
              {.loss = loss,
               .watched = watches_,
@@ -149,7 +149,9 @@ StepGuard::Finding StepGuard::report_loss(const ExecSpace& space, std::int64_t s
 StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks,
                                                     std::int64_t step) {
   const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(ranks, step);
-  std::string found = fmt::format("step {}: {} are not finite after its update; {}", step, layers, inputs);
+  // A rank of asynchronous ones may compute by parameters that are older than those that it has updated since.
+  std::string found = fmt::format("step {}: {} are not finite after its update; {}", step,
+                                  layers.empty() ? "parameters that this rank updates" : layers, inputs);
   if (watches_ && loss_watch_.rolls_back()) {
     loss_watch_.count();
     return {StepStatus::rollback, std::move(found), true};

@@ -11,6 +11,7 @@
 #include "parallel/deterministic_reducer.hpp"
 #include "parallel/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/parameter_store.hpp"
 
 namespace lockstep {
 
@@ -66,7 +67,10 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   } else {
     memory.checkpoint += memory.states;
   }
-  if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
+  if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.free) {
+    memory.states /= ranks.all;
+    memory.gradients += ParameterStore::numbers(asynchronous, layout, ranks.all) * master_bytes;
+  } else if (asynchronous.present) {
     // Of a replay, the file alone says how many workers there are.
     const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +
                        (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);

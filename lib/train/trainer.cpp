@@ -53,7 +53,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively([&] { with_positions(config.source, [&] { groups.emplace(config.parallel, topology); }); });
   ParallelMemory memory;
   std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
-  if (!on_devices) memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  if (!on_devices && !asynchronous.free)
+    memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
   comm_.run_collectively([&] {
     options.windows = memory.windows;
     options.memory = memory.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
@@ -61,7 +63,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  const Topology group = local.present ? ranks_of_step(local, topology) : topology;
+  const Topology group = local.present       ? ranks_of_step(local, topology)
+                         : asynchronous.free ? topology.of(comm_.split(comm_.rank()))
+                                             : topology;
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());
   comm_.run_collectively([&] {
@@ -69,6 +73,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
       optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
     });
+    strategy_->update_by(*optimizer_, [this](std::int64_t applied) { return optimizer_steps_->scalars(applied); });
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_,
                    partition_.sums(std::min(config.batch.largest(), problem_.data.size())));
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
@@ -94,7 +99,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan, before_update_);
   guard_->begin(space_, batch.plan, step_ranks_, count_.done + 1);
   graphs_->begin_step(batch.plan, step_ranks_.examples, !batch.inputs_on_device && !batch.targets_on_device);
-  sums_->clear(space_);
+  if (!step_ranks_.goes_on) sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);
     const DeviceBatch examples = upload(batch, micro_batch);
@@ -107,7 +112,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   const StepResult result = conclude(batch, votes);
   end_noise(result);
   if (!result.done()) return result;
-  ++count_.done;
+  count_.done += step_ranks_.updates;
   meet();
   return result;
 }
@@ -116,10 +121,15 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
   return {.space = space_,
           .training = true,
           .seed = problem_.seed,
-          .step = guard_->steps_before(),
-          .first_example = batch.plan.first + micro_batch.first,
+          .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : guard_->steps_before(),
+          .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
           .same_parameters = micro_batch.first > 0 && (step_ranks_.one_version || !micro_batch.begins)};
+}
+
+PartRequest Trainer::next_part() {
+  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
+  return strategy_->next_part(space_);
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
@@ -233,6 +243,9 @@ void Trainer::update() {
 void Trainer::meet() {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
   if (strategy_->end_step(space_, *optimizer_, step_scales().learning_rate, before_update_)) guard_->agree(space_);
+  if (step_ranks_.updates == 1) return;
+  guard_->set_applied(applied_steps());
+  optimizer_steps_->provide(space_, applied_steps());
 }
 
 StepGraphs::Part Trainer::part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
@@ -254,7 +267,7 @@ StepResult Trainer::take_finding() {
                     .bad_parameters = finding.bad_parameters,
                     .examples = last_examples_};
   if (!result.done() && is_local)  // the other groups do not know
-    throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as parallel.local has it: the "
+    throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
                                                   "others end with it)",
                                                   result.message, comm_.rank()));
   if (!result.done()) count_.done = result.number - 1;
@@ -367,6 +380,8 @@ void Trainer::describe_state(StateFields& fields) {
 }
 
 void Trainer::share_parameters() {
+  comm_.run_collectively([&] { strategy_->go_on_behind(count_.done); });
+  optimizer_steps_->provide(space_, applied_steps());
   comm_.run_collectively([&] { strategy_->share(space_, *optimizer_); });
   optimizer_->forget_nonfinite(space_);
 }

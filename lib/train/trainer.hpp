@@ -29,11 +29,12 @@ struct TrainingProblem {
   std::unique_ptr<Loss> loss;
   const Dataset& data;  ///< that is trained on; outlives the trainer
   NormalizeConfig normalize;
-  AugmentConfig augment;               ///< of the batches' images
-  std::uint64_t seed = 0;              ///< of dropout and the like
-  RunLength length;                    ///< for the learning rate's course
-  std::vector<AllReduceRow> measured;  ///< see make_all_reduce
-  PushOrder pushes;                    ///< of parallel.asynchronous
+  AugmentConfig augment;                                                        ///< of the batches' images
+  std::uint64_t seed = 0;                                                       ///< of dropout and the like
+  RunLength length;                                                             ///< for the learning rate's course
+  std::vector<AllReduceRow> measured;                                           ///< see make_all_reduce
+  PushOrder pushes;                                                             ///< of parallel.asynchronous
+  std::function<bool(std::int64_t)> meets = [](std::int64_t) { return true; };  ///< see FreeParallel::Course
 };
 
 /// Steps of a run.
@@ -74,6 +75,8 @@ class Trainer final : public Stateful {
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
+  /// Of ParallelStrategy::Dealing::as_they_come, what this rank's next step is on.
+  PartRequest next_part();
   /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
   /// last one, too. Waits for it. Collective.
   std::optional<StepResult> take_last();

@@ -62,7 +62,11 @@ namespace {
 
 void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  validate_key(asynchronous.collect % ranks == 0, "parallel.asynchronous.collect",
+  validate_key(
+      !asynchronous.free || !norms, "parallel.asynchronous.schedule.free",
+      "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
+      "depend on more than the record says; take another norm, or play a schedule");
+  validate_key(asynchronous.free || asynchronous.collect % ranks == 0, "parallel.asynchronous.collect",
                "{} gradients of an update cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks",
                asynchronous.collect, ranks);
   validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
@@ -115,6 +119,8 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
                "batch.micro out, or take deterministic");
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
+  // A rank has one part of a batch at a time, whatever the number of ranks.
+  if (parallel.asynchronous.free) partition.ranks = parallel.asynchronous.collect;
   if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Steps of ranks of which one is slow, with equal and with measured shares; called by perf/run stragglers. Ranks take
-// their time by sleeping, so many milliseconds an example, so that there may be more of them than cores. Usage, under
-// mpirun: stragglers MILLISECONDS SLOWDOWN.
+// Steps of ranks of which one is slow, with equal and with measured shares, and asynchronously; called by perf/run
+// stragglers. Ranks take their time by sleeping, so many milliseconds an example, so that there may be more of them
+// than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t batch = 56, settling = 40, measured = 60;
+constexpr std::int64_t batch = 56;
 
 /// The loss of another, in which an example takes some time.
 class SlowLoss final : public Loss {
@@ -46,13 +46,15 @@ struct Result {
   std::vector<std::int64_t> parts;
 };
 
-Result train(const std::string& parallel, double seconds, const Communicator& comm) {
-  const RunConfig config = read_run_config(parse_deck(
-      fmt::format("{{run: {{steps: 1000}}, data: {{synthetic: {{kind: random, shape: [64], classes: 10, train: 560}}}},"
-                  " model: {{layers: [{{linear: {{features: 64}}}}, relu, {{linear: {{features: 10}}}}]}},"
-                  " batch: {{global: {}}}, parallel: {{{}}}}}",
-                  batch, parallel),
-      "stragglers"));
+/// `batch_keys`: of the deck, beside the size.
+Result train(const std::string& parallel, const std::string& batch_keys, double seconds, const Communicator& comm) {
+  const RunConfig config = read_run_config(
+      parse_deck(fmt::format("{{run: {{steps: 1000, evaluate_every: 50 steps}},"
+                             " data: {{synthetic: {{kind: random, shape: [64], classes: 10, train: 560}}}},"
+                             " model: {{layers: [{{linear: {{features: 64}}}}, relu, {{linear: {{features: 10}}}}]}},"
+                             " batch: {{global: {}{}}}, parallel: {{{}}}}}",
+                             batch, batch_keys, parallel),
+                 "stragglers"));
   Experiment experiment = open_experiment(config);
   const Dataset& data = *experiment.data.train;
   const auto trainer = make_trainer(config, std::move(experiment.graph),
@@ -60,16 +62,23 @@ Result train(const std::string& parallel, double seconds, const Communicator& co
   initialize_parameters(config, trainer->model());
   trainer->share_parameters();
   ShareBalance balance(comm, trainer->partition(), batch);
-  DataLoader loader(
-      data,
-      Sampler(
-          {.dataset_size = data.size(), .global_batch = batch, .rank = comm.rank(), .partition = trainer->partition()}),
-      trainer->partition().room(batch), {}, 0);
+  // Ranks that run freely come together behind every 50 steps.
+  const bool is_free = config.parallel.asynchronous.free;
+  const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
+  DataLoader loader(data,
+                    Sampler({.dataset_size = data.size(),
+                             .global_batch = batch,
+                             .rank = comm.rank(),
+                             .partition = trainer->partition(),
+                             .parts = is_free ? config.parallel.asynchronous.collect : 0}),
+                    trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
-  for (std::int64_t step = 1; step <= settling + measured; ++step) {
-    const HostBatch& examples = *loader.next();
+  while (trainer->steps() < settling + measured) {
+    const std::int64_t steps_before = trainer->steps();
+    const HostBatch& examples = is_free ? loader.take(trainer->next_part()) : *loader.next();
     const double before = trainer->pass_seconds();
     trainer->step(examples);
+    const std::int64_t step = trainer->steps();
     balance.step_done(trainer->pass_seconds() - before, examples.size());
     if (config.parallel.deals_anew() && step % ShareBalance::every == 0)
       if (const auto parts = balance.compare()) {
@@ -78,10 +87,10 @@ Result train(const std::string& parallel, double seconds, const Communicator& co
           if (micro.count > 0) trainer->prepare(micro.count);
         loader.deal(*parts);
       }
-    if (step == settling) timer.restart();
+    if (step == settling && step > steps_before) timer.restart();
   }
-  Result result{.examples_per_second = static_cast<double>(batch * measured) / timer.seconds(),
-                .parts = balance.partition().parts};
+  Result result{.examples_per_second = static_cast<double>(batch * measured) / timer.seconds()};
+  if (!is_free) result.parts = balance.partition().parts;
   const Tensor values = trainer->model().parameters().values();
   std::vector<std::byte> bytes(values.bytes());
   copy_to_host(ExecSpace(), values, bytes.data());
@@ -93,7 +102,9 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
   struct Row {
     const char *name, *parallel;
     bool is_slow;
+    const char* batch_keys = "";
   };
+  // Ranks that run freely serve others between micro-batches, and a kernel that sleeps is a long one.
   constexpr Row rows[] = {
       {"none is slow, equal", "shares: equal", false},
       {"equal", "shares: equal", true},
@@ -101,13 +112,15 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
       {"none is slow, equal, 28 shards", "shares: equal, deterministic: {shards: 28}", false},
       {"equal, 28 shards", "shares: equal, deterministic: {shards: 28}", true},
       {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
+      {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
+      {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
   };
   double undisturbed = 0;
   if (comm.is_root())
     std::puts("| shares | examples/s | of undisturbed | parts at the end | parameters |\n|---|--:|--:|---|---|");
   for (const Row& row : rows) {
     const bool last = comm.rank() == comm.size() - 1;
-    const Result result = train(row.parallel, seconds * (row.is_slow && last ? slowdown : 1), comm);
+    const Result result = train(row.parallel, row.batch_keys, seconds * (row.is_slow && last ? slowdown : 1), comm);
     if (!row.is_slow) undisturbed = result.examples_per_second;
     std::string parts;
     for (const std::int64_t part : result.parts) parts += fmt::format("{} ", part);

@@ -246,5 +246,56 @@ TEST(Sampler, GoesOnAnywhereInAnySampling) {
   }
 }
 
+TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
+  // Of 4 parts of 3 examples, in two micro-batches each; 27 examples make two batches an epoch.
+  Sampler::Options options{
+      .dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true, .partition = {.ranks = 4, .micro = 2}};
+  Sampler batches({.dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true});
+  options.parts = 4;
+  std::vector<BatchPlan> plans;
+  for (int batch = 0; batch < 5; ++batch) plans.push_back(*batches.next());
+  Sampler parts(options);
+  for (const std::int64_t number : {17, 0, 3, 12, 7, 16, 1}) {
+    const BatchPlan part = parts.take({.part = number});
+    const BatchPlan& whole = plans[static_cast<std::size_t>(number / 4)];
+    const auto first = whole.examples.begin() + 3 * (number % 4);
+    EXPECT_EQ(part.examples, std::vector<std::int64_t>(first, first + 3));
+    EXPECT_EQ(part.global_examples, 3);
+    EXPECT_EQ(part.after, SamplerPosition{}) << "it says nothing of what is done";
+    ASSERT_EQ(part.micro_batches.size(), 2u);
+    EXPECT_EQ(part.micro_batches[1], (MicroBatch{.first = 2,
+                                                 .count = 1,
+                                                 .ends = true,
+                                                 .examples = 3,
+                                                 .place = BatchPlace{number / 4, whole.epoch, 3 * (number % 4) + 2}}));
+  }
+  const BatchPlan none = parts.take({.batches = 3, .examples = 36});
+  EXPECT_TRUE(none.examples.empty());
+  EXPECT_EQ(none.global_examples, 36);
+  EXPECT_EQ(none.after, plans[2].after);
+  EXPECT_EQ(parts.take({.part = 13}).after, plans[2].after);
+
+  // In a known order, of which each of two ranks takes half.
+  const std::vector<std::int64_t> order{5, 0, 2, 1, 3, 4, 8, 7};
+  options.partition = {.ranks = 2, .shards = 2, .separate = true, .micro = 3};
+  options.rank = 1;
+  options.parts_of = [&](std::int64_t step) {
+    return step > 2 ? std::span<const std::int64_t>()
+                    : std::span(order).subspan(static_cast<std::size_t>(4 * step - 4), 4);
+  };
+  Sampler known(options);
+  const BatchPlan first = *known.next();
+  const auto& examples = plans[0].examples;
+  EXPECT_EQ(first.examples,
+            (std::vector{examples[6], examples[7], examples[8], examples[3], examples[4], examples[5]}));
+  EXPECT_EQ(first.global_examples, 12);
+  EXPECT_EQ(first.after, plans[0].after);
+  EXPECT_EQ(known.next()->after, plans[1].after);
+  EXPECT_FALSE(known.next()) << "what comes behind is not known";
+
+  options.batches = 1;
+  EXPECT_THROW(Sampler{options}, Error) << "the run stands elsewhere";
+}
+
 }  // namespace
 }  // namespace lockstep::test

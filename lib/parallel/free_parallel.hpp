@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/mailbox.hpp"
+#include "parallel/parallel_strategy.hpp"
+#include "parallel/parameter_store.hpp"
+
+namespace lockstep {
+
+/// Asynchronous training as the ranks come: each is a worker, which computes the gradient of one part of a batch after
+/// the other by the parameters that a ParameterStore has at the time. Rank 0 decides in what order gradients are
+/// applied and parameters read (FreeOrder), and tells all. What ranks want of each other goes on between the layers of
+/// their passes. Where the run looks at its parameters all parts of the batches before are done, and the ranks meet.
+///
+/// A step is one gradient, judged by its rank alone, and part of an update; the one behind the last before a meeting
+/// has no examples, and stands for all updates since the meeting before.
+class FreeParallel final : public ParallelStrategy, ParameterArrival {
+ public:
+  /// What the run has for this.
+  struct Course {
+    std::int64_t batch = 0;                   ///< examples of an update
+    std::function<bool(std::int64_t)> meets;  ///< whether ranks are to meet behind update number …
+    std::int64_t last = 0;                    ///< update
+  };
+  /// Collective.
+  FreeParallel(const AsynchronousConfig& config, const Communicator& ranks, Course course, ParameterBuffer& parameters);
+
+  void go_on_behind(std::int64_t steps) override;
+  void update_by(Optimizer& optimizer, Coefficients coefficients) override;
+  Dealing dealing() const override { return Dealing::as_they_come; }
+  PartRequest next_part(const ExecSpace& space) override;
+
+  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+                       const std::function<void()>& before_change) override;
+  bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
+                const std::function<void()>& before_change) override;
+  bool is_local(std::int64_t) const override { return !meets_; }
+  bool ranks_have_same_states() const override { return false; }
+
+  void gradient_ready(const ExecSpace& space, ParameterRange) override { advance(space); }
+  void shard_done(const ExecSpace&) override {}
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  Tensor gradient_square(const ExecSpace& space) override;
+  Tensor nonfinite_gradients(const ExecSpace& space) override;
+  void update(const ExecSpace&, Optimizer&, const StepScalars*, double) override {}
+  ParameterArrival* parameter_arrival(Optimizer&) override { return this; }
+  void share(const ExecSpace& space, Optimizer& optimizer) override;
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
+    return owned_numbers(parameters_, optimizer, ranks_.is_root(), true);
+  }
+  bool held_numbers_change_early() const override { return true; }
+  std::vector<std::int64_t> staleness_counts(std::int64_t) const override { return order_.staleness_counts(); }
+  double take_exposed_seconds() override { return std::exchange(exposed_seconds_, 0.0); }
+
+ private:
+  bool have_arrived(const ExecSpace& space, std::int64_t) override {
+    advance(space);
+    return true;
+  }
+  void await(const ExecSpace&, std::int64_t) override {}
+  bool advance(const ExecSpace& space);
+  void take(const StoreEvent& event);
+  void tell(StoreEvent event);
+  void begin();
+  void write_record();
+
+  AsynchronousConfig config_;
+  Communicator ranks_, alone_;
+  std::int64_t own_number_;  ///< this rank, as StepRanks have it
+  Course course_;
+  ParameterBuffer& parameters_;
+  ParameterStore store_;
+  Mailbox mailbox_;
+  FreeOrder order_;  ///< of rank 0
+  Optimizer* optimizer_ = nullptr;
+  Coefficients coefficients_;
+  bool is_under_way_ = false;  ///< since the last meeting
+  bool meets_ = true, has_clear_sums_ = true;
+  std::int64_t version_ = 0, store_version_ = 0;  ///< of the last meeting; as rank 0 has told of it
+  std::int64_t updates_ = 0;                      ///< between the last two meetings
+  bool has_file_ = false;                         ///< the record's, of this process
+  OwnedTensor square_;
+  double exposed_seconds_ = 0;
+};
+
+}  // namespace lockstep

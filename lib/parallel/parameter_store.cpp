@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/parameter_store.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "comm/collective/shard_tree.hpp"
+#include "data/batch_partition.hpp"
+#include "ops/elementwise.hpp"
+#include "optim/gradient_scale.hpp"
+#include "optim/outer_step.hpp"
+#include "optim/stale_gradient.hpp"
+
+namespace lockstep {
+
+using Staleness = AsynchronousConfig::Staleness;
+
+ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
+                               std::int64_t examples)
+    : config_(config), ranks_(ranks), parameters_(parameters), examples_(examples), own_(slice_of(ranks.rank())) {
+  // Counts of one message are ints.
+  validate(
+      static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
+      ExitStatus::bad_deck,
+      "parallel.asynchronous.schedule.free: {} parameters are more than {} ranks can divide and send in messages of "
+      "1 GiB; use more ranks",
+      parameters.trained_size(), ranks.size());
+  parameters.own({own_});
+  const DType dtype = parameters.dtype();
+  const Shape shape{own_.count};
+  values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
+  for (std::int64_t i = 0; i < ShardNode{0, config.collect}.depth(); ++i)
+    sums_.emplace_back("lockstep::parameter_store::sum", dtype, shape);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    Worker& worker = workers_.emplace_back();
+    worker.read = OwnedTensor("lockstep::parameter_store::read", dtype, shape);
+    worker.gradient = OwnedTensor("lockstep::parameter_store::gradient", dtype, shape);
+    worker.values = make_transport(ranks);
+    worker.gradients = make_transport(ranks);
+  }
+}
+
+double ParameterStore::numbers(const AsynchronousConfig& config, const ParameterLayout& layout, int ranks) {
+  const std::int64_t slices = 2 * ranks + 1 + ShardNode{0, config.collect}.depth();
+  return static_cast<double>(slices) * static_cast<double>(layout.trained_size()) / ranks;
+}
+
+ParameterRange ParameterStore::slice_of(int rank) const {
+  const RankShare share = share_of(parameters_.trained_size(), rank, ranks_.size());
+  return {share.first, share.count};
+}
+
+void ParameterStore::adopt(const ExecSpace& space, std::int64_t version) {
+  copy(space, parameters_.values(own_), values_.get());
+  version_ = version;
+}
+
+bool ParameterStore::advance(const ExecSpace& space, Optimizer& optimizer) {
+  bool advances = false;
+  while (!events_.empty() && handle(space, optimizer, events_.front())) {
+    events_.pop_front();
+    advances = true;
+  }
+  return advances;
+}
+
+bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
+  switch (event.kind) {
+    case StoreEvent::Kind::read: return lend(space, event);
+    case StoreEvent::Kind::push: return push(space, optimizer, event);
+    case StoreEvent::Kind::meet: return meet(space, event);
+    case StoreEvent::Kind::given: break;
+  }
+  return true;
+}
+
+/// A worker reads.
+bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
+  Worker& reader = worker(event.worker);
+  const bool is_own = event.worker == ranks_.rank();
+  if (!is_own && !values_to(event.worker).sent()) return false;
+  reader.version = version_;
+  copy(space, values_.get(), reader.read.get());
+  if (is_own) copy(space, values_.get(), parameters_.values(own_));
+  space.fence("lockstep::parameter_store::lend");
+  if (is_own) {
+    expect_values();
+    turn_ = event;
+  } else {
+    values_to(event.worker).send(event.worker, reader.read.get().data, reader.read.get().bytes());
+    gradients_from(event.worker).receive(event.worker, reader.gradient.get().data, reader.gradient.get().bytes());
+  }
+  return true;
+}
+
+/// The other slices of what this worker reads.
+void ParameterStore::expect_values() {
+  for (int distance = 1; distance < ranks_.size(); ++distance) {
+    const Tensor slice = parameters_.values(slice_of(before(distance)));
+    workers_[static_cast<std::size_t>(distance)].values->receive(before(distance), slice.data, slice.bytes());
+  }
+}
+
+bool ParameterStore::meet(const ExecSpace& space, const StoreEvent& event) {
+  for (int distance = 1; distance < ranks_.size(); ++distance)
+    if (!workers_[static_cast<std::size_t>(distance)].values->sent()) return false;
+  copy(space, values_.get(), parameters_.values(own_));
+  space.fence("lockstep::parameter_store::meet");
+  expect_values();
+  for (int distance = 1; distance < ranks_.size(); ++distance)
+    workers_[static_cast<std::size_t>(distance)].values->send(behind(distance), values_.get().data,
+                                                              values_.get().bytes());
+  turn_ = event;
+  return true;
+}
+
+std::optional<StoreEvent> ParameterStore::take_turn() {
+  if (!turn_) return std::nullopt;
+  for (Worker& each : workers_) {
+    if (!each.values->received() || !each.gradients->sent()) return std::nullopt;
+    if (turn_->kind == StoreEvent::Kind::meet && !each.values->sent()) return std::nullopt;
+  }
+  return std::exchange(turn_, std::nullopt);
+}
+
+void ParameterStore::give(const ExecSpace& space) {
+  space.fence("lockstep::parameter_store::give");
+  for (int distance = 1; distance < ranks_.size(); ++distance) {
+    const Tensor slice = parameters_.gradients(slice_of(behind(distance)));
+    workers_[static_cast<std::size_t>(distance)].gradients->send(behind(distance), slice.data, slice.bytes());
+  }
+}
+
+bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
+  Worker& giver = worker(event.worker);
+  if (event.worker == ranks_.rank()) copy(space, parameters_.gradients(own_), giver.gradient.get());
+  else if (!gradients_from(event.worker).received()) return false;
+  correct(space, giver);
+  sum(space, giver.gradient.get());
+  if (event.is_update != 0) update(space, optimizer, event.scalars);
+  return true;
+}
+
+void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const {
+  const std::int64_t staleness = version_ - giver.version;
+  if (staleness == 0) return;
+  if (config_.staleness == Staleness::divide && staleness > 1)
+    divide_by_staleness(space, staleness, giver.gradient.get());
+  if (config_.staleness == Staleness::compensate)
+    compensate_delay(space, {config_.lambda_or_default(), false}, examples_, values_.get(), giver.read.get(), {},
+                     giver.gradient.get());
+}
+
+/// In the tree of DeterministicReducer, whose leaves are the update's gradients in their order. The sum of what is
+/// complete by now is in the place of the gradient.
+void ParameterStore::sum(const ExecSpace& space, const Tensor& gradient) {
+  std::array<ShardNode, 64> path{ShardNode{0, config_.collect}};
+  std::size_t length = 1;
+  for (; !path[length - 1].is_shard(); ++length) {
+    const ShardNode node = path[length - 1];
+    path[length] = place_ < node.mid() ? node.left() : node.right();
+  }
+  for (; length > 1 && path[length - 1].lo > path[length - 2].lo; --length)
+    accumulate(space, sums_[--waiting_].get(), gradient);
+  if (length > 1) copy(space, gradient, sums_[waiting_++].get());
+  else last_sum_ = gradient;
+  place_ = (place_ + 1) % config_.collect;
+}
+
+/// The buffer lends its places to the slice for so long: a pass may be under way that has an older version.
+void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars) {
+  const Tensor values = parameters_.values(own_), gradients = parameters_.gradients(own_);
+  swap_numbers(space, values, values_.get());
+  swap_numbers(space, gradients, last_sum_);
+  StepScalars now = scalars;
+  now.nonfinite_before = *optimizer.nonfinite().as<const std::int32_t>();
+  optimizer.step(space, parameters_, &now);
+  space.fence("lockstep::parameter_store::update");
+  swap_numbers(space, gradients, last_sum_);
+  swap_numbers(space, values, values_.get());
+  parameters_.round(space, own_);
+  ++version_;
+}
+
+double ParameterStore::square(const ExecSpace& space) const {
+  double square = 0;
+  if (last_sum_.count() > 0) copy_to_host(space, GradientSquare(last_sum_.count()).compute(space, last_sum_), &square);
+  return square;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/transport.hpp"
+#include "optim/optimizer.hpp"
+#include "parallel/free_order.hpp"
+
+namespace lockstep {
+
+/// The newest parameters of free-running asynchronous training, of which each rank keeps a slice: it adds up what all
+/// workers give to it, updates it, and sends it to who reads. All slices take the same events (StoreEvent) in the same
+/// order, so whoever reads gets one version. Workers and slices are the same ranks: what is on its way goes on when
+/// `advance` is called, and nothing else waits.
+class ParameterStore {
+ public:
+  /// Divides `parameters` among the ranks (ParameterBuffer::own). Of `examples` each gradient is. Collective.
+  ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
+                 std::int64_t examples);
+
+  /// Numbers that a rank of so many keeps beside the buffer.
+  static double numbers(const AsynchronousConfig& config, const ParameterLayout& layout, int ranks);
+
+  /// The parameters of the buffer are the newest.
+  void adopt(const ExecSpace& space, std::int64_t version);
+  void add(const StoreEvent& event) { events_.push_back(event); }
+  /// Does what can be done now; whether that was anything.
+  bool advance(const ExecSpace& space, Optimizer& optimizer);
+
+  /// The event that this worker goes on with, once the parameters that it brings are in the buffer.
+  std::optional<StoreEvent> take_turn();
+  /// The gradients in the buffer begin their way; they stay as they are until the next turn.
+  void give(const ExecSpace& space);
+
+  std::int64_t version() const { return version_; }
+  /// Of this rank's slice of the last update's sum of gradients. Waits.
+  double square(const ExecSpace& space) const;
+
+ private:
+  /// What this rank has of another worker, or of itself.
+  struct Worker {
+    OwnedTensor read;      ///< the slice as it was sent
+    OwnedTensor gradient;  ///< the slice of its gradient, as it came
+    std::int64_t version = 0;
+    std::unique_ptr<Transport> values, gradients;  ///< to the rank so many places behind this one, and from before
+  };
+  /// A rank `distance` places behind this one, around the circle.
+  int behind(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
+  int before(int distance) const { return (ranks_.rank() + ranks_.size() - distance) % ranks_.size(); }
+  int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
+  ParameterRange slice_of(int rank) const;
+  Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  Transport& values_to(int rank) { return *workers_[static_cast<std::size_t>(distance_to(rank))].values; }
+  Transport& gradients_from(int rank) {
+    return *workers_[static_cast<std::size_t>((ranks_.size() - distance_to(rank)) % ranks_.size())].gradients;
+  }
+  bool handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
+  bool lend(const ExecSpace& space, const StoreEvent& event);
+  bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
+  bool meet(const ExecSpace& space, const StoreEvent& event);
+  void expect_values();
+  void correct(const ExecSpace& space, const Worker& worker) const;
+  void sum(const ExecSpace& space, const Tensor& gradient);
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars);
+
+  AsynchronousConfig config_;
+  Communicator ranks_;
+  ParameterBuffer& parameters_;
+  std::int64_t examples_;
+  ParameterRange own_;
+  OwnedTensor values_;             ///< the slice
+  std::vector<OwnedTensor> sums_;  ///< left halves of an update's tree
+  std::vector<Worker> workers_;    ///< by rank; transports by distance
+  std::deque<StoreEvent> events_;
+  std::optional<StoreEvent> turn_;
+  Tensor last_sum_;
+  std::int64_t version_ = 0, place_ = 0;
+  std::size_t waiting_ = 0;  ///< of sums_
+};
+
+}  // namespace lockstep

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that are asynchronous workers, each in its own time: what they have done is in a record, which is played.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/log.hpp"
+#include "io/replace_file.hpp"
+#include "mpi/run_outcome.hpp"
+#include "mpi/serial_training.hpp"
+#include "parallel/free_order.hpp"
+#include "run/training_run.hpp"
+#include "support/fixtures.hpp"
+#include "support/whole_checkpoint.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr int steps = 18;
+
+/// Random numbers are drawn in it, and parameters are no multiple of ranks.
+std::string deck(const std::string& asynchronous, const std::string& optimizer, const char* precision = "fp32") {
+  const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
+  return fmt::format(
+      "{{precision: {{compute: {}}}, run: {{steps: {}, seed: 3, log_every: 6, evaluate_every: 9 steps}}, batch: {{global: 12, micro: 2}},"
+      " data: {{drop_last: true, synthetic: {{kind: random, shape: [40], classes: 7, train: 70, validation: 9}}}},"
+      " model: {{layers: [{{linear: {{features: 61}}, name: first}}, relu, {{dropout: {{rate: 0.2}}}},"
+      " {{linear: {{features: 7}}}}]}},"
+      " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {}, parallel: {{{}}}}}",
+      precision, steps, optimizer, parallel);
+}
+
+struct Way {
+  const char *name, *keys, *optimizer;
+  int collect;
+  const char* precision = "fp32";
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+using Arrays = std::map<std::string, std::vector<std::byte>>;
+
+class FreeRunning : public testing::TestWithParam<Way> {
+ protected:
+  FreeRunning() { enable_log(false); }
+  ~FreeRunning() override { enable_log(true); }
+
+  std::string keys(const std::string& schedule) const {
+    return fmt::format("{}, collect: {}, schedule: {{{}}}", GetParam().keys, GetParam().collect, schedule);
+  }
+  /// On the first `ranks` ranks; from a checkpoint, if there is any. What it leaves of parameters and the optimizer, on
+  /// rank 0. Collective.
+  Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
+    const bool takes_part = world_.rank() < ranks;
+    const Communicator group = world_.split(takes_part ? 0 : 1);
+    if (takes_part) {
+      RunConfig config = test::read_run_config(deck(keys(schedule), GetParam().optimizer, GetParam().precision),
+                                               (folder_.path() / name).string());
+      if (!from.empty()) config.run.resume = from;
+      TrainingRun run(config, group);
+      EXPECT_EQ(run.run(), ExitStatus::done);
+      counts_ = run.trainer().strategy().staleness_counts(steps);
+    }
+    world_.barrier();
+    Arrays arrays;
+    if (!world_.is_root()) return arrays;
+    for (const NamedArray& array : test::read_checkpoint(file(name, steps)).arrays)
+      if (!array.name.starts_with("/replicas"))
+        arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
+    return arrays;
+  }
+  std::string file(const std::string& run, int step) const {
+    return folder_.path() / run / "checkpoints" / checkpoint_name(step);
+  }
+  void expect_counts(const std::string& record) const {
+    if (!world_.is_root()) return;
+    EXPECT_EQ(std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}), steps * GetParam().collect);
+    const AsynchronousConfig config =
+        test::read_run_config(deck(keys("free: true"), GetParam().optimizer), "none").parallel.asynchronous;
+    const PushOrder order = PushOrder::parse(read_text_file(record), record, config, steps);
+    EXPECT_EQ(order.staleness_counts(steps), counts_);
+    std::vector<bool> done(static_cast<std::size_t>(steps * GetParam().collect));
+    for (int update = 1; update <= steps; ++update)
+      for (const std::int64_t part : order.parts_of(update)) done.at(static_cast<std::size_t>(part)) = true;
+    EXPECT_EQ(std::ranges::count(done, true), std::ssize(done)) << "each part once";
+  }
+
+  const Communicator world_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+  std::vector<std::int64_t> counts_;
+};
+
+TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
+  const std::string record = folder_.path() / "record";
+  const Arrays expected = train("free", world_.size(), fmt::format("free: true, record: '{}'", record));
+  expect_counts(record);
+  const std::string replay = fmt::format("replay: '{}'", record);
+  for (int ranks = 1; ranks <= world_.size(); ranks *= 2) {
+    if (GetParam().collect % ranks != 0) continue;
+    EXPECT_TRUE(train(fmt::format("on_{}", ranks), ranks, replay) == expected) << "on " << ranks << " ranks";
+    EXPECT_TRUE(train(fmt::format("from_{}", ranks), ranks, replay, file("free", 7)) == expected) << "going on";
+  }
+}
+
+TEST_P(FreeRunning, GoesOnFromACheckpointAndItsRecord) {
+  const std::string record = folder_.path() / "record", free = fmt::format("free: true, record: '{}'", record);
+  train("free", world_.size(), free);
+  const Arrays expected = train("going_on", world_.size(), free, file("free", 14));
+  expect_counts(record);
+  EXPECT_TRUE(train("played", 1, fmt::format("replay: '{}'", record)) == expected);
+}
+
+constexpr const char* sgd = "{type: sgd, learning_rate: 0.05, momentum: 0.9}";
+
+INSTANTIATE_TEST_SUITE_P(Ways, FreeRunning,
+                         testing::Values(Way{"plain", "staleness: none", sgd, 1},
+                                         Way{"divided_sums", "staleness: divide, bound: 2", sgd, 4},
+                                         Way{"compensated", "staleness: compensate", sgd, 3},
+                                         Way{"rounded", "staleness: divide", sgd, 4, "bf16"},
+                                         Way{"adam", "staleness: none, bound: 0", "{type: adamw}", 4}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FreeRunningAlone, IsSerialBitForBit) {
+  if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
+  for (const char* precision : {"fp32", "fp64", "bf16"})
+    for (const char* optimizer : {sgd, "{type: adamw}"}) {
+      const test::RunOutcome serial = test::train_to_the_end(deck("", optimizer, precision)),
+                             free = test::train_to_the_end(deck("schedule: {free: true}", optimizer, precision));
+      EXPECT_EQ(free.steps, serial.steps);
+      EXPECT_EQ(free.applied, serial.applied);
+      EXPECT_EQ(free.parameters, serial.parameters);
+      EXPECT_EQ(free.states, serial.states);
+    }
+}
+
+TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
+  const auto refused = [](const std::string& changed, const std::string& why) {
+    enable_log(false);
+    try {
+      const test::TemporaryFolder folder;
+      TrainingRun(test::read_run_config(changed, (folder.path() / "run").string()), Communicator::world());
+      ADD_FAILURE() << "not refused: " << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("test:1"), std::string::npos) << error.what();
+    }
+    enable_log(true);
+  };
+  const std::string keys = "collect: 4, schedule: {free: true}";
+  const auto with = [&](const std::string& optimizer) { return deck(keys, optimizer); };
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = deck(keys, sgd);
+    return text.replace(text.find(from), from.size(), to);
+  };
+  refused(with("{type: lamb}"), "parallel.asynchronous: schedule: {free: true} divides each update");
+  refused(with("{type: sgd, clip_norm: 1}"), "optimizer.clip_norm wants the norm of all");
+  refused(with("{type: sgd, ema_decay: 0.9}"), "optimizer.ema_decay averages them");
+  refused(changed("optimizer:", "loss_watch: {}, optimizer:"), "loss_watch: watches the losses of all ranks");
+  refused(changed("relu", "batch_norm"), "parallel.asynchronous.schedule.free: lets each rank read");
+  refused(changed("drop_last: true, ", ""), "data.drop_last: is false");
+  refused(changed("global: 12", "global: 10"), "batch.global: 10 examples are not 4 equal parts");
+  refused(changed("global: 12", "global: 12, ramp: [[10 steps, 24]]"), "batch.ramp: makes batches longer");
+  refused(changed("optimizer:", "loss: {type: cross_entropy, ignore_class: 3}, optimizer:"),
+          "loss: lets targets count");
+  refused(deck("staleness: compensate, adaptive: true, schedule: {free: true}", sgd), "parallel.asynchronous.adaptive");
+  refused(deck("schedule: {free: false}", sgd), "parallel.asynchronous.schedule.free: is false");
+  refused(deck("schedule: {free: true, replay: a}", sgd), "parallel.asynchronous.schedule");
+}
+
+TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
+  if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
+  AsynchronousConfig config;
+  config.collect = 2;
+  config.bound = 1;
+  FreeOrder order(3, config);
+  std::string told;
+  const auto tell = [&](const StoreEvent& event) {
+    using Kind = StoreEvent::Kind;
+    if (event.kind == Kind::read) told += fmt::format("r{}:{} ", event.worker, event.part);
+    else if (event.kind == Kind::push) told += fmt::format("p{}{} ", event.worker, event.is_update != 0 ? "u" : "");
+    else told += "meet ";
+  };
+  const auto take = [&](int worker) {
+    told.clear();
+    order.take(worker, tell);
+    return told;
+  };
+  order.begin(5, 9, tell);
+  EXPECT_EQ(told, "r0:10 r1:11 r2:12 ");
+  EXPECT_EQ(take(1), "p1 r1:13 ");
+  EXPECT_EQ(take(1), "p1u ") << "two ahead of the others";
+  EXPECT_EQ(take(2), "p2 r2:14 ");
+  EXPECT_EQ(take(0), "p0u r1:15 r0:16 ") << "worker 1 has waited for it, and comes first";
+  EXPECT_EQ(take(2), "p2 r2:17 ");
+  EXPECT_EQ(take(2), "p2u ");
+  EXPECT_EQ(take(0), "p0 ");
+  EXPECT_EQ(take(1), "p1u meet ");
+  EXPECT_EQ(order.staleness_counts(), (std::vector<std::int64_t>{3, 5}));
+}
+
+}  // namespace
+}  // namespace lockstep
