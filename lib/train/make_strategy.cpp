@@ -2,11 +2,11 @@
 #include "train/make_strategy.hpp"
 
 #include "comm/choose_device_sums.hpp"
-#include "parallel/asynchronous_parallel.hpp"
+#include "parallel/asynchronous/asynchronous_parallel.hpp"
+#include "parallel/asynchronous/free_parallel.hpp"
 #include "parallel/data_parallel.hpp"
-#include "parallel/free_parallel.hpp"
-#include "parallel/local_parallel.hpp"
-#include "parallel/sharded_parallel.hpp"
+#include "parallel/local/local_parallel.hpp"
+#include "parallel/sharded/sharded_parallel.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/deterministic_reducer.hpp"
-#include "parallel/fragment_sums.hpp"
+#include "parallel/local/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "parallel/parameter_store.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
-#include "parallel/local_parallel.hpp"
+#include "parallel/local/local_parallel.hpp"
 #include "train/make_strategy.hpp"
 #include "train/step_memory.hpp"
 

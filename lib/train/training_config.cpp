@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/fragment_sums.hpp"
+#include "parallel/local/fragment_sums.hpp"
 
 namespace lockstep {
 

@@ -13,7 +13,7 @@
 #include "io/replace_file.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
-#include "parallel/free_order.hpp"
+#include "parallel/asynchronous/free_order.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local_parallel.hpp"
+#include "parallel/local/local_parallel.hpp"
 
 #include <algorithm>
 #include <array>

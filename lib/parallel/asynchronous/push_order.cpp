@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/push_order.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 
 #include <fmt/format.h>
 

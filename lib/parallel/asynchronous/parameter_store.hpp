@@ -8,7 +8,7 @@
 
 #include "comm/transport.hpp"
 #include "optim/optimizer.hpp"
-#include "parallel/free_order.hpp"
+#include "parallel/asynchronous/free_order.hpp"
 
 namespace lockstep {
 

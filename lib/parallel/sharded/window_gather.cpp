@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/window_gather.hpp"
+#include "parallel/sharded/window_gather.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/free_parallel.hpp"
+#include "parallel/asynchronous/free_parallel.hpp"
 
 #include <fmt/format.h>
 

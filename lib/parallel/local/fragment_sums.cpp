@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/fragment_sums.hpp"
+#include "parallel/local/fragment_sums.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "config/deck.hpp"
-#include "parallel/replica_meeting.hpp"
+#include "parallel/local/replica_meeting.hpp"
 
 namespace lockstep {
 

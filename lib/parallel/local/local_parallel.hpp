@@ -7,8 +7,8 @@
 
 #include "data/batch_partition.hpp"
 #include "parallel/data_parallel.hpp"
-#include "parallel/fragment_sums.hpp"
-#include "parallel/replica_meeting.hpp"
+#include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/replica_meeting.hpp"
 
 namespace lockstep {
 

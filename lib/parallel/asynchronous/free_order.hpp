@@ -7,7 +7,7 @@
 
 #include "comm/asynchronous_config.hpp"
 #include "optim/step_scalars.hpp"
-#include "parallel/push_order.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 
 namespace lockstep {
 

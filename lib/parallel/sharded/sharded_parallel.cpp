@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/sharded_parallel.hpp"
+#include "parallel/sharded/sharded_parallel.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/asynchronous_parallel.hpp"
+#include "parallel/asynchronous/asynchronous_parallel.hpp"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/replica_meeting.hpp"
+#include "parallel/local/replica_meeting.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/free_order.hpp"
+#include "parallel/asynchronous/free_order.hpp"
 
 #include <algorithm>
 #include <numeric>

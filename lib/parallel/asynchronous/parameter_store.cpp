@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/parameter_store.hpp"
+#include "parallel/asynchronous/parameter_store.hpp"
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "comm/mailbox.hpp"
+#include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/parallel_strategy.hpp"
-#include "parallel/parameter_store.hpp"
 
 namespace lockstep {
 

@@ -7,9 +7,9 @@
 
 #include "parallel/parallel_memory.hpp"
 #include "parallel/parallel_strategy.hpp"
-#include "parallel/parameter_gather.hpp"
-#include "parallel/window_gather.hpp"
-#include "parallel/window_reducer.hpp"
+#include "parallel/sharded/parameter_gather.hpp"
+#include "parallel/sharded/window_gather.hpp"
+#include "parallel/sharded/window_reducer.hpp"
 
 namespace lockstep {
 

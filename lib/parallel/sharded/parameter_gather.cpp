@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/parameter_gather.hpp"
+#include "parallel/sharded/parameter_gather.hpp"
 
 #include <utility>
 

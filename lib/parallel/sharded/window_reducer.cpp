@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/window_reducer.hpp"
+#include "parallel/sharded/window_reducer.hpp"
 
 #include <algorithm>
 #include <utility>

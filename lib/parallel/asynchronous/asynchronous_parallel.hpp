@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/batch_partition.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 #include "parallel/parallel_strategy.hpp"
-#include "parallel/push_order.hpp"
 
 namespace lockstep {
 
