@@ -65,6 +65,12 @@ void copy_to_host(const ExecSpace& space, const Tensor& from, void* to) {
   space.fence("lockstep::copy_to_host");
 }
 
+double f64_on_host(const ExecSpace& space, const Tensor& number) {
+  double value = 0;
+  copy_to_host(space, number, &value);
+  return value;
+}
+
 void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to) {
   assert(is_host_memory(from));
   Kokkos::deep_copy(space, bytes_of(to),

@@ -83,6 +83,8 @@ class OwnedTensor {
 /// Copies between the host and the step's memory; they return when the copy is done.
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
 void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
+/// An f64 [1].
+double f64_on_host(const ExecSpace& space, const Tensor& number);
 /// Ordered after the work already given to `space`; returns at once. The numbers at `from`, in memory of StagingSpace,
 /// must stay as they are until the next fence of `space`.
 void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);

@@ -24,13 +24,6 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
   return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
 }
 
-/// An f64 [1] for the host; waits for the device.
-double on_host(const ExecSpace& space, const Tensor& number) {
-  double value = 0;
-  copy_to_host(space, number, &value);
-  return value;
-}
-
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
@@ -78,8 +71,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                    partition_.sums(std::min(config.batch.largest(), problem_.data.size())));
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
-    own_square_.emplace(model_->parameters().trained_size());
-    if (!strategy_->sums_exactly()) sketch_.emplace(problem_.seed);
+    noise_.emplace(comm_, model_->parameters().trained_size(),
+                   strategy_->sums_exactly() ? std::nullopt : std::optional(problem_.seed));
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
   ParameterArrival* const arrival = strategy_->parameter_arrival(*optimizer_);
@@ -98,6 +91,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
   step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan, before_update_);
   guard_->begin(space_, batch.plan, step_ranks_, count_.done + 1);
+  noise_->begin_step(count_.done,
+                     (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version);
   graphs_->begin_step(batch.plan, step_ranks_.examples, !batch.inputs_on_device && !batch.targets_on_device);
   if (!step_ranks_.goes_on) sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
@@ -110,8 +105,8 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   if (!early_.voted) vote(requests());
   const StepVote votes = finish_gradients();
   const StepResult result = conclude(batch, votes);
-  end_noise(result);
   if (!result.done()) return result;
+  noise_->end_step(space_, *strategy_, result.examples, guard_->loss_factor_tensor());
   count_.done += step_ranks_.updates;
   meet();
   return result;
@@ -157,14 +152,14 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
     model_->backward(context, examples.inputs, [&](ParameterRange range) {
       if (!micro_batch.ends) return;
       guard_->gradient_ready(space_, range);
-      if (measures_noise() && range.first < model_->parameters().trained_size()) add_to_noise(range);
+      noise_->gradient_ready(space_, model_->parameters(), range);
       strategy_->gradient_ready(space_, range);
       if (early_.voted) update_early();
     });
   });
   if (!micro_batch.ends) return;
   guard_->sum_done();
-  if (measures_noise()) noise_scale_.end_small_batch(micro_batch.examples);
+  noise_->small_batch_done(micro_batch.examples);
   strategy_->shard_done(space_);
 }
 
@@ -284,27 +279,6 @@ std::optional<StepResult> Trainer::settle() {
   return take_last();
 }
 
-bool Trainer::measures_noise() const {
-  return (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version &&
-         count_.done % NoiseScale::every == 0;
-}
-
-void Trainer::add_to_noise(ParameterRange range) {
-  const Tensor gradients = model_->parameters().gradients(range);
-  noise_scale_.add_small_batch(on_host(space_, own_square_->compute(space_, gradients)));
-  if (sketch_) sketch_->add(space_, count_.done, gradients, range.first);
-}
-
-void Trainer::end_noise(const StepResult& result) {
-  if (!result.done()) {
-    noise_scale_.discard_step();
-    if (sketch_) sketch_->discard();
-  } else if (measures_noise()) {
-    const double square = sketch_ ? sketch_->take_square(comm_) : on_host(space_, strategy_->gradient_square(space_));
-    noise_scale_.end_step(comm_, square, result.examples, on_host(space_, guard_->loss_factor_tensor()));
-  }
-}
-
 template <class Work>
 auto Trainer::with_averages(const Work& work) {
   if (!optimizer_->averages() || count_.optimizer_steps() == 0) return work();
@@ -342,15 +316,16 @@ void Trainer::swap_average() {
 }
 
 StepNumbers Trainer::step_numbers() {
-  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_examples_),
-          .gradient_norm = std::sqrt(on_host(space_, strategy_->gradient_square(space_))) * guard_->gradient_factor()};
+  return {
+      .metrics = sums_->reduce(space_, comm_, *problem_.loss, last_examples_),
+      .gradient_norm = std::sqrt(f64_on_host(space_, strategy_->gradient_square(space_))) * guard_->gradient_factor()};
 }
 
 StepScales Trainer::step_scales() const {
   const std::int64_t applied = std::max<std::int64_t>(0, applied_steps() - 1);
   return {.learning_rate = optimizer_steps_->learning_rate(applied),
           .loss_scale = guard_->loss_scale(),
-          .noise_scale = noise_scale_.value()};
+          .noise_scale = noise_->value()};
 }
 
 Trainer::ExposedSeconds Trainer::take_exposed_seconds() {
@@ -376,7 +351,7 @@ void Trainer::describe_state(StateFields& fields) {
   branch_behind(count_.before);
   guard_->describe_state(fields);
   if (fields.restores()) guard_->set_applied(applied_steps());
-  noise_scale_.describe_state(fields);
+  noise_->describe_state(fields);
 }
 
 void Trainer::share_parameters() {

@@ -14,8 +14,7 @@
 #include "parallel/step_consensus.hpp"
 #include "parallel/sync_batch_norm_exchange.hpp"
 #include "train/evaluator.hpp"
-#include "train/gradient_sketch.hpp"
-#include "train/noise_scale.hpp"
+#include "train/noise_measurement.hpp"
 #include "train/optimizer_steps.hpp"
 #include "train/phase_clock.hpp"
 #include "train/step_graphs.hpp"
@@ -152,9 +151,6 @@ class Trainer final : public Stateful {
   /// A part of the step that works on a micro-batch.
   StepGraphs::Part part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
                            const DeviceBatch& examples) const;
-  bool measures_noise() const;
-  void add_to_noise(ParameterRange range);
-  void end_noise(const StepResult& result);
   /// Whether findings are taken a step late: a device has the next step by then.
   bool reads_late() const { return memory_is_separate && !guard_->watches_loss(); }
   /// Does `work` while the parameters are their moving average, where there is one.
@@ -176,9 +172,7 @@ class Trainer final : public Stateful {
   std::optional<BatchUploader> uploader_;
   std::optional<MetricSums> sums_;
   std::optional<StepGraphs> graphs_;
-  NoiseScale noise_scale_;
-  std::optional<GradientSquare> own_square_;  ///< of this rank's gradients, for the noise scale
-  std::optional<GradientSketch> sketch_;      ///< likewise, of the sum of all, where ranks have none that is exact
+  std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
   std::function<void()> before_update_ = [] {};
   StepCount count_;
