@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Training steps with the gradient sums of lib/comm, run by SimGrid SMPI on a cluster that is described here: what it
-prints is simulated time. Called by perf/run simulate; needs smpicxx and smpirun (Debian's libsimgrid-dev)."""
+prints is simulated time. Called by perf/run simulate; needs smpicxx and smpirun (Debian's libsimgrid-dev).
+
+With --stages: what ranks do that divide a model, from traces of the rounds of lib/comm (traces.cpp), which SimGrid replays, beside lib/comm itself where that can be run."""
 import argparse
 import pathlib
+import re
+import resource
+import shutil
 import subprocess
 import tempfile
 
@@ -15,11 +20,14 @@ MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS = 16, 4, 5, 10
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
-  <cluster id="cluster" prefix="node-" suffix="" radical="0-{last}" speed="100Gf" core="{ranks_per_node}" bw="{gb}GBps" lat="{us}us"
+  <cluster id="cluster" prefix="node-" suffix="" radical="0-{last}" speed="100Gf" core="{cores}" bw="{gb}GBps" lat="{us}us"
            sharing_policy="SPLITDUPLEX" loopback_bw="20GBps" loopback_lat="0.3us"/>
 </platform>
 """
-CORE = "dtype memory_plan shape tensor".split()
+NETWORK = (MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS)
+WHAT = "gather scatter none optimizer parameters".split()  # `gradients` sends what `optimizer` does, where a step has one micro-batch
+MOST_RANKS_OF_BOTH = 64
+REAL = ["--cfg=smpi/simulate-computation:no", "--cfg=smpi/grow-injected-times:no"]  # adding takes no time, and looking for a message as long each time
 SMPIRUN = ["smpirun", "--cfg=contexts/factory:ucontext", "--cfg=contexts/stack-size:1024", "--cfg=network/model:CM02", "--cfg=smpi/test:1e-7",
            "--cfg=smpi/host-speed:100Gf", "--log=root.thresh:warning"]
 
@@ -27,46 +35,92 @@ SMPIRUN = ["smpirun", "--cfg=contexts/factory:ucontext", "--cfg=contexts/stack-s
 def build(folder, base):
     """With SMPI's MPI in the place of the real one; everything else is the code that trains."""
     program = folder / "step"
-    comm = [path for path in sorted((SOURCE / "lib/comm").glob("**/*.cpp")) if path.stem != "spin_backoff"]  # step.cpp waits in its own way
-    sources = [SOURCE / "perf/simulate/step.cpp", SOURCE / "lib/parallel/bucketed_reducer.cpp", *comm, *(SOURCE / f"lib/core/{name}.cpp" for name in CORE)]
-    subprocess.run(["smpicxx", "-O2", "-std=c++20", "-w", "-DSMPI_NO_OVERRIDE_MALLOC", "-DFMT_SHARED", f"-I{SOURCE / 'lib'}",
-                    "-I/usr/include/kokkos", *sources, *base, "-o", program, "-lkokkoscore", "-lyaml-cpp", "-lspdlog", "-lfmt",
+    comm = [path for path in sorted((SOURCE / "lib/comm").glob("**/*.cpp")) if path.stem not in ("spin_backoff", "stand_in") and path.parts[-2:] != ("nccl", "all_reduce.cpp")]  # step.cpp waits in its own way
+    sources = [SOURCE / "perf/simulate/step.cpp", *(SOURCE / f"lib/parallel/{name}.cpp" for name in ("bucketed_reducer", "buckets", "parallel_memory")), *comm]
+    subprocess.run(["smpicxx", "-O2", "-std=c++20", "-w", "-DSMPI_NO_OVERRIDE_MALLOC", "-DFMT_SHARED", "-DLOCKSTEP_FAKE_DEVICE=0", f"-I{SOURCE / 'lib'}", f"-I{SOURCE}",
+                    "-I/usr/include/kokkos", *sources, *base, "-o", program, "-lkokkoscore", "-lyaml-cpp", "-lspdlog", "-lfmt", "-ltrilinos_kokkoskernels", "-ldnnl", "-lopenblas",
                     "-ldl"], check=True)
     return program
 
 
+def libraries(build_folder):
+    return [build_folder / f"lib/{part}/liblockstep_{part}.a" for part in ("nn", "ops", "core", "config", "base")]
+
+
 def simulate(folder, program, ranks, algorithm):
     """Milliseconds of a step and of a sum."""
-    step = map(str, (MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS, algorithm))
+    step = map(str, (*NETWORK, algorithm))
     counted, _, step_ms, sum_ms = run(folder, program, ranks, *step).split()[-1].split(",")
     assert int(counted) == ranks
     return float(step_ms), float(sum_ms)
 
 
-def run(folder, program, ranks, *arguments):
-    """What the program prints on so many simulated ranks."""
-    nodes = (ranks + RANKS_PER_NODE - 1) // RANKS_PER_NODE
-    (folder / "cluster.xml").write_text(PLATFORM.format(last=max(1, nodes - 1), ranks_per_node=RANKS_PER_NODE, gb=LINK_GB, us=LATENCY_US))
-    (folder / "hosts").write_text("".join(f"node-{node}:{RANKS_PER_NODE}\n" for node in range(nodes)))
-    return subprocess.run([*SMPIRUN, "-np", str(ranks), "-platform", "cluster.xml", "-hostfile", "hosts", program, *arguments], cwd=folder,
-                          check=True, stdout=subprocess.PIPE, text=True).stdout
+def run(folder, program, ranks, *arguments, options=(), processes=1):
+    """What the program prints on so many simulated ranks, of each of which there are so many processes."""
+    nodes, of_node = (ranks + RANKS_PER_NODE - 1) // RANKS_PER_NODE, processes * RANKS_PER_NODE
+    (folder / "cluster.xml").write_text(PLATFORM.format(last=max(1, nodes - 1), cores=of_node, gb=LINK_GB, us=LATENCY_US))
+    (folder / "hosts").write_text("".join(f"node-{node}:{of_node}\n" for node in range(nodes)))
+    return subprocess.run([*SMPIRUN, *options, "-np", str(processes * ranks), "-platform", "cluster.xml", "-hostfile", "hosts", program, *arguments], cwd=folder,
+                          check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+def build_traces(folder):
+    program = folder / "traces"
+    sources = [SOURCE / "perf/simulate/traces.cpp", SOURCE / "lib/comm/collective/schedule.cpp"]
+    subprocess.run(["c++", "-O2", "-std=c++20", f"-I{SOURCE / 'lib'}", f"-I{SOURCE}", "-I/usr/include/kokkos", *sources, "-o", program, "-lkokkoscore"], check=True)
+    return program
+
+
+def replay(folder, traces, ranks, what):
+    """Milliseconds."""
+    files, processes = folder / "trace", 3 * ranks
+    files.mkdir()
+    subprocess.run([traces, files, *map(str, (ranks, what, *NETWORK))], check=True)
+    (folder / "list").write_text("".join(f"{files / str(process)}\n" for process in range(processes)))
+    said = run(folder, "-replay", ranks, "list", processes=3,
+               options=["--cfg=smpi/privatization:no", "--cfg=contexts/stack-size:256", "--cfg=contexts/guard-size:0", "--log=smpi_replay.thresh:info"])
+    shutil.rmtree(files)
+    return 1e3 * float(re.search(r"Simulation time ([0-9.e-]+)", said)[1])
+
+
+def print_stages(folder, program, all_ranks):
+    traces = build_traces(folder)
+    resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)  # a trace of each process
+    print(f"Simulated by SimGrid: traces of the rounds of lib/comm, replayed; {RANKS_PER_NODE} ranks a node, which share no memory, links of {LINK_GB} GB/s and {LATENCY_US} µs between nodes; {MEGABYTES} MB of parameters in units of "
+          f"{BUCKET_MB} MB, {FORWARD_MS} ms forward, {BACKWARD_MS} ms backward; adding takes no time. Milliseconds; in brackets, what lib/comm itself takes there, by what the trace is.\n")
+    print(f"| ranks | {' | '.join(WHAT)} |\n|--:|{'--:|' * len(WHAT)}")
+    for ranks in all_ranks:
+        cells = []
+        for what in WHAT:
+            replayed = replay(folder, traces, ranks, what)
+            cells.append(f"{replayed:.2f}")
+            if ranks <= MOST_RANKS_OF_BOTH:
+                real = float(run(folder, program, ranks, *map(str, NETWORK), "stage", what, options=REAL).split()[-1])
+                cells[-1] += f" ({real:.2f}, {replayed / real:.3f})"
+        print(f"| {ranks} | {' | '.join(cells)} |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8, 16, 32, 64, 128, 256, 512])
+    parser.add_argument("--ranks", type=int, nargs="+")
+    parser.add_argument("--stages", action="store_true")
     parser.add_argument("--algorithms", nargs="+", help="default: all of lib/comm/collective/algorithm.cpp that are no library's")
     options = parser.parse_args()
+    if options.stages:
+        with tempfile.TemporaryDirectory(prefix="lockstep-simulate-") as name:
+            folder = pathlib.Path(name)
+            program = build(folder, libraries(options.build))
+            return print_stages(folder, program, options.ranks or [2**i for i in range(1, 13)])
     print(f"Simulated by SimGrid SMPI: {RANKS_PER_NODE} ranks a node, links of {LINK_GB} GB/s and {LATENCY_US} µs between nodes; "
           f"{MEGABYTES} MB of gradients in buckets of {BUCKET_MB} MB, {FORWARD_MS} ms forward, {BACKWARD_MS} ms backward, sums advanced every 50 µs meanwhile. "
           "Milliseconds of a step (and of its sums with nothing beside them).\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-simulate-") as name:
         folder = pathlib.Path(name)
-        program = build(folder, [options.build / f"lib/{part}/liblockstep_{part}.a" for part in ("config", "base")])
+        program = build(folder, libraries(options.build))
         algorithms = options.algorithms or run(folder, program, 1).split()
         print(f"| ranks | {' | '.join(algorithms)} |\n|--:|{'--:|' * len(algorithms)}")
-        for ranks in options.ranks:
+        for ranks in options.ranks or [2**i for i in range(1, 10)]:
             times = [simulate(folder, program, ranks, algorithm) for algorithm in algorithms]
             print(f"| {ranks} | " + " | ".join(f"{step:.2f} ({total:.2f})" for step, total in times) + " |", flush=True)
 

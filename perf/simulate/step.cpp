@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Training steps on a cluster that SimGrid SMPI simulates: layers merely take their time, and lib/comm sums the
 // gradients. Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM prints
-// "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it. Without
-// arguments it prints the names of all algorithms that can be simulated.
+// "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it; in place
+// of the algorithm, `stage WHAT` prints "MS" of what traces.cpp writes down. Without arguments it prints the names of
+// all algorithms that can be simulated.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -11,10 +12,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "comm/mpi_transport.hpp"
 #include "parallel/bucketed_reducer.hpp"
+#include "parallel/parallel_memory.hpp"
+#include "perf/simulate/stages.hpp"
 
 namespace lockstep {
 
@@ -77,6 +83,75 @@ void simulate(char** argv) {
   if (topology.all.is_root()) std::printf("%d,%d,%.4f,%.4f\n", topology.all.size(), topology.nodes, step, sum);
 }
 
+/// A rank whose exchanges lib/comm does, looked after every now and then while it computes.
+class RealRank final : public Stage::Rank {
+ public:
+  explicit RealRank(const Stage::Exchange& largest) : sums_(largest), gathers_(largest) {}
+
+  void compute(double ms) override {
+    constexpr double look = 10;
+    for (double left = 1e3 * ms; left > 0; left -= look) {
+      usleep(static_cast<useconds_t>(std::min(left, look)));
+      advance();
+    }
+  }
+  void begin(Stage::Lane lane, const Stage::Exchange& exchange) override {
+    at(lane).waiting.push_back(exchange);
+    advance();
+  }
+  void wait(Stage::Lane lane) override {
+    for (advance(); at(lane).done == at(lane).awaited; advance()) usleep(1);
+    ++at(lane).awaited;
+  }
+
+ private:
+  struct Lane {
+    explicit Lane(const Stage::Exchange& largest) : numbers(static_cast<std::size_t>(largest.count)) {
+      const Algorithm& by_halves = *find_algorithm("halving_doubling");
+      const ReduceBuffer buffer{DType::f32, numbers.data()};
+      of_kind[0] = all_reduce(by_halves, mpi_transport(Communicator::world()), buffer);
+      of_kind[1] = reduce_scatter(by_halves, mpi_transport(Communicator::world()), buffer);
+      of_kind[2] = all_gather(by_halves, mpi_transport(Communicator::world()), buffer);
+    }
+    void advance() {
+      for (;;) {
+        if (running && !running->advance()) return;
+        done += running ? 1 : 0;
+        running = nullptr;
+        if (waiting.empty()) return;
+        running = of_kind[static_cast<std::size_t>(waiting.front().kind)].get();
+        running->start(0, waiting.front().count);
+        waiting.pop_front();
+      }
+    }
+
+    std::vector<float> numbers;
+    std::unique_ptr<Collective> of_kind[3];
+    std::deque<Stage::Exchange> waiting;
+    Collective* running = nullptr;
+    int done = 0, awaited = 0;
+  };
+  Lane& at(Stage::Lane lane) { return lane == Stage::Lane::sums ? sums_ : gathers_; }
+  void advance() {
+    gathers_.advance();
+    sums_.advance();
+  }
+
+  Lane sums_, gathers_;
+};
+
+void simulate_stage(char** argv) {
+  const Stage stage(argv[6], {std::atof(argv[1]), std::atof(argv[2]), std::atof(argv[3]), std::atof(argv[4])});
+  RealRank rank(stage.exchange(Stage::Kind::all_reduce));
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  stage.run(rank);
+  const double own = 1e3 * (MPI_Wtime() - begin);
+  double slowest = 0;
+  MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (Communicator::world().is_root()) std::printf("%.4f\n", slowest);
+}
+
 void print_algorithms() {
   for (const std::string_view name : algorithm_names([](const Algorithm& algorithm) { return !algorithm.by_library; }))
     std::puts(std::string(name).c_str());
@@ -88,8 +163,10 @@ void print_algorithms() {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   if (argc == 1) lockstep::print_algorithms();
-  if (argc != 6) return argc == 1 ? MPI_Finalize() : 64;
+  const bool is_stage = argc == 7 && std::string(argv[5]) == "stage";
+  if (argc != 6 && !is_stage) return argc == 1 ? MPI_Finalize() : 64;
   if (!Kokkos::is_initialized()) Kokkos::initialize();  // once for all ranks, which are threads of one process
-  lockstep::simulate(argv);
+  if (is_stage) lockstep::simulate_stage(argv);
+  else lockstep::simulate(argv);
   MPI_Finalize();
 }
