@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-void StepGraphs::begin_step(const BatchPlan& plan, std::int64_t summed, bool recurs) {
+void StepGraphs::begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs) {
   if (!are_wanted_) return;
-  Size size{plan.global_examples, summed, plan.micro_batches};
+  Size size{plan.global_examples, ranks.examples, ranks.numbers.size(), plan.micro_batches};
   is_recorded_ = recurs && size == last_;
   if (is_recorded_ && size != recorded_) {
     graphs_.clear();

@@ -9,6 +9,7 @@
 
 #include "core/device_graph.hpp"
 #include "data/sampler.hpp"
+#include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
 
@@ -29,9 +30,8 @@ class StepGraphs {
 
   explicit StepGraphs(bool are_wanted) : are_wanted_(are_wanted && DeviceGraph::exist) {}
 
-  /// A step begins. `summed`: examples by which its update divides gradients. `recurs`: the memory that it reads is
-  /// that of other steps, by turns.
-  void begin_step(const BatchPlan& plan, std::int64_t summed, bool recurs);
+  /// A step begins. `recurs`: the memory that it reads is that of other steps, by turns.
+  void begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs);
   /// Does `work`, which the host cannot tell from what it was in the last step that had this part.
   template <class Work>
   void run(const ExecSpace& space, const Part& part, const Work& work) {
@@ -42,6 +42,7 @@ class StepGraphs {
  private:
   struct Size {
     std::int64_t examples = 0, summed = 0;  ///< of all ranks, of the update
+    std::size_t ranks = 0;                  ///< that a step of groups names, whose updates do more
     std::vector<MicroBatch> micro_batches;
     bool operator==(const Size&) const = default;
   };

@@ -93,7 +93,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   guard_->begin(space_, batch.plan, step_ranks_, count_.done + 1);
   noise_->begin_step(count_.done,
                      (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version);
-  graphs_->begin_step(batch.plan, step_ranks_.examples, !batch.inputs_on_device && !batch.targets_on_device);
+  graphs_->begin_step(batch.plan, step_ranks_, !batch.inputs_on_device && !batch.targets_on_device);
   if (!step_ranks_.goes_on) sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);

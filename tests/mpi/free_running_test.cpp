@@ -95,6 +95,7 @@ class FreeRunning : public testing::TestWithParam<Way> {
 };
 
 TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const std::string record = folder_.path() / "record";
   const Arrays expected = train("free", world_.size(), fmt::format("free: true, record: '{}'", record));
   expect_counts(record);
@@ -107,6 +108,7 @@ TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
 }
 
 TEST_P(FreeRunning, GoesOnFromACheckpointAndItsRecord) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const std::string record = folder_.path() / "record", free = fmt::format("free: true, record: '{}'", record);
   train("free", world_.size(), free);
   const Arrays expected = train("going_on", world_.size(), free, file("free", 14));
@@ -125,6 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, FreeRunning,
                          [](const auto& info) { return info.param.name; });
 
 TEST(FreeRunningAlone, IsSerialBitForBit) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
   for (const char* precision : {"fp32", "fp64", "bf16"})
     for (const char* optimizer : {sgd, "{type: adamw}"}) {
@@ -138,6 +141,7 @@ TEST(FreeRunningAlone, IsSerialBitForBit) {
 }
 
 TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const auto refused = [](const std::string& changed, const std::string& why) {
     enable_log(false);
     try {
