@@ -88,8 +88,7 @@ def step_ms(lockstep, deck, shard, network):
 
 
 def print_hidden(lockstep, deck, rounds):
-    """How much of the gathers of divided parameters is hidden: without prefetch a pass waits for each from its beginning to its end, and what it waits less with prefetch is hidden. The gathers: of all parameters, of which each rank has half, for each pass (the
-    last units of a pass are still there for the next one, so these are somewhat fewer)."""
+    """How much of the gathers of divided parameters is hidden: without prefetch a pass waits for each from its beginning to its end, and what it waits less with prefetch is hidden."""
     print("\n| 2 ranks, shard: parameters | gathers, ms a step | waits without prefetch, ms a step | waits, ms a step | gathers hidden |\n|---|--:|--:|--:|--:|")
     for name, network in NETWORKS.items():
         if not network:
@@ -98,7 +97,8 @@ def print_hidden(lockstep, deck, rounds):
         rows = []
         for _ in range(rounds):
             bare, ahead = (summary_of(lockstep, deck, "parameters", network, *options) for options in (["parallel.prefetch=0"], []))
-            gathers = 1e3 * 4 * ahead["parameters"] / (1e9 * gigabytes_per_s)
+            sums = 2 * ahead["parameters"]  # bytes that a rank sends
+            gathers = 1e-6 * (ahead["sent_bytes_per_step"] / 2 - sums) / gigabytes_per_s
             waits = [summary["phases_ms"]["reduce_exposed"] for summary in (bare, ahead)]
             rows.append((gathers, *waits, (waits[0] - waits[1]) / gathers))
         gathers, bare, ahead, hidden = (statistics.median(column) for column in zip(*rows))
