@@ -126,7 +126,7 @@ def main():
         deck = pathlib.Path("transformer.yaml")
         deck.write_text(json.dumps({
             "run": {"steps": arguments.steps, "log_every": 1000000, "resume": "never", "overwrite": True},
-            "data": {"synthetic": {"kind": "random", "vocabulary": 4096, "sequence_length": 64, "train": 64}},
+            "data": {"synthetic": {"kind": "random", "vocabulary": 4096, "sequence_length": 64, "train": 64, "validation": 0}},
             "model": {"preset": "transformer", "vocabulary": 4096, "sequence": 64, "d_model": 384, "depth": 6, "heads": 6},
             "optimizer": {"type": "adamw", "learning_rate": 0.001}, "batch": {"global": 8}, "checkpoint": {"every_epochs": 0}}))
         times = {}
