@@ -21,7 +21,7 @@ struct MemoryPlan {
   std::size_t bytes = 0;             ///< of the whole arena
 };
 
-/// Bytes: a line of a CPU's caches; on devices what their allocators give, and libraries expect.
+/// Bytes: a line of a CPU's caches; on devices what libraries take their arrays to begin with a multiple of.
 inline constexpr std::size_t memory_alignment = runs_on_device ? 256 : 64;
 
 constexpr std::size_t align_up(std::size_t bytes) {

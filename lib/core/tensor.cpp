@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "core/memory_plan.hpp"
 
 namespace lockstep {
 namespace {
@@ -41,10 +42,13 @@ Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
       assert(Kokkos::is_initialized());  // devices have no memory before, and none at all on login nodes
       data_ = fake_device::allocate(label, bytes);
     } else {
-      const Kokkos::View<std::byte*, MemorySpace> view(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), bytes);
+      const std::size_t room = is_a_device ? memory_alignment : 0;  // Kokkos' own 128 bytes are in front
+      const Kokkos::View<std::byte*, MemorySpace> view(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
+                                                       bytes + room);
       if constexpr (std::is_same_v<MemorySpace, Kokkos::HostSpace>) ask_for_huge_pages(view.data(), bytes);
       Kokkos::deep_copy(view, std::byte{0});
-      data_ = {view.data(), [view](std::byte*) {}};
+      const auto address = reinterpret_cast<std::uintptr_t>(view.data());
+      data_ = {view.data() + (room > 0 ? align_up(address) - address : 0), [view](std::byte*) {}};
     }
   } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
     throw Error(ExitStatus::internal, fmt::format("{} ({} bytes for {})", out_of_memory, bytes, label));
