@@ -218,7 +218,7 @@ void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const 
     // What stands in the gradient's place now is scaled and clipped already.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();
-    block_squares(space, "lockstep::adafactor::norms", rules_of<T>(space, *this, step, MakeGradientRule{}), arrays,
+    block_squares(space, "lockstep::adafactor::norms", rules_of<T>(space, *this, step, MakeGradientRule<Adafactor>{}), arrays,
                   trust_.squares());
     trust_ratios(space, "lockstep::adafactor::ratios", blocks(), trust_, ratio);
     arrays.ratios = trust_.ratios();

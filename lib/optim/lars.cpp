@@ -75,7 +75,7 @@ void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const StepS
     ratio.wanted[i] = groups()[i].trust_ratio;
   }
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    const auto* gradients = rules_of<T>(space, *this, step, MakeGradientRule{});
+    const auto* gradients = rules_of<T>(space, *this, step, MakeGradientRule<Lars>{});
     squares_of_all(space, *this, StateUse::none, trust_.squares(), [&](const StateWindow& window) {
       block_squares(space, "lockstep::lars::norms", gradients,
                     step_arrays<0, T>(*this, parameters, step, copies, window), trust_.squares());

@@ -8,14 +8,16 @@
 // Adafactor. Norms are of whole parameters, of which a rank may own parts.
 namespace lockstep {
 
-/// Of optimizers whose ratio is that to the gradient's norm.
-template <class T>
+/// Of optimizers whose ratio is that to the gradient's norm. `Of`: the optimizer, as each needs kernels of its own: where
+/// two files have one of the same template arguments, nvcc's programs may call a null pointer.
+template <class T, class Of>
 struct GradientRule {
   KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
 };
+template <class Of>
 struct MakeGradientRule {
   template <class T>
-  KOKKOS_INLINE_FUNCTION GradientRule<T> operator()(T, const GroupSettings&, const StepCoefficients&) const {
+  KOKKOS_INLINE_FUNCTION GradientRule<T, Of> operator()(T, const GroupSettings&, const StepCoefficients&) const {
     return {};
   }
 };
