@@ -7,6 +7,7 @@
 #include "ops/bias.hpp"
 #include "ops/convert.hpp"
 #include "ops/library_plans.hpp"
+#include "ops/transpose.hpp"
 
 namespace lockstep {
 namespace {
@@ -33,21 +34,25 @@ class LibraryConvolution final : public Convolution {
   }
   std::size_t workspace_bytes() const override {
     if (!products_) return 0;
-    return std::max({products_->forward->workspace_bytes(), products_->data_gradient->workspace_bytes(),
-                     own_gradient_bytes() + products_->weight_gradient->workspace_bytes()});
+    const std::size_t weight = is_rearranged() ? weight_bytes() : 0;
+    return std::max({weight + products_->forward->workspace_bytes(),
+                     weight + products_->data_gradient->workspace_bytes(),
+                     weight_bytes() + products_->weight_gradient->workspace_bytes()});
   }
   void set_weight(const Tensor& weight) override { *weight_ = weight; }
 
   void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
     if (!products_) return;
-    if (!products_->adds_bias || !shape_.bias)
-      run(space, *products_->forward, {x.data, weight_->data, y.data}, workspace.data);
-    else run(space, *products_->forward, {x.data, weight_->data, bias.data, y.data}, workspace.data);
+    const auto [weight, rest] = channels_last_weight(space, workspace);
+    if (!products_->adds_bias || !shape_.bias) run(space, *products_->forward, {x.data, weight, y.data}, rest);
+    else run(space, *products_->forward, {x.data, weight, bias.data, y.data}, rest);
     if (!products_->adds_bias) bias_activation_forward(space, bias, shape_.activation, y);
   }
   void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
-    if (products_) run(space, *products_->data_gradient, {dy.data, weight_->data, dx.data}, workspace.data);
+    if (!products_) return;
+    const auto [weight, rest] = channels_last_weight(space, workspace);
+    run(space, *products_->data_gradient, {dy.data, weight, dx.data}, rest);
   }
   void backward_weight(const ExecSpace& space, const Tensor& x, const Tensor& dy, const Tensor& dweight, Store store,
                        const Tensor& workspace) override {
@@ -55,20 +60,33 @@ class LibraryConvolution final : public Convolution {
       if (store == Store::replace) fill_zero(space, dweight);
       return;
     }
-    if (dweight.dtype == shape_.dtype && store == Store::replace)
+    if (!is_rearranged() && dweight.dtype == shape_.dtype && store == Store::replace)
       return run(space, *products_->weight_gradient, {x.data, dy.data, dweight.data}, workspace.data);
-    const Tensor own{workspace.data, shape_.dtype, dweight.shape};
-    run(space, *products_->weight_gradient, {x.data, dy.data, own.data},
-        static_cast<std::byte*>(workspace.data) + own_gradient_bytes());
-    if (store == Store::add) add_converted(space, own, dweight);
-    else convert(space, own, dweight);
+    run(space, *products_->weight_gradient, {x.data, dy.data, workspace.data}, behind_weight(workspace));
+    const Tensor gradient{workspace.data, shape_.dtype, {shape_.filters, taps(), depth()}};
+    if (is_rearranged()) transpose(space, gradient, dweight.reshaped({shape_.filters, depth(), taps()}), store);
+    else if (store == Store::add) add_converted(space, gradient.reshaped(dweight.shape), dweight);
+    else convert(space, gradient.reshaped(dweight.shape), dweight);
   }
 
  private:
-  /// Bytes of the weight's gradient as the library gives it; it stands at the workspace's start.
-  std::size_t own_gradient_bytes() const {
-    const std::int64_t count = shape_.filters * (shape_.c / shape_.groups) * shape_.kernel_h * shape_.kernel_w;
-    return align_up(static_cast<std::size_t>(count) * size_of(shape_.dtype));
+  std::int64_t depth() const { return shape_.c / shape_.groups; }
+  std::int64_t taps() const { return shape_.kernel_h * shape_.kernel_w; }
+  /// Whether a weight that is channels-last lies otherwise than ours.
+  bool is_rearranged() const { return depth() > 1 && taps() > 1; }
+  /// Bytes of the weight, or its gradient, as the library has it; it stands at the workspace's start.
+  std::size_t weight_bytes() const {
+    return align_up(static_cast<std::size_t>(shape_.filters * depth() * taps()) * size_of(shape_.dtype));
+  }
+  void* behind_weight(const Tensor& workspace) const {
+    return static_cast<std::byte*>(workspace.data) + weight_bytes();
+  }
+  /// The weight for the library, and the workspace that is left.
+  std::pair<void*, void*> channels_last_weight(const ExecSpace& space, const Tensor& workspace) const {
+    if (!is_rearranged()) return {weight_->data, workspace.data};
+    const Tensor weight{workspace.data, shape_.dtype, {shape_.filters, taps(), depth()}};
+    transpose(space, weight_->reshaped({shape_.filters, depth(), taps()}), weight);
+    return {weight.data, behind_weight(workspace)};
   }
   static void run(const ExecSpace& space, const ConvolutionProduct& product, std::initializer_list<void*> tensors,
                   void* workspace) {

@@ -6,22 +6,27 @@
 namespace lockstep {
 namespace {
 
-template <class T>
+template <class T, class U>
 void transpose_elements(const ExecSpace& space, std::int64_t count, std::int64_t rows, std::int64_t columns, const T* x,
-                        T* y) {
+                        U* y, bool add) {
   Kokkos::parallel_for(
       "lockstep::transpose", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t line = row_of(index, rows), row = index - line * rows;
         const std::int64_t matrix = row_of(line, columns), column = line - matrix * columns;
-        y[index] = x[(matrix * rows + row) * columns + column];
+        const U value(x[(matrix * rows + row) * columns + column]);
+        y[index] = add ? U(y[index] + value) : value;
       });
 }
 
 }  // namespace
 
-void transpose(const ExecSpace& space, const Tensor& x, const Tensor& y) {
+void transpose(const ExecSpace& space, const Tensor& x, const Tensor& y, Store store) {
   dispatch_float(x.dtype, [&]<class T>(T) {
-    transpose_elements<T>(space, x.count(), x.shape[1], x.shape[2], x.as<const T>(), y.as<T>());
+    const auto run = [&](auto* to) {
+      transpose_elements(space, x.count(), x.shape[1], x.shape[2], x.as<const T>(), to, store == Store::add);
+    };
+    if (y.dtype == x.dtype) run(y.as<T>());
+    else run(y.as<Compute<T>>());
   });
 }
 

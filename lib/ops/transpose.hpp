@@ -2,10 +2,12 @@
 #pragma once
 
 #include "core/tensor.hpp"
+#include "ops/activation.hpp"
 
 namespace lockstep {
 
-/// y [n, columns, rows]: the transpose of each matrix of x [n, rows, columns], of the same type. They do not overlap.
-void transpose(const ExecSpace& space, const Tensor& x, const Tensor& y);
+/// y [n, columns, rows] (+)= the transpose of each matrix of x [n, rows, columns]. y is of x's type, or of its
+/// master_dtype. They do not overlap.
+void transpose(const ExecSpace& space, const Tensor& x, const Tensor& y, Store store = Store::replace);
 
 }  // namespace lockstep

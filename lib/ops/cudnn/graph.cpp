@@ -171,7 +171,8 @@ class Planner {
   std::int64_t next_ = 1;  // number of a tensor
 };
 
-/// Extents and strides in cuDNN's order (n, c, h, w), of tensors that lie channels-last, and of weights as ours lie.
+/// Extents and strides in cuDNN's order (n, c, h, w), of tensors that lie channels-last, weights too: of others cuDNN 9.19
+/// plans convolutions on a few channels whose results are wrong.
 struct Layouts {
   Extents x, x_strides, y, y_strides, weight, weight_strides, bias, bias_strides;
 
@@ -182,7 +183,7 @@ struct Layouts {
     y = {s.n, s.filters, s.out_h(), s.out_w()};
     y_strides = {s.out_h() * s.out_w() * s.filters, 1, s.out_w() * s.filters, s.filters};
     weight = {s.filters, depth, s.kernel_h, s.kernel_w};
-    weight_strides = {depth * taps, taps, s.kernel_w, 1};
+    weight_strides = {depth * taps, 1, s.kernel_w * depth, depth};
     bias = {1, s.filters, 1, 1};
     bias_strides = {s.filters, 1, s.filters, s.filters};
   }

@@ -8,10 +8,8 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "core/memory_plan.hpp"
 #include "ops/library_convolution.hpp"
 #include "ops/library_plans.hpp"
-#include "ops/transpose.hpp"
 
 namespace lockstep {
 namespace {
@@ -114,8 +112,6 @@ class MiopenProduct final : public ConvolutionProduct {
  public:
   MiopenProduct(const ConvolutionShape& s, const MiopenFunctions& functions)
       : functions_(functions),
-        dtype_(s.dtype),
-        weight_{s.filters, s.c / s.groups, s.kernel_h * s.kernel_w},
         windows_(describe_windows(s)),
         operands_{describe_channels_last(s.dtype, s.n, s.h, s.w, s.c),
                   describe_channels_last(s.dtype, s.filters, s.kernel_h, s.kernel_w, s.c / s.groups),
@@ -123,29 +119,15 @@ class MiopenProduct final : public ConvolutionProduct {
     choose();
   }
 
-  std::size_t workspace_bytes() const override { return weight_bytes() + solution_.workspace_size; }
+  std::size_t workspace_bytes() const override { return solution_.workspace_size; }
 
   void run(const ExecSpace& space, std::span<void* const> tensors, void* workspace) const override {
     std::array<void*, 3> at;
     for (std::size_t i = 0; i < at.size(); ++i) at[functions_.ours[i]] = tensors[i];
-    const Tensor weight{at[miopen_weight], dtype_, weight_};
-    const Tensor channels_last{workspace, dtype_, {weight_[0], weight_[2], weight_[1]}};
-    const bool makes_weight = functions_.theirs[2] == miopen_weight;
-    if (is_rearranged()) {
-      at[miopen_weight] = workspace;
-      if (!makes_weight) transpose(space, weight, channels_last);
-    }
-    start(space, at, solution_.workspace_size > 0 ? static_cast<std::byte*>(workspace) + weight_bytes() : nullptr);
-    if (is_rearranged() && makes_weight) transpose(space, channels_last, weight);
+    start(space, at, solution_.workspace_size > 0 ? workspace : nullptr);
   }
 
  private:
-  /// Whether a channels-last weight, which is the only one that MIOpen combines with channels-last images, lies
-  /// otherwise than ours. It stands at the workspace's start then.
-  bool is_rearranged() const { return weight_[1] > 1 && weight_[2] > 1; }
-  std::size_t weight_bytes() const {
-    return is_rearranged() ? align_up(static_cast<std::size_t>(weight_.count()) * size_of(dtype_)) : 0;
-  }
   miopenTensorDescriptor_t their(std::size_t number) const { return operands_[functions_.theirs[number]].get(); }
 
   /// MIOpen's function that counts solutions prints an error where there are none, so it is not asked.
@@ -181,8 +163,6 @@ class MiopenProduct final : public ConvolutionProduct {
   }
 
   const MiopenFunctions& functions_;
-  DType dtype_;
-  Shape weight_;  // [filters, c/groups, taps], as ours lies
   MiopenWindows windows_;
   std::array<MiopenTensor, 3> operands_;  // by MiopenOperand
   miopenConvSolution_t solution_{};

@@ -100,6 +100,7 @@ const ConvolutionCase convolution_cases[] = {
     {"stride_2_uneven", 2, 8, 10, 7, 12, 3, 3, 2, 0, 0, 1, 1, 1, true, Activation::relu},
     {"stride_leaves_gaps", 2, 11, 10, 3, 5, 2, 2, 3},
     {"groups", 3, 6, 7, 6, 15, 3, 3, 1, 1, 1, 1, 1, 3, true, Activation::relu},
+    {"groups_uneven_padding", 2, 6, 8, 8, 4, 4, 4, 1, 1, 1, 2, 2, 2},
     {"groups_pointwise", 3, 6, 7, 8, 12, 1, 1, 1, 0, 0, 0, 0, 4},
     {"depthwise", 2, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 7},
     {"depthwise_pointwise", 2, 5, 4, 3, 3, 1, 1, 1, 0, 0, 0, 0, 3},

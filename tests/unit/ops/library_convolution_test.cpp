@@ -41,16 +41,23 @@ class PlainProduct final : public ConvolutionProduct {
     const Shape weight{shape_.filters, shape_.c, shape_.kernel_h, shape_.kernel_w};
     const Shape y{shape_.n, shape_.out_h(), shape_.out_w(), shape_.filters};
     const Tensor scratch{workspace, DType::f64, {static_cast<std::int64_t>(workspace_bytes() / sizeof(double))}};
-    if (part_ == Part::forward) {
-      product_->set_weight({tensors[1], shape_.dtype, weight});
-      product_->forward(space, x, {}, {tensors[2], shape_.dtype, y}, scratch);
-    } else if (part_ == Part::data_gradient) {
-      product_->set_weight({tensors[1], shape_.dtype, weight});
-      product_->backward_data(space, {tensors[0], shape_.dtype, y}, {tensors[2], shape_.dtype, x.shape}, scratch);
+    // Weights of libraries are channels-last.
+    const std::int64_t taps = shape_.kernel_h * shape_.kernel_w;
+    const Shape rows{shape_.filters, taps, shape_.c}, columns{shape_.filters, shape_.c, taps};
+    if (part_ != Part::weight_gradient) {
+      const OwnedTensor ours("lockstep::test::weight", shape_.dtype, columns);
+      transpose(space, {tensors[1], shape_.dtype, rows}, ours.get());
+      product_->set_weight(ours.get().reshaped(weight));
+      if (part_ == Part::forward) product_->forward(space, x, {}, {tensors[2], shape_.dtype, y}, scratch);
+      else product_->backward_data(space, {tensors[0], shape_.dtype, y}, {tensors[2], shape_.dtype, x.shape}, scratch);
+      space.fence();
     } else {
-      const OwnedTensor wide("lockstep::test::dweight", master_dtype(shape_.dtype), weight);
+      const OwnedTensor wide("lockstep::test::dweight", master_dtype(shape_.dtype), weight),
+          narrow("lockstep::test::dweight", shape_.dtype, columns);
       product_->backward_weight(space, x, {tensors[1], shape_.dtype, y}, wide.get(), Store::replace, scratch);
-      convert(space, wide.get(), {tensors[2], shape_.dtype, weight});
+      convert(space, wide.get(), narrow.get().reshaped(weight));
+      transpose(space, narrow.get(), {tensors[2], shape_.dtype, rows});
+      space.fence();
     }
   }
 
