@@ -73,6 +73,12 @@ inline std::string version() {
          std::to_string(number % 100);
 }
 
+/// Sums of parts of a product in the type of its arithmetic: cuBLASLt may round them to 16 bits before it adds them up.
+inline Status prefer_exact_sums(Preference to) {
+  const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  return set_preference(to, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+}
+
 /// The bytes of which the addresses of all columns are multiples.
 inline Status prefer_alignments(Preference to, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   Status status = set_preference(to, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
@@ -91,7 +97,8 @@ inline std::string version() {
          std::to_string(HIPBLASLT_VERSION_PATCH);
 }
 
-/// hipBLASLt is not asked for any.
+/// hipBLASLt is not asked for these.
+inline Status prefer_exact_sums(Preference) { return success; }
 inline Status prefer_alignments(Preference, std::uint32_t, std::uint32_t, std::uint32_t) { return success; }
 
 #endif

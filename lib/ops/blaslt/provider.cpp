@@ -107,6 +107,7 @@ class Matmul {
         blaslt::set_preference(made, blaslt::max_workspace, &max_workspace_bytes, sizeof max_workspace_bytes),
         "choose an algorithm");
     expect_success(blaslt::prefer_alignments(made, a, b, c), "choose an algorithm");
+    expect_success(blaslt::prefer_exact_sums(made), "choose an algorithm");
     int count = 0;
     const auto status = blaslt::choose_algorithms(handle(), operation_.get(), a_.get(), b_.get(), c_.get(), c_.get(),
                                                   made, 1, &algorithm_, &count);
