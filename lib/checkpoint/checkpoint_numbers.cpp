@@ -134,7 +134,7 @@ CheckpointNumbers::Array& CheckpointNumbers::array(const std::string& name) {
   const std::optional<DType> dtype = stored.type.dtype();
   validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32 or f64 is needed); convert them", file(),
            name, to_string(stored.type));
-  return open_.try_emplace(name, *dtype, stored.count(), file_.place(name, stored.type)).first->second;
+  return open_.try_emplace(name, Array{*dtype, stored.count(), file_.place(name, stored.type), {}}).first->second;
 }
 
 void CheckpointNumbers::read(const std::string& name, std::int64_t first, std::int64_t count, DType dtype,

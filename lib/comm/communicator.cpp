@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/communicator.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -285,10 +288,9 @@ void Communicator::abort(ExitStatus status) const {
 }
 
 std::string host_name() {
-  char name[MPI_MAX_PROCESSOR_NAME];
-  int length = 0;
-  MPI_Get_processor_name(name, &length);
-  return {name, static_cast<std::size_t>(length)};
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, HOST_NAME_MAX);
+  return name;
 }
 
 std::string mpi_version() {

@@ -14,7 +14,7 @@ TEST(StreamEvent, TellsTheTimeBetweenTwo) {
   const StreamEvent before(space);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const StreamEvent after(space);
-  EXPECT_GE(after.seconds_since(before), 0.004);  // devices tell it to half a microsecond
+  EXPECT_GE(after.seconds_since(before), 0.003);  // a device that was idle takes a while to see the first one
   EXPECT_TRUE(after.has_happened());
   EXPECT_TRUE(before.has_happened());
 }
