@@ -7,7 +7,8 @@
 #include <type_traits>
 
 // Numbers of 16 bits as they are stored; arithmetic on them is fp32's. Kokkos' own half types are
-// plain floats in builds for hosts, where these have the same bits as on any device.
+// plain floats in builds for hosts, where these have the same bits as on any device. (NVIDIA's GPUs have instructions
+// for conversions, which round alike.)
 namespace lockstep {
 
 /// The upper half of a float: 8 bits of exponent, 7 of fraction.
@@ -17,9 +18,13 @@ struct bfloat16 {
   bfloat16() = default;
   /// Rounds to nearest, ties to even; NaN stays NaN.
   KOKKOS_INLINE_FUNCTION bfloat16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto x = Kokkos::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = x + 0x7FFFu + ((x >> 16) & 1u);
     bits = static_cast<std::uint16_t>((x & 0x7FFFFFFFu) > 0x7F800000u ? (x >> 16) | 0x40u : rounded >> 16);
+#endif
   }
   KOKKOS_INLINE_FUNCTION operator float() const {
     return Kokkos::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
@@ -34,6 +39,9 @@ struct half {
   /// Rounds to nearest, ties to even, subnormal numbers included; too large becomes infinite. Without
   /// branches, so that loops over it become vectors (after F. Giesen, "float->half variants", 2012).
   KOKKOS_INLINE_FUNCTION half(float value) {
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto x = Kokkos::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = x & 0x7FFFFFFFu;
     const std::uint32_t special = magnitude > 0x7F800000u ? 0x7E00u : 0x7C00u;
@@ -43,8 +51,14 @@ struct half {
     const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
     const std::uint32_t finite = magnitude < (113u << 23) ? small : normal;
     bits = static_cast<std::uint16_t>((magnitude >= (143u << 23) ? special : finite) | ((x >> 16) & 0x8000u));
+#endif
   }
   KOKKOS_INLINE_FUNCTION operator float() const {
+#ifdef __CUDA_ARCH__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
     const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7FFFu) << 13;
     // A product by 2^112 moves the exponent, and makes normal numbers of subnormal ones.
     const float finite = Kokkos::bit_cast<float>(magnitude) * Kokkos::bit_cast<float>((254u - 15u) << 23);
@@ -53,6 +67,7 @@ struct half {
     const std::uint32_t special = magnitude >= (0x7C00u << 13) ? 0x7F800000u : 0u;
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     return Kokkos::bit_cast<float>(Kokkos::bit_cast<std::uint32_t>(finite) | special | sign);
+#endif
   }
 };
 

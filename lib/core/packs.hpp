@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cstdint>
 
 #include "core/execution.hpp"
@@ -54,6 +55,7 @@ KOKKOS_INLINE_FUNCTION void store_pack(Pack<T, lanes> pack, T* to) {
 template <class T>
 struct Reads {
   using Value = T;
+  static constexpr bool of_columns = false;
   const T* data;
 
   explicit KOKKOS_INLINE_FUNCTION Reads(const T* array) : data(array) {}
@@ -75,6 +77,7 @@ struct Reads {
 template <class T>
 struct Writes {
   using Value = T;
+  static constexpr bool of_columns = false;
   T* data;
 
   explicit KOKKOS_INLINE_FUNCTION Writes(T* array) : data(array) {}
@@ -112,6 +115,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t row_of(std::int64_t i, std::int64_t c) {
 template <class T>
 struct ReadsColumns {
   using Value = T;
+  static constexpr bool of_columns = true;
   const T* data;
   std::int64_t c;
 
@@ -130,11 +134,30 @@ struct ReadsColumns {
   KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<T, lanes>&) const {}
 };
 
+/// Packs of one array, each `step` elements behind the one before; or the one of its columns, which all share.
+template <class T, int lanes, int depth>
+struct PackRow {
+  Pack<T, lanes> pack[depth];
+  KOKKOS_INLINE_FUNCTION T& lane(int d, int l) { return pack[depth > 1 ? d : 0].lane[l]; }
+};
+
+/// What functions are given of an element as its number: where it is in arrays …
+struct ElementNumber {
+  std::int64_t first, step;
+  KOKKOS_INLINE_FUNCTION std::int64_t operator()(int d, int l) const { return first + d * step + l; }
+};
+/// … or in its pack.
+struct LaneNumber {
+  KOKKOS_INLINE_FUNCTION int operator()(int, int l) const { return l; }
+};
+
 /// The arrays of a kernel. Loads come before what is done with the elements, and stores behind it.
 template <class... Arrays>
 struct ArrayList {
   static constexpr std::size_t narrowest = 16;  // bytes; no array is there
+  static constexpr bool has_columns = false;
 
+  KOKKOS_INLINE_FUNCTION std::int64_t columns() const { return 0; }
   template <int lanes>
   KOKKOS_INLINE_FUNCTION bool have_packs(std::int64_t) const {
     return true;
@@ -143,10 +166,14 @@ struct ArrayList {
   KOKKOS_INLINE_FUNCTION decltype(auto) do_element(const F& f, std::int64_t i, Elements&... elements) const {
     return f(i, elements...);
   }
-  template <int lanes, class F, class... Packs>
-  KOKKOS_INLINE_FUNCTION void do_pack(const F& f, std::int64_t i, Packs&... packs) const {
+  template <int lanes, int depth, class Number, class F, class... Rows>
+  KOKKOS_INLINE_FUNCTION void do_packs(const F& f, const Number& number, std::int64_t, std::int64_t,
+                                       Rows&... rows) const {
     LOCKSTEP_UNROLL
-    for (int l = 0; l < lanes; ++l) f(i + l, packs.lane[l]...);
+    for (int d = 0; d < depth; ++d) {
+      LOCKSTEP_UNROLL
+      for (int l = 0; l < lanes; ++l) f(number(d, l), rows.lane(d, l)...);
+    }
   }
 };
 
@@ -156,12 +183,18 @@ struct ArrayList<First, Rest...> {
   static constexpr std::size_t narrowest = sizeof(Value) < ArrayList<Rest...>::narrowest
                                                ? sizeof(Value)
                                                : ArrayList<Rest...>::narrowest;
+  static constexpr bool has_columns = First::of_columns || ArrayList<Rest...>::has_columns;
   First first;
   ArrayList<Rest...> rest;
 
   explicit KOKKOS_INLINE_FUNCTION ArrayList(const First& array, const Rest&... others)
       : first(array), rest(others...) {}
 
+  /// How many there are, where arrays of columns are.
+  KOKKOS_INLINE_FUNCTION std::int64_t columns() const {
+    if constexpr (First::of_columns) return first.c;
+    else return rest.columns();
+  }
   /// Whether packs of all arrays begin at element i.
   template <int lanes>
   KOKKOS_INLINE_FUNCTION bool have_packs(std::int64_t i) const {
@@ -179,13 +212,23 @@ struct ArrayList<First, Rest...> {
   KOKKOS_INLINE_FUNCTION decltype(auto) do_element(const F& f, std::int64_t i, Elements&... elements) const {
     return rest.do_element(f, i, elements..., first.at(i));
   }
-  /// The same for i and those behind it, in their order.
-  template <int lanes, class F, class... Packs>
-  KOKKOS_INLINE_FUNCTION void do_pack(const F& f, std::int64_t i, Packs&... packs) const {
-    Pack<Value, lanes> own;
-    first.load(i, own);
-    rest.template do_pack<lanes>(f, i, packs..., own);
-    first.store(i, own);
+  /// Calls f(number, element of each array) for the elements of the packs that begin at i, i + step, …, `depth` of
+  /// them; step is a multiple of the columns, where there are any.
+  template <int lanes, int depth, class Number, class F, class... Rows>
+  KOKKOS_INLINE_FUNCTION void do_packs(const F& f, const Number& number, std::int64_t i, std::int64_t step,
+                                       Rows&... rows) const {
+    constexpr int own_depth = First::of_columns ? 1 : depth;
+    PackRow<Value, lanes, own_depth> own;
+    LOCKSTEP_UNROLL
+    for (int d = 0; d < own_depth; ++d) first.load(i + d * step, own.pack[d]);
+    rest.template do_packs<lanes, depth>(f, number, i, step, rows..., own);
+    LOCKSTEP_UNROLL
+    for (int d = 0; d < own_depth; ++d) first.store(i + d * step, own.pack[d]);
+  }
+  /// The same of one pack, whose elements have their numbers.
+  template <int lanes, class F>
+  KOKKOS_INLINE_FUNCTION void do_pack(const F& f, std::int64_t i) const {
+    do_packs<lanes, 1>(f, ElementNumber{i, 0}, i, 0);
   }
 };
 
@@ -193,33 +236,49 @@ struct ArrayList<First, Rest...> {
 template <class... Arrays>
 inline constexpr int lanes_of = ArrayList<Arrays...>::narrowest == 1 ? 8 : 16 / ArrayList<Arrays...>::narrowest;
 
-/// One index does a pack, where the arrays have them, or an element.
+/// One index does an element, or a pack where the arrays have them: of [rows, c] those of the same columns in a few
+/// rows, so that numbers of columns are loaded once.
 template <class F, class... Arrays>
 class ElementKernel {
  public:
-  ElementKernel(std::int64_t count, const F& f, const Arrays&... arrays)
-      : f_(f),
-        arrays_(arrays...),
-        packs_(thread_per_element && arrays_.template have_packs<lanes>(0) ? count / lanes : 0),
-        indices_(count - packs_ * (lanes - 1)) {}
+  ElementKernel(std::int64_t count, const F& f, const Arrays&... arrays) : f_(f), arrays_(arrays...) {
+    if (!thread_per_element || !arrays_.template have_packs<lanes>(0)) {
+      indices_ = count;
+      return;
+    }
+    in_packs_ = count / lanes * lanes;
+    step_ = in_packs_;
+    if constexpr (depth > 1) {
+      const std::int64_t c = arrays_.columns(), rows = (count + c - 1) / c;
+      step_ = std::min(in_packs_, (rows + depth - 1) / depth * c);
+    }
+    walks_ = step_ / lanes;
+    indices_ = walks_ + count - in_packs_;
+  }
 
   std::int64_t indices() const { return indices_; }
 
   KOKKOS_INLINE_FUNCTION void operator()(const std::int64_t index) const {
     if constexpr (thread_per_element) {
-      if (index < packs_) arrays_.template do_pack<lanes>(f_, index * lanes);
-      else arrays_.do_element(f_, index + packs_ * (lanes - 1));
+      if (index >= walks_) return static_cast<void>(arrays_.do_element(f_, index - walks_ + in_packs_));
+      const std::int64_t first = index * lanes;
+      if (first + (depth - 1) * step_ < in_packs_)
+        return arrays_.template do_packs<lanes, depth>(f_, ElementNumber{first, step_}, first, step_);
+      for (std::int64_t i = first; i < in_packs_; i += step_) arrays_.template do_pack<lanes>(f_, i);
     } else {
       arrays_.do_element(f_, index);
     }
   }
 
  private:
-  static constexpr int lanes = lanes_of<Arrays...>;
+  static constexpr int lanes = lanes_of<Arrays...>, depth = ArrayList<Arrays...>::has_columns ? 4 : 1;
 
   F f_;
   ArrayList<Arrays...> arrays_;
-  std::int64_t packs_, indices_;
+  std::int64_t in_packs_ = 0;  // elements
+  std::int64_t step_ = 0;      // from a pack to the next one of an index, elements
+  std::int64_t walks_ = 0;     // indices with packs
+  std::int64_t indices_ = 0;
 };
 
 /// The elements of a row, whose arrays begin with it: up to where packs may begin, in packs, and the rest.

@@ -3,7 +3,7 @@
 
 #include <cassert>
 
-#include "ops/row_parts.hpp"
+#include "ops/column_sums.hpp"
 
 namespace lockstep {
 namespace {
@@ -33,10 +33,10 @@ KOKKOS_INLINE_FUNCTION void accumulate_block(const T* x, std::int64_t c, std::in
   }
 }
 
-/// partial [parts, 2, c]: mean and m2 of each part of the rows.
+/// Mean and m2 of each part of the rows.
 template <class T, class C>
-void accumulate_statistics(const ExecSpace& space, const T* x, C* partial, std::int64_t rows, std::int64_t c,
-                           std::int64_t parts) {
+void accumulate_statistics(const ExecSpace& space, const T* x, const Partials<C>& partial, std::int64_t rows,
+                           std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
       "lockstep::batch_norm::accumulate_statistics", RangePolicy(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -48,15 +48,45 @@ void accumulate_statistics(const ExecSpace& space, const T* x, C* partial, std::
           else if (p.width == tile / 2) accumulate_block(x + p.first, c, begin, end, seen, HalfTile(), mean, m2);
           else accumulate_block(x + p.first, c, begin, end, seen, p.width, mean, m2);
         }
-        C* out = partial + p.part * 2 * c + p.first;
-        for (int j = 0; j < p.width; ++j) out[j] = mean[j], out[c + j] = m2[j];
+        for (int j = 0; j < p.width; ++j)
+          partial(0, p.part, p.first + j) = mean[j], partial(1, p.part, p.first + j) = m2[j];
       });
 }
 
+/// The same as GPUs do it, in one pass: sums of distances, and of their squares, from the part's first row, which is
+/// about as far from the mean as others, so that little cancels (Chan, Golub and LeVeque 1983: shifted data).
+template <class T, class C>
+struct MomentSums {
+  using type = C;
+  static constexpr int count = 2, lanes = 16 / sizeof(T);
+  const T* x;
+  std::int64_t c;
+  Partials<C> partial;
+
+  template <int width>
+  KOKKOS_INLINE_FUNCTION void add(const ColumnRows& at, C (&sums)[2][width]) const {
+    C from[width];
+    for (int l = 0; l < width; ++l) from[l] = at.begin < at.end ? C(x[at.begin * c + at.column + l]) : C(0);
+    at.for_each<width>(
+        [&](int l, const T& value) {
+          const C distance = C(value) - from[l];
+          sums[0][l] += distance;
+          sums[1][l] += distance * distance;
+        },
+        Reads(x));
+  }
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t part, std::int64_t j, std::int64_t begin, std::int64_t end,
+                                    const C (&sums)[2]) const {
+    const C shift = begin < end ? sums[0] / static_cast<C>(end - begin) : C(0), m2 = sums[1] - sums[0] * shift;
+    partial(0, part, j) = begin < end ? C(x[begin * c + j]) + shift : C(0);
+    partial(1, part, j) = m2 < C(0) ? C(0) : m2;  // NaN stays NaN
+  }
+};
+
 /// Merges the parts into what was seen before them, as GPUs do it: their mean, then the squares of distances from it.
 template <class C>
-void merge_by_teams(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
-                    std::int64_t c, std::int64_t parts) {
+void merge_by_teams(const ExecSpace& space, const Partials<C>& partial, std::int64_t seen, C* mean, C* m2,
+                    std::int64_t rows, std::int64_t c, std::int64_t parts) {
   const C before = static_cast<C>(seen), total = static_cast<C>(seen + rows);
   for_sums_of_parts(
       space, "lockstep::batch_norm::merge", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
@@ -65,11 +95,11 @@ void merge_by_teams(const ExecSpace& space, const C* partial, std::int64_t seen,
         };
         const C m = seen == 0 ? C(0) : mean[j], s = seen == 0 ? C(0) : m2[j];
         const C merged = of_parts.sum(parts, m * (before / total), [&](const std::int64_t part) {
-          return partial[part * 2 * c + j] * (rows_in(part) / total);
+          return partial(0, part, j) * (rows_in(part) / total);
         });
         const C squares = of_parts.sum(parts, s + before * (m - merged) * (m - merged), [&](const std::int64_t part) {
-          const C distance = partial[part * 2 * c + j] - merged;
-          return partial[part * 2 * c + c + j] + rows_in(part) * distance * distance;
+          const C distance = partial(0, part, j) - merged;
+          return partial(1, part, j) + rows_in(part) * distance * distance;
         });
         of_parts.once([&] {
           mean[j] = merged;
@@ -80,7 +110,7 @@ void merge_by_teams(const ExecSpace& space, const C* partial, std::int64_t seen,
 
 /// Merges the parts, in their order, into what was seen before them.
 template <class C>
-void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
+void merge(const ExecSpace& space, const Partials<C>& partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
            std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
       "lockstep::batch_norm::merge", RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) {
@@ -88,9 +118,9 @@ void merge(const ExecSpace& space, const C* partial, std::int64_t seen, C* mean,
         for (std::int64_t part = 0; part < parts; ++part) {
           const std::int64_t first = rows * part / parts;
           const C before = static_cast<C>(seen + first), n = static_cast<C>(rows * (part + 1) / parts - first);
-          const C share = n / (before + n), distance = partial[part * 2 * c + j] - m;
+          const C share = n / (before + n), distance = partial(0, part, j) - m;
           m += distance * share;
-          s += partial[part * 2 * c + c + j] + distance * distance * before * share;
+          s += partial(1, part, j) + distance * distance * before * share;
         }
         mean[j] = m;
         m2[j] = s;
@@ -200,11 +230,17 @@ void batch_norm_observe(const ExecSpace& space, const Tensor& x, std::int64_t se
   assert(workspace.bytes() >= batch_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    C* partial = static_cast<C*>(workspace.data);
-    accumulate_statistics<T, C>(space, x.as<const T>(), partial, size.rows, size.c, parts);
+    const Partials<C> partial{static_cast<C*>(workspace.data), 2, size.c, parts};
     C *const mean = state.mean.as<C>(), *const m2 = state.m2.as<C>();
-    if constexpr (thread_per_element) merge_by_teams<C>(space, partial, seen, mean, m2, size.rows, size.c, parts);
-    else merge<C>(space, partial, seen, mean, m2, size.rows, size.c, parts);
+    if constexpr (thread_per_element) {
+      const MomentSums<T, C> sums{x.as<const T>(), size.c, partial};
+      for_column_sums(space, "lockstep::batch_norm::accumulate_statistics", size.rows, size.c, parts,
+                      rows_hold_packs<MomentSums<T, C>::lanes>(size.c, sums.x), sums);
+      merge_by_teams<C>(space, partial, seen, mean, m2, size.rows, size.c, parts);
+    } else {
+      accumulate_statistics<T, C>(space, x.as<const T>(), partial, size.rows, size.c, parts);
+      merge<C>(space, partial, seen, mean, m2, size.rows, size.c, parts);
+    }
   });
 }
 

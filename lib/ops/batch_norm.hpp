@@ -45,8 +45,8 @@ void batch_norm_coefficients(const ExecSpace& space, const Tensor& weight, const
 void batch_norm_forward(const ExecSpace& space, const Tensor& x, const Tensor& addend, const BatchNormState& state,
                         BatchNormOutput output, const Tensor& y);
 
-/// dy ← dy where relu let something through, by y with an addition and by x without one; sum_dy and sum_dy_x become
-/// those sums over dy (of all calls since the `first`).
+/// sum_dy and sum_dy_x become those sums over dy (of all calls since the `first`), where relu let something through.
+/// With an addition, whose gradient that is, dy ← dy there, else 0.
 void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
                                  bool first, const Tensor& dy, const BatchNormState& state, const Tensor& workspace);
 /// Gradients of weight and bias, (+)=; and, (+)= too, `examples` times what the batch adds to the running values:
@@ -57,12 +57,13 @@ struct BatchNormGradients {
 void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std::int64_t examples, double momentum,
                                   const Tensor& running_mean, const Tensor& running_var, const BatchNormState& state,
                                   Store store, const BatchNormGradients& gradients);
-/// dx = scale·(dy − Σdy/rows − x̂·Σ(dy·x̂)/rows), x̂ = (x − mean)·inv_std, rows those of the batch; dx may be dy.
-void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, const Tensor& dy,
-                         const BatchNormState& state, const Tensor& dx);
+/// dx = scale·(dy − Σdy/rows − x̂·Σ(dy·x̂)/rows), x̂ = (x − mean)·inv_std, rows those of the batch, of what
+/// batch_norm_observe_backward has left in dy and relu let through; dx may be dy.
+void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, BatchNormOutput output,
+                         const Tensor& dy, const BatchNormState& state, const Tensor& dx);
 
-/// Where y depends on x by scale and shift alone, as with running values: dy ← dy where relu let something through (as
-/// above), dx = scale·dy; dx may be dy, or empty.
+/// Where y depends on x by scale and shift alone, as with running values: dy ← dy where relu let something through, by
+/// y with an addition and by x without one, dx = scale·dy; dx may be dy, or empty.
 void batch_norm_backward_fixed(const ExecSpace& space, const Tensor& x, const Tensor& y, BatchNormOutput output,
                                const Tensor& dy, const BatchNormState& state, const Tensor& dx);
 

@@ -2,7 +2,7 @@
 #include <cassert>
 
 #include "ops/batch_norm.hpp"
-#include "ops/row_parts.hpp"
+#include "ops/column_sums.hpp"
 
 namespace lockstep {
 namespace {
@@ -30,7 +30,7 @@ KOKKOS_INLINE_FUNCTION void accumulate_gradient_block(const BackwardTile<T, C>& 
       if constexpr (mask != Mask::none) {
         const C passed = mask == Mask::by_input ? value * t.scale[j] + t.shift[j] : C(t.y[at]);
         gradient = passed > C(0) ? gradient : C(0);
-        t.dy[at] = T(gradient);
+        if constexpr (mask == Mask::by_output) t.dy[at] = T(gradient);
       }
       sum[j] += gradient;
       sum_x[j] += gradient * (value - t.mean[j]);
@@ -44,10 +44,10 @@ struct Channels {
   const C *mean, *scale, *shift;
 };
 
-/// partial [parts, 2, c]: the two sums of each part of the rows.
+/// The two sums of each part of the rows.
 template <Mask mask, class T, class C>
 void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state,
-                                    C* partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
+                                    const Partials<C>& partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
       "lockstep::batch_norm::accumulate_gradient_statistics", RangePolicy(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -69,20 +69,76 @@ void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T*
             accumulate_gradient_block<mask>(t, c, begin, end, HalfTile(), sum, sum_x);
           else accumulate_gradient_block<mask>(t, c, begin, end, p.width, sum, sum_x);
         }
-        C* out = partial + p.part * 2 * c + p.first;
-        for (int j = 0; j < p.width; ++j) out[j] = sum[j], out[c + j] = sum_x[j];
+        for (int j = 0; j < p.width; ++j)
+          partial(0, p.part, p.first + j) = sum[j], partial(1, p.part, p.first + j) = sum_x[j];
       });
 }
 
+/// The same as GPUs do it.
+template <Mask mask, class T, class C>
+struct GradientSums {
+  using type = C;
+  static constexpr int count = 2, lanes = 16 / sizeof(T);
+  const T *x, *y;
+  T* dy;
+  Channels<C> state;
+  Partials<C> partial;
+
+  template <int width>
+  KOKKOS_INLINE_FUNCTION void add(const ColumnRows& at, C (&sums)[2][width]) const {
+    C mean[width], scale[width], shift[width];
+    for (int l = 0; l < width; ++l) {
+      mean[l] = state.mean[at.column + l];
+      scale[l] = state.scale[at.column + l];
+      shift[l] = state.shift[at.column + l];
+    }
+    const auto add = [&](int l, C value, C gradient) {
+      sums[0][l] += gradient;
+      sums[1][l] += gradient * (value - mean[l]);
+    };
+    if constexpr (mask == Mask::by_output)
+      at.for_each<width>(
+          [&](int l, const T& value, const T& result, T& gradient) {
+            gradient = C(result) > C(0) ? gradient : T(0);
+            add(l, C(value), C(gradient));
+          },
+          Reads(x), Reads(y), Updates(dy));
+    else
+      at.for_each<width>(
+          [&](int l, const T& value, const T& gradient) {
+            const bool passes = mask == Mask::none || C(value) * scale[l] + shift[l] > C(0);
+            add(l, C(value), passes ? C(gradient) : C(0));
+          },
+          Reads(x), Reads<T>(dy));
+  }
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t part, std::int64_t j, std::int64_t, std::int64_t,
+                                    const C (&sums)[2]) const {
+    partial(0, part, j) = sums[0];
+    partial(1, part, j) = sums[1];
+  }
+};
+
+template <Mask mask, class T, class C>
+void run_gradient_statistics(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state,
+                             const Partials<C>& partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
+  if constexpr (thread_per_element) {
+    using Sums = GradientSums<mask, T, C>;
+    for_column_sums(space, "lockstep::batch_norm::accumulate_gradient_statistics", rows, c, parts,
+                    rows_hold_packs<Sums::lanes>(c, x, y, dy), Sums{x, y, dy, state, partial});
+  } else {
+    accumulate_gradient_statistics<mask, T, C>(space, x, y, dy, state, partial, rows, c, parts);
+  }
+}
+
 template <class C>
-void add_parts(const ExecSpace& space, const C* partial, bool first, C* sum_dy, C* sum_dy_x, std::int64_t c,
+void add_parts(const ExecSpace& space, const Partials<C>& partial, bool first, C* sum_dy, C* sum_dy_x, std::int64_t c,
                std::int64_t parts) {
   for_sums_of_parts(
       space, "lockstep::batch_norm::add_parts", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
         const C sum = of_parts.sum(parts, first ? C(0) : sum_dy[j],
-                                   [&](const std::int64_t part) { return partial[part * 2 * c + j]; });
+                                   [&](const std::int64_t part) { return partial(0, part, j); });
         const C sum_x = of_parts.sum(parts, first ? C(0) : sum_dy_x[j],
-                                     [&](const std::int64_t part) { return partial[part * 2 * c + c + j]; });
+                                     [&](const std::int64_t part) { return partial(1, part, j); });
         of_parts.once([&] {
           sum_dy[j] = sum;
           sum_dy_x[j] = sum_x;
@@ -111,25 +167,33 @@ void finalize_gradient_statistics(const ExecSpace& space, const FinalStatistics<
       });
 }
 
-template <class T, class C, class Width>
-KOKKOS_INLINE_FUNCTION void backward_rows(const T* x, const T* dy, const C* scale, const C* slope, const C* mean,
-                                          const C* level, T* dx, std::int64_t c, std::int64_t begin, std::int64_t end,
-                                          Width width) {
-  for (std::int64_t row = begin; row < end; ++row)
-    for (int j = 0; j < width; ++j) {
-      const std::int64_t at = row * c + j;
-      dx[at] = T(scale[j] * (C(dy[at]) - level[j] - (C(x[at]) - mean[j]) * slope[j]));
-    }
-}
-
 /// The state as `backward` reads it.
 template <class C>
 struct BackwardState {
-  const C *scale, *mean, *inv_std, *sum_dy, *sum_dy_x;
+  const C *scale, *shift, *mean, *inv_std, *sum_dy, *sum_dy_x;
 };
 
-/// As CPUs do it: tiles of columns, whose coefficients stay in registers.
-template <class T, class C>
+/// The same of a tile of columns.
+template <class C>
+struct BackwardColumns {
+  C scale[column_tile], shift[column_tile], mean[column_tile], level[column_tile], slope[column_tile];
+};
+
+template <bool masks, class T, class C, class Width>
+KOKKOS_INLINE_FUNCTION void backward_rows(const T* x, const T* dy, const BackwardColumns<C>& s, T* dx, std::int64_t c,
+                                          std::int64_t begin, std::int64_t end, Width width) {
+  for (std::int64_t row = begin; row < end; ++row)
+    for (int j = 0; j < width; ++j) {
+      const std::int64_t at = row * c + j;
+      const C value = C(x[at]);
+      C gradient = C(dy[at]);
+      if constexpr (masks) gradient = value * s.scale[j] + s.shift[j] > C(0) ? gradient : C(0);
+      dx[at] = T(s.scale[j] * (gradient - s.level[j] - (value - s.mean[j]) * s.slope[j]));
+    }
+}
+
+/// As CPUs do it: tiles of columns, whose coefficients stay in registers. `masks`: by what relu has let through.
+template <bool masks, class T, class C>
 void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
               std::int64_t rows, std::int64_t c) {
   const std::int64_t groups = (rows + 15) / 16;
@@ -138,34 +202,42 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
-        C scale[column_tile], slope[column_tile], mean[column_tile], level[column_tile];
+        BackwardColumns<C> own;  // which nothing else can overwrite
         for (int j = 0; j < p.width; ++j) {
-          scale[j] = s.scale[f + j];
-          mean[j] = s.mean[f + j];
-          level[j] = s.sum_dy[f + j] * share;
-          slope[j] = s.inv_std[f + j] * s.inv_std[f + j] * s.sum_dy_x[f + j] * share;
+          own.scale[j] = s.scale[f + j];
+          own.shift[j] = s.shift[f + j];
+          own.mean[j] = s.mean[f + j];
+          own.level[j] = s.sum_dy[f + j] * share;
+          own.slope[j] = s.inv_std[f + j] * s.inv_std[f + j] * s.sum_dy_x[f + j] * share;
         }
-        if (p.width == column_tile)
-          backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, FullTile());
+        if (p.width == column_tile) backward_rows<masks>(x + f, dy + f, own, dx + f, c, p.begin, p.end, FullTile());
         else if (p.width == column_tile / 2)
-          backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, HalfTile());
-        else backward_rows(x + f, dy + f, scale, slope, mean, level, dx + f, c, p.begin, p.end, p.width);
+          backward_rows<masks>(x + f, dy + f, own, dx + f, c, p.begin, p.end, HalfTile());
+        else backward_rows<masks>(x + f, dy + f, own, dx + f, c, p.begin, p.end, p.width);
       });
 }
 
 /// As GPUs do it.
-template <class T, class C>
+template <bool masks, class T, class C>
 void backward_elements(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
                        std::int64_t rows, std::int64_t c) {
   for_elements(
       space, "lockstep::batch_norm::backward", rows * c,
-      KOKKOS_LAMBDA(std::int64_t, const T& in, const T& gradient, const C& scale, const C& mean, const C& inv_std,
-                    const C& sum_dy, const C& sum_dy_x, T& out) {
-        const C level = sum_dy * share, slope = inv_std * inv_std * sum_dy_x * share;
-        out = T(scale * (C(gradient) - level - (C(in) - mean) * slope));
+      KOKKOS_LAMBDA(std::int64_t, const T& in, const T& gradient, const C& scale, const C& shift, const C& mean,
+                    const C& inv_std, const C& sum_dy, const C& sum_dy_x, T& out) {
+        const C level = sum_dy * share, slope = inv_std * inv_std * sum_dy_x * share, value = C(in);
+        const C passed = !masks || value * scale + shift > C(0) ? C(gradient) : C(0);
+        out = T(scale * (passed - level - (value - mean) * slope));
       },
-      Reads(x), Reads(dy), ReadsColumns(s.scale, c), ReadsColumns(s.mean, c), ReadsColumns(s.inv_std, c),
-      ReadsColumns(s.sum_dy, c), ReadsColumns(s.sum_dy_x, c), Writes(dx));
+      Reads(x), Reads(dy), ReadsColumns(s.scale, c), ReadsColumns(s.shift, c), ReadsColumns(s.mean, c),
+      ReadsColumns(s.inv_std, c), ReadsColumns(s.sum_dy, c), ReadsColumns(s.sum_dy_x, c), Writes(dx));
+}
+
+template <bool masks, class T, class C>
+void run_backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
+                  std::int64_t rows, std::int64_t c) {
+  if constexpr (thread_per_element) backward_elements<masks>(space, x, dy, s, dx, share, rows, c);
+  else backward<masks>(space, x, dy, s, dx, share, rows, c);
 }
 
 /// What of a gradient passes the relu behind the norm.
@@ -198,10 +270,10 @@ void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const 
   assert(workspace.bytes() >= batch_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    C* partial = static_cast<C*>(workspace.data);
-    auto* run = !output.relu ? accumulate_gradient_statistics<Mask::none, T, C>
-                             : (output.addition ? accumulate_gradient_statistics<Mask::by_output, T, C>
-                                                : accumulate_gradient_statistics<Mask::by_input, T, C>);
+    const Partials<C> partial{static_cast<C*>(workspace.data), 2, size.c, parts};
+    auto* run = !output.relu ? run_gradient_statistics<Mask::none, T, C>
+                             : (output.addition ? run_gradient_statistics<Mask::by_output, T, C>
+                                                : run_gradient_statistics<Mask::by_input, T, C>);
     const Channels<C> channels{state.mean.as<const C>(), state.scale.as<const C>(), state.shift.as<const C>()};
     const T* result = output.relu && output.addition ? y.as<const T>() : x.as<const T>();
     run(space, x.as<const T>(), result, dy.as<T>(), channels, partial, size.rows, size.c, parts);
@@ -224,19 +296,16 @@ void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std
   });
 }
 
-void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, const Tensor& dy,
-                         const BatchNormState& state, const Tensor& dx) {
+void batch_norm_backward(const ExecSpace& space, std::int64_t rows, const Tensor& x, BatchNormOutput output,
+                         const Tensor& dy, const BatchNormState& state, const Tensor& dx) {
   const Rows size = rows_of(x);
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    const BackwardState<C> s{state.scale.as<const C>(), state.mean.as<const C>(), state.inv_std.as<const C>(),
-                             state.sum_dy.as<const C>(), state.sum_dy_x.as<const C>()};
+    const BackwardState<C> s{state.scale.as<const C>(),   state.shift.as<const C>(),  state.mean.as<const C>(),
+                             state.inv_std.as<const C>(), state.sum_dy.as<const C>(), state.sum_dy_x.as<const C>()};
     const C share = static_cast<C>(1.0 / static_cast<double>(rows));
-    const auto run = [&](auto kernel) {
-      kernel(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(), share, size.rows, size.c);
-    };
-    if constexpr (thread_per_element) run(backward_elements<T, C>);
-    else run(backward<T, C>);
+    auto* run = output.relu && !output.addition ? run_backward<true, T, C> : run_backward<false, T, C>;
+    run(space, x.as<const T>(), dy.as<const T>(), s, dx.as<T>(), share, size.rows, size.c);
   });
 }
 

@@ -4,8 +4,8 @@
 #include <cassert>
 
 #include "ops/activation_math.hpp"
+#include "ops/column_sums.hpp"
 #include "ops/elementwise.hpp"
-#include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
@@ -99,11 +99,43 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
       });
 }
 
+/// The same as GPUs do it.
+template <Activation activation, class T, class C>
+struct BiasSums {
+  using type = C;
+  static constexpr int count = 1, lanes = 16 / sizeof(T);
+  const T* kept;
+  T* dy;
+  C* out;
+  bool add_to;
+  Partials<C> partial;
+
+  template <int width>
+  KOKKOS_INLINE_FUNCTION void add(const ColumnRows& at, C (&sums)[1][width]) const {
+    if constexpr (activation == Activation::none)
+      at.for_each<width>([&](int l, const T& gradient) { sums[0][l] += C(gradient); }, Reads<T>(dy));
+    else
+      at.for_each<width>(
+          [&](int l, const T& known, T& gradient) {
+            const C value = activation_gradient<activation, C>(C(known), C(gradient));
+            gradient = T(value);
+            sums[0][l] += value;
+          },
+          Reads(kept), Updates(dy));
+  }
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t part, std::int64_t j, std::int64_t, std::int64_t,
+                                    const C (&sums)[1]) const {
+    if (partial.parts > 1) partial(0, part, j) = sums[0];
+    else out[j] = add_to ? out[j] + sums[0] : sums[0];
+  }
+};
+
 template <class C>
-void sum_parts(const ExecSpace& space, const C* partial, C* dbias, bool add, std::int64_t c, std::int64_t parts) {
+void sum_parts(const ExecSpace& space, const Partials<C>& partial, C* dbias, bool add, std::int64_t c,
+               std::int64_t parts) {
   for_sums_of_parts(
       space, "lockstep::bias::sum_parts", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
-        const C sum = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial[part * c + j]; });
+        const C sum = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial(0, part, j); });
         of_parts.once([&] { dbias[j] = add ? dbias[j] + sum : sum; });
       });
 }
@@ -116,16 +148,24 @@ void run_backward(const ExecSpace& space, const Tensor& kept, const Tensor& dy, 
   const T* known = activation == Activation::none ? dy.as<const T>() : kept.as<const T>();
   T* gradient = dy.as<T>();
   if (!dbias) {
-    if (activation != Activation::none)
-      backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(rows, c));
+    if (activation == Activation::none) return;
+    if constexpr (thread_per_element) activation_backward(space, activation, kept, dy, dy);
+    else backward<activation, false, T, C>(space, known, gradient, nullptr, false, rows, c, parts_of(rows, c));
     return;
   }
   const std::int64_t parts = parts_of(rows, c);
   const bool add = store == Store::add;
   const bool alone = parts == 1;
   assert(alone || workspace.bytes() >= bias_workspace_bytes(dy.dtype, rows, c));
-  C* partial = alone ? dbias.as<C>() : static_cast<C*>(workspace.data);
-  backward<activation, true, T, C>(space, known, gradient, partial, alone && add, rows, c, parts);
+  const Partials<C> partial{static_cast<C*>(workspace.data), 1, c, parts};
+  if constexpr (thread_per_element) {
+    using Sums = BiasSums<activation, T, C>;
+    for_column_sums(space, "lockstep::bias::backward", rows, c, parts, rows_hold_packs<Sums::lanes>(c, known, gradient),
+                    Sums{known, gradient, dbias.as<C>(), add, partial});
+  } else {
+    backward<activation, true, T, C>(space, known, gradient, alone ? dbias.as<C>() : partial.data, alone && add, rows,
+                                     c, parts);
+  }
   if (!alone) sum_parts<C>(space, partial, dbias.as<C>(), add, c, parts);
 }
 

@@ -1,29 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/embedding.hpp"
 
+#include <cassert>
+
 #include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
 
-template <class T>
+/// One index has `lanes` numbers of a place on GPUs, and all of them on CPUs.
+template <int lanes, class T>
 void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
              const Compute<T>* weight, T* y) {
+  using C = Compute<T>;
+  const std::int64_t packs = features / lanes;
   Kokkos::parallel_for(
-      "lockstep::embedding::forward", RangePolicy(space, 0, thread_per_element ? count * features : count),
+      "lockstep::embedding::forward", RangePolicy(space, 0, thread_per_element ? count * packs : count),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t width = thread_per_element ? 1 : features;  // columns of this index
-        const std::int64_t place = thread_per_element ? row_of(index, features) : index;
-        const std::int64_t first = thread_per_element ? index - place * features : 0;
+        const std::int64_t place = thread_per_element ? row_of(index, packs) : index;
         const std::int32_t token = tokens[place];
-        T* to = y + place * features + first;
-        if (token == no_row) {
-          for (std::int64_t j = 0; j < width; ++j) to[j] = T(Kokkos::Experimental::quiet_NaN_v<Compute<T>>);
-          return;
+        const C* const from = weight + token * features;  // nvcc forbids first captures in `if constexpr`
+        T* const to = y + place * features;
+        if constexpr (thread_per_element) {
+          const std::int64_t j = (index - place * packs) * lanes;
+          Pack<C, lanes> row;
+          for (C& number : row.lane) number = Kokkos::Experimental::quiet_NaN_v<C>;
+          if (token != no_row) row = load_pack<lanes>(from + j);
+          Pack<T, lanes> result;
+          LOCKSTEP_UNROLL
+          for (int l = 0; l < lanes; ++l) result.lane[l] = T(row.lane[l]);
+          store_pack<lanes>(result, to + j);
+        } else {
+          if (token == no_row)
+            for (std::int64_t j = 0; j < features; ++j) to[j] = T(Kokkos::Experimental::quiet_NaN_v<C>);
+          else
+            for (std::int64_t j = 0; j < features; ++j) to[j] = T(from[j]);
         }
-        const Compute<T>* from = weight + token * features + first;
-        for (std::int64_t j = 0; j < width; ++j) to[j] = T(from[j]);
       });
+}
+
+/// Calls f with the lanes of packs of T, where rows of all arrays hold them, or one.
+template <class T, class F, class... Arrays>
+void with_packs(std::int64_t features, const F& f, const Arrays*... arrays) {
+  constexpr int lanes = 16 / sizeof(T);
+  if (thread_per_element && features % lanes == 0 && (holds_packs<Arrays, lanes>(arrays) && ...))
+    f(std::integral_constant<int, lanes>());
+  else f(std::integral_constant<int, 1>());
 }
 
 /// Each index owns some columns and goes through all tokens: nobody else writes there.
@@ -47,25 +69,73 @@ void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t feat
       });
 }
 
-/// As GPUs do it: each team of neighbouring indices owns some tokens of the vocabulary, each index of it a column. It
-/// goes through all places, and adds up those with its tokens, in their order: the same sums every time, without
-/// sorting.
-template <class T>
-void add_up_tokens_by_vocabulary(const ExecSpace& space, std::int64_t count, std::int64_t features,
-                                 std::int64_t vocabulary, const std::int32_t* tokens, const T* dy,
-                                 Compute<T>* dweight) {
-  constexpr std::int64_t wanted_shares = 1024;
-  const std::int64_t shares = vocabulary < wanted_shares ? vocabulary : wanted_shares;
+/// The places of each token, in their order, as GPUs need them: those of token v are sorted[first[v]] … below
+/// first[v + 1]. In a workspace.
+struct SortedPlaces {
+  std::int32_t *first, *taken, *unsorted, *sorted;
+
+  SortedPlaces(std::int32_t* workspace, std::int64_t count, std::int64_t vocabulary)
+      : first(workspace), taken(first + vocabulary + 1), unsorted(taken + vocabulary), sorted(unsorted + count) {}
+  static std::size_t bytes(std::int64_t count, std::int64_t vocabulary) {
+    return static_cast<std::size_t>(2 * vocabulary + 1 + 2 * count) * sizeof(std::int32_t);
+  }
+};
+
+/// Which thread comes first decides where a place is put among those of its token, and then they are put in order.
+void sort_places(const ExecSpace& space, std::int64_t count, std::int64_t vocabulary, const std::int32_t* tokens,
+                 const SortedPlaces& places) {
+  const RangePolicy all(space, 0, count);
+  fill_zero(space, {places.first, DType::i32, {2 * vocabulary + 1}});
   Kokkos::parallel_for(
-      "lockstep::embedding::backward", RangePolicy(space, 0, shares * features),
+      "lockstep::embedding::count", all, KOKKOS_LAMBDA(const std::int64_t place) {
+        if (tokens[place] != no_row) Kokkos::atomic_inc(places.first + tokens[place]);
+      });
+  Kokkos::parallel_scan(
+      "lockstep::embedding::first", RangePolicy(space, 0, vocabulary + 1),
+      KOKKOS_LAMBDA(const std::int64_t token, std::int32_t& before, const bool is_final) {
+        const std::int32_t own = places.first[token];
+        if (is_final) places.first[token] = before;
+        before += own;
+      });
+  Kokkos::parallel_for(
+      "lockstep::embedding::place", all, KOKKOS_LAMBDA(const std::int64_t place) {
+        const std::int32_t token = tokens[place];
+        if (token == no_row) return;
+        const std::int32_t taken = Kokkos::atomic_fetch_inc(places.taken + token);
+        places.unsorted[places.first[token] + taken] = static_cast<std::int32_t>(place);
+      });
+  Kokkos::parallel_for(
+      "lockstep::embedding::sort", all, KOKKOS_LAMBDA(const std::int64_t place) {
+        const std::int32_t token = tokens[place];
+        if (token == no_row) return;
+        const std::int32_t begin = places.first[token], end = places.first[token + 1];
+        std::int32_t before = 0;
+        for (std::int32_t k = begin; k < end; ++k) before += places.unsorted[k] < place ? 1 : 0;
+        places.sorted[begin + before] = static_cast<std::int32_t>(place);
+      });
+}
+
+/// As GPUs do it: an index has a token, and a pack of columns.
+template <int lanes, class T>
+void add_up_places(const ExecSpace& space, std::int64_t features, std::int64_t vocabulary, const SortedPlaces& places,
+                   const T* dy, Compute<T>* dweight, bool add) {
+  using C = Compute<T>;
+  const std::int64_t packs = features / lanes;
+  Kokkos::parallel_for(
+      "lockstep::embedding::backward", RangePolicy(space, 0, vocabulary * packs),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t share = row_of(index, features), j = index - share * features;
-        const auto first = static_cast<std::int32_t>(vocabulary * share / shares);
-        const auto end = static_cast<std::int32_t>(vocabulary * (share + 1) / shares);
-        for (std::int64_t place = 0; place < count; ++place) {
-          const std::int32_t token = tokens[place];
-          if (token >= first && token < end) dweight[token * features + j] += Compute<T>(dy[place * features + j]);
+        const std::int64_t token = row_of(index, packs), j = (index - token * packs) * lanes;
+        const std::int32_t begin = places.first[token], end = places.first[token + 1];
+        if (add && begin == end) return;
+        C* const to = dweight + token * features + j;
+        Pack<C, lanes> sum = {};
+        if (add) sum = load_pack<lanes>(to);
+        for (std::int32_t k = begin; k < end; ++k) {
+          const auto gradient = load_pack<lanes>(dy + places.sorted[k] * features + j);
+          LOCKSTEP_UNROLL
+          for (int l = 0; l < lanes; ++l) sum.lane[l] += C(gradient.lane[l]);
         }
+        store_pack<lanes>(sum, to);
       });
 }
 
@@ -84,17 +154,22 @@ void find_rows(const ExecSpace& space, std::int64_t count, std::int64_t tables, 
 template <class T>
 void add_positions(const ExecSpace& space, std::int64_t rows, std::int64_t length, std::int64_t features, const T* x,
                    const Compute<T>* weight, T* y) {
-  Kokkos::parallel_for(
-      "lockstep::position_embedding::forward", RangePolicy(space, 0, thread_per_element ? rows * features : rows),
-      KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t width = thread_per_element ? 1 : features;
-        const std::int64_t row = thread_per_element ? row_of(index, features) : index;
-        const std::int64_t first = thread_per_element ? index - row * features : 0;
-        const Compute<T>* position = weight + (row - row_of(row, length) * length) * features + first;
-        const T* from = x + row * features + first;
-        T* to = y + row * features + first;
-        for (std::int64_t j = 0; j < width; ++j) to[j] = T(Compute<T>(from[j]) + position[j]);
-      });
+  constexpr auto label = "lockstep::position_embedding::forward";
+  if constexpr (thread_per_element)
+    for_elements(
+        space, label, rows * features,
+        KOKKOS_LAMBDA(std::int64_t, const T& in, const Compute<T>& position, T& out) {
+          out = T(Compute<T>(in) + position);
+        },
+        Reads(x), ReadsColumns(weight, length * features), Writes(y));
+  else
+    Kokkos::parallel_for(
+        label, RangePolicy(space, 0, rows), KOKKOS_LAMBDA(const std::int64_t row) {
+          const Compute<T>* position = weight + (row - row_of(row, length) * length) * features;
+          const T* from = x + row * features;
+          T* to = y + row * features;
+          for (std::int64_t j = 0; j < features; ++j) to[j] = T(Compute<T>(from[j]) + position[j]);
+        });
 }
 
 template <class T>
@@ -115,23 +190,41 @@ void add_up_positions(const ExecSpace& space, std::int64_t n, std::int64_t per_e
 }  // namespace
 
 void embedding_forward(const ExecSpace& space, const Tensor& tokens, const Tensor& weight, const Tensor& y) {
+  const std::int64_t features = y.shape[-1];
   dispatch_float(y.dtype, [&]<class T>(T) {
-    look_up<T>(space, tokens.count(), y.shape[-1], tokens.as<const std::int32_t>(), weight.as<const Compute<T>>(),
-               y.as<T>());
+    const auto* rows = weight.as<const Compute<T>>();
+    const auto run = [&]<int lanes>(std::integral_constant<int, lanes>) {
+      look_up<lanes, T>(space, tokens.count(), features, tokens.as<const std::int32_t>(), rows, y.as<T>());
+    };
+    with_packs<T>(features, run, y.as<const T>(), rows);
   });
 }
 
+std::size_t embedding_workspace_bytes(std::int64_t places, std::int64_t vocabulary) {
+  return thread_per_element ? SortedPlaces::bytes(places, vocabulary) : 0;
+}
+
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
-                        Store store) {
-  if (store == Store::replace) fill_zero(space, dweight);
-  dispatch_float(dy.dtype, [&]<class T>(T) {
-    const std::int64_t count = tokens.count(), features = dy.shape[-1];
-    const auto* which = tokens.as<const std::int32_t>();
-    if constexpr (thread_per_element)
-      add_up_tokens_by_vocabulary<T>(space, count, features, dweight.count() / features, which, dy.as<const T>(),
-                                     dweight.as<Compute<T>>());
-    else add_up_tokens<T>(space, count, features, which, dy.as<const T>(), dweight.as<Compute<T>>());
-  });
+                        Store store, const Tensor& workspace) {
+  const std::int64_t count = tokens.count(), features = dy.shape[-1], vocabulary = dweight.count() / features;
+  const auto* which = tokens.as<const std::int32_t>();
+  assert(workspace.bytes() >= embedding_workspace_bytes(count, vocabulary));
+  if (thread_per_element) {
+    const SortedPlaces places(static_cast<std::int32_t*>(workspace.data), count, vocabulary);
+    sort_places(space, count, vocabulary, which, places);
+    dispatch_float(dy.dtype, [&]<class T>(T) {
+      const auto run = [&]<int lanes>(std::integral_constant<int, lanes>) {
+        add_up_places<lanes, T>(space, features, vocabulary, places, dy.as<const T>(), dweight.as<Compute<T>>(),
+                                store == Store::add);
+      };
+      with_packs<T>(features, run, dy.as<const T>(), dweight.as<const Compute<T>>());
+    });
+  } else {
+    if (store == Store::replace) fill_zero(space, dweight);
+    dispatch_float(dy.dtype, [&]<class T>(T) {
+      add_up_tokens<T>(space, count, features, which, dy.as<const T>(), dweight.as<Compute<T>>());
+    });
+  }
 }
 
 void find_table_rows(const ExecSpace& space, const Tensor& x, const Tensor& first, const Tensor& rows) {

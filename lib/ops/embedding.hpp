@@ -15,7 +15,9 @@ void embedding_forward(const ExecSpace& space, const Tensor& tokens, const Tenso
 /// dweight[v] (+)= the sum of dy over the places of token v, in their order: the same for any number of threads. Places
 /// of no_row add nothing.
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
-                        Store store);
+                        Store store, const Tensor& workspace);
+/// Bytes that it needs for so many tokens.
+std::size_t embedding_workspace_bytes(std::int64_t tokens, std::int64_t vocabulary);
 
 /// Tables below each other in one: rows[i, k] = the row of it that row x[i, k] of table k is, where x holds row numbers
 /// (to the nearest whole one); no_row where that is none of table k's. x [n, tables] of any floating-point type, first

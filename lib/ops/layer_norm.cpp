@@ -3,7 +3,7 @@
 
 #include <cassert>
 
-#include "ops/row_parts.hpp"
+#include "ops/column_sums.hpp"
 
 namespace lockstep {
 namespace {
@@ -111,10 +111,10 @@ KOKKOS_INLINE_FUNCTION void weight_block(const T* x, const C* moments, const T* 
   for (int j = 0; j < width; ++j) total[j] += sum[j], total_x[j] += sum_x[j];
 }
 
-/// partial [parts, 2, c]: Σ dy and Σ dy·x̂ of each part of the rows.
+/// Σ dy and Σ dy·x̂ of each part of the rows.
 template <class T, class C>
-void backward_weight(const ExecSpace& space, const T* x, const C* moments, const T* dy, C* partial, std::int64_t rows,
-                     std::int64_t c, std::int64_t parts) {
+void backward_weight(const ExecSpace& space, const T* x, const C* moments, const T* dy, const Partials<C>& partial,
+                     std::int64_t rows, std::int64_t c, std::int64_t parts) {
   Kokkos::parallel_for(
       "lockstep::layer_norm::backward_weight", RangePolicy(space, 0, parts * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -125,19 +125,62 @@ void backward_weight(const ExecSpace& space, const T* x, const C* moments, const
           if (p.width == tile) weight_block(x + p.first, moments, dy + p.first, c, begin, end, FullTile(), sum, sum_x);
           else weight_block(x + p.first, moments, dy + p.first, c, begin, end, p.width, sum, sum_x);
         }
-        C* out = partial + p.part * 2 * c + p.first;
-        for (int j = 0; j < p.width; ++j) out[j] = sum[j], out[c + j] = sum_x[j];
+        for (int j = 0; j < p.width; ++j)
+          partial(0, p.part, p.first + j) = sum[j], partial(1, p.part, p.first + j) = sum_x[j];
       });
 }
 
+/// One of the moments of an element's row.
 template <class C>
-void add_parts(const ExecSpace& space, const C* partial, bool add, C* dweight, C* dbias, std::int64_t c,
+struct ReadsMoment {
+  using Value = C;
+  static constexpr bool of_columns = false;
+  const C* data;
+  std::int64_t c;
+
+  template <int lanes>
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t i, Pack<C, lanes>& pack) const {
+    const C moment = data[2 * row_of(i, c)];
+    LOCKSTEP_UNROLL
+    for (int l = 0; l < lanes; ++l) pack.lane[l] = moment;
+  }
+  template <int lanes>
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<C, lanes>&) const {}
+};
+
+/// The same as GPUs do it.
+template <class T, class C>
+struct WeightSums {
+  using type = C;
+  static constexpr int count = 2, lanes = 16 / sizeof(T);
+  const T* x;
+  const C* moments;
+  const T* dy;
+  Partials<C> partial;
+
+  template <int width>
+  KOKKOS_INLINE_FUNCTION void add(const ColumnRows& at, C (&sums)[2][width]) const {
+    at.for_each<width>(
+        [&](int l, const T& value, const T& gradient, const C& mean, const C& inv_std) {
+          sums[0][l] += C(gradient);
+          sums[1][l] += C(gradient) * ((C(value) - mean) * inv_std);
+        },
+        Reads(x), Reads(dy), ReadsMoment<C>{moments, at.c}, ReadsMoment<C>{moments + 1, at.c});
+  }
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t part, std::int64_t j, std::int64_t, std::int64_t,
+                                    const C (&sums)[2]) const {
+    partial(0, part, j) = sums[0];
+    partial(1, part, j) = sums[1];
+  }
+};
+
+template <class C>
+void add_parts(const ExecSpace& space, const Partials<C>& partial, bool add, C* dweight, C* dbias, std::int64_t c,
                std::int64_t parts) {
   for_sums_of_parts(
       space, "lockstep::layer_norm::add_parts", c, KOKKOS_LAMBDA(const PartSums& of_parts, const std::int64_t j) {
-        const C sum = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial[part * 2 * c + j]; });
-        const C sum_x = of_parts.sum(parts, C(0),
-                                     [&](const std::int64_t part) { return partial[part * 2 * c + c + j]; });
+        const C sum = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial(0, part, j); });
+        const C sum_x = of_parts.sum(parts, C(0), [&](const std::int64_t part) { return partial(1, part, j); });
         of_parts.once([&] {
           if (dbias) dbias[j] = add ? dbias[j] + sum : sum;
           dweight[j] = add ? dweight[j] + sum_x : sum_x;
@@ -196,9 +239,17 @@ void layer_norm_backward_weight(const ExecSpace& space, const Tensor& x, const T
   assert(workspace.bytes() >= layer_norm_workspace_bytes(x.dtype, size.rows, size.c));
   dispatch_float(x.dtype, [&]<class T>(T) {
     using C = Compute<T>;
-    C* partial = static_cast<C*>(workspace.data);
-    backward_weight<T, C>(space, x.as<const T>(), moments.as<const C>(), dy.as<const T>(), partial, size.rows, size.c,
-                          parts);
+    const Partials<C> partial{static_cast<C*>(workspace.data), 2, size.c, parts};
+    const auto *values = x.as<const T>(), *gradients = dy.as<const T>();
+    const auto* of_rows = moments.as<const C>();
+    if constexpr (thread_per_element) {
+      using Sums = WeightSums<T, C>;
+      for_column_sums(space, "lockstep::layer_norm::backward_weight", size.rows, size.c, parts,
+                      rows_hold_packs<Sums::lanes>(size.c, values, gradients),
+                      Sums{values, of_rows, gradients, partial});
+    } else {
+      backward_weight<T, C>(space, values, of_rows, gradients, partial, size.rows, size.c, parts);
+    }
     add_parts<C>(space, partial, store == Store::add, dweight.as<C>(), dbias ? dbias.as<C>() : nullptr, size.c, parts);
   });
 }

@@ -17,7 +17,7 @@ inline std::int64_t rows_of_one(const Shape& batch) {
 }
 
 /// Adds to `sums` (LossSums) loss and correct of n examples, each of which has these two in its first of `stride` rows
-/// of per_row. One thread adds them in their order: n is small, and the result does not depend on the number of
+/// of per_row. On CPUs one thread adds them in their order, so that the result does not depend on the number of
 /// threads.
 void add_examples(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_row, double* sums);
 

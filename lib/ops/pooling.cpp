@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/pooling.hpp"
 
+#include "core/packs.hpp"
+
 namespace lockstep {
 namespace {
 
-// A team a row of pixels, vectors along C. The window loop is outside the vector loop, so that on
-// CPUs the inner loops are contiguous and without branches.
+/// The windows over position i of an axis with `count` windows: [begin, end).
+struct Windows {
+  std::int64_t begin, end;
+};
+KOKKOS_INLINE_FUNCTION Windows windows_over(std::int64_t i, std::int64_t count, const PoolingWindows& w) {
+  const std::int64_t reach = i + w.padding - w.kernel + 1, last = row_of(i + w.padding, w.stride) + 1;
+  return {reach <= 0 ? 0 : row_of(reach + w.stride - 1, w.stride), last < count ? last : count};
+}
+
+// CPUs have a team for a row of pixels, and vectors along C. The window loop is outside the vector loop, so that the
+// inner loops are contiguous and without branches.
 using Team = Kokkos::TeamPolicy<ExecSpace>;
 using Member = Team::member_type;
 
 inline Team pixel_rows(const ExecSpace& space, std::int64_t rows) {
-  const auto teams = static_cast<int>(rows);
-  return thread_per_element ? Team(space, teams, Kokkos::AUTO, 32) : Team(space, teams, Kokkos::AUTO);
+  return Team(space, static_cast<int>(rows), Kokkos::AUTO);
 }
 
 template <class T>
@@ -55,8 +65,8 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
       });
 }
 
-// Sums are kept in registers, in fp32 for 16 bits: of this many channels at a time on CPUs, of one a thread on GPUs.
-constexpr int channel_tile = thread_per_element ? 1 : 16;
+// Sums are kept in registers, in fp32 for 16 bits: of this many channels at a time.
+constexpr int channel_tile = 16;
 
 /// Calls add(sum, c, width) to sum up channels c … c+width−1, with a constant width where all of a tile are there,
 /// and stores the sums in `to`.
@@ -94,15 +104,6 @@ void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, 
           });
         });
       });
-}
-
-/// The windows over position i of an axis with `count` windows: [begin, end).
-struct Windows {
-  std::int64_t begin, end;
-};
-KOKKOS_INLINE_FUNCTION Windows windows_over(std::int64_t i, std::int64_t count, const PoolingWindows& w) {
-  const std::int64_t reach = i + w.padding - w.kernel + 1, last = (i + w.padding) / w.stride + 1;
-  return {reach <= 0 ? 0 : (reach + w.stride - 1) / w.stride, last < count ? last : count};
 }
 
 /// Gives each pixel of dx what the windows over it send: of max, the gradient where the pixel won; of
@@ -151,21 +152,131 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
       });
 }
 
+// A thread of a GPU has a pack of channels of one pixel.
+
+/// Where index `index` is among pixels [n, h, w] with so many packs.
+struct PackOfPixel {
+  std::int64_t image, y, x, pack;
+
+  KOKKOS_INLINE_FUNCTION PackOfPixel(std::int64_t index, std::int64_t h, std::int64_t w, std::int64_t packs) {
+    const std::int64_t pixel = row_of(index, packs), line = row_of(pixel, w);
+    pack = index - pixel * packs;
+    x = pixel - line * w;
+    image = row_of(line, h);
+    y = line - image * h;
+  }
+};
+
+template <bool is_max, int lanes, class T>
+void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T* y, std::uint8_t* winner) {
+  using C = Compute<T>;
+  const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes;
+  const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
+  Kokkos::parallel_for(
+      is_max ? "lockstep::max_pool::forward" : "lockstep::avg_pool::forward",
+      RangePolicy(space, 0, s.n * out_h * out_w * packs), KOKKOS_LAMBDA(const std::int64_t index) {
+        const PackOfPixel at(index, out_h, out_w, packs);
+        const std::int64_t top = at.y * s.vertical.stride - s.vertical.padding;
+        const std::int64_t left = at.x * s.horizontal.stride - s.horizontal.padding;
+        C best[lanes] = {};  // or the sum
+        Pack<std::uint8_t, lanes> place = {};
+        bool any = false;
+        for (std::int64_t iy = top < 0 ? 0 : top; iy < top + s.vertical.kernel && iy < s.h; ++iy)
+          for (std::int64_t ix = left < 0 ? 0 : left; ix < left + s.horizontal.kernel && ix < s.w; ++ix) {
+            const auto pack = load_pack<lanes>(x + ((at.image * s.h + iy) * s.w + ix) * s.c + at.pack * lanes);
+            const auto number = static_cast<std::uint8_t>((iy - top) * s.horizontal.kernel + (ix - left));
+            LOCKSTEP_UNROLL
+            for (int l = 0; l < lanes; ++l) {
+              const C value = C(pack.lane[l]);
+              if (!is_max) {
+                best[l] += value * scale;
+              } else if (!any || value > best[l] || value != value) {
+                best[l] = value;
+                place.lane[l] = number;
+              }
+            }
+            any = true;
+          }
+        Pack<T, lanes> result;
+        LOCKSTEP_UNROLL
+        for (int l = 0; l < lanes; ++l) result.lane[l] = T(best[l]);
+        store_pack<lanes>(result, y + index * lanes);
+        if (is_max && winner) store_pack<lanes>(place, winner + index * lanes);
+      });
+}
+
+template <bool is_max, int lanes, class T>
+void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
+  using C = Compute<T>;
+  const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes;
+  const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
+  Kokkos::parallel_for(
+      is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
+      RangePolicy(space, 0, s.n * s.h * s.w * packs), KOKKOS_LAMBDA(const std::int64_t index) {
+        const PackOfPixel at(index, s.h, s.w, packs);
+        const Windows rows = windows_over(at.y, out_h, s.vertical), columns = windows_over(at.x, out_w, s.horizontal);
+        C sum[lanes] = {};
+        for (std::int64_t oy = rows.begin; oy < rows.end; ++oy)
+          for (std::int64_t ox = columns.begin; ox < columns.end; ++ox) {
+            const std::int64_t from = ((at.image * out_h + oy) * out_w + ox) * s.c + at.pack * lanes;
+            const auto own = static_cast<std::uint8_t>((at.y - (oy * s.vertical.stride - s.vertical.padding)) *
+                                                           s.horizontal.kernel +
+                                                       (at.x - (ox * s.horizontal.stride - s.horizontal.padding)));
+            const auto gradient = load_pack<lanes>(dy + from);
+            Pack<std::uint8_t, lanes> place = {};
+            if (is_max) place = load_pack<lanes>(winner + from);
+            LOCKSTEP_UNROLL
+            for (int l = 0; l < lanes; ++l) {
+              const C value = C(gradient.lane[l]);
+              sum[l] += !is_max ? value * scale : place.lane[l] == own ? value : C(0);
+            }
+          }
+        Pack<T, lanes> result;
+        LOCKSTEP_UNROLL
+        for (int l = 0; l < lanes; ++l) result.lane[l] = T(sum[l]);
+        store_pack<lanes>(result, dx + index * lanes);
+      });
+}
+
+/// Calls f with the lanes of packs that all arrays hold.
+template <class T, class F>
+void with_packs(std::int64_t c, const T* x, const T* y, const std::uint8_t* winner, const F& f) {
+  constexpr int lanes = 16 / sizeof(T);
+  if (c % lanes == 0 && holds_packs<T, lanes>(x) && holds_packs<T, lanes>(y) &&
+      holds_packs<std::uint8_t, lanes>(winner))
+    f(std::integral_constant<int, lanes>());
+  else f(std::integral_constant<int, 1>());
+}
+
 }  // namespace
 
 void pooling_forward(const ExecSpace& space, PoolingKind kind, const PoolingShape& shape, const Tensor& x,
                      const Tensor& y, const Tensor& winner) {
+  const bool is_max = kind == PoolingKind::max;
+  auto* const places = winner ? winner.as<std::uint8_t>() : nullptr;
   dispatch_float(x.dtype, [&]<class T>(T) {
-    if (kind == PoolingKind::max)
-      max_forward<T>(space, shape, x.as<T>(), y.as<T>(), winner ? winner.as<std::uint8_t>() : nullptr);
+    if constexpr (thread_per_element)
+      with_packs(shape.c, x.as<const T>(), y.as<const T>(), places, [&]<int lanes>(std::integral_constant<int, lanes>) {
+        auto* run = is_max ? forward_packs<true, lanes, T> : forward_packs<false, lanes, T>;
+        run(space, shape, x.as<const T>(), y.as<T>(), places);
+      });
+    else if (is_max) max_forward<T>(space, shape, x.as<T>(), y.as<T>(), places);
     else average_forward<T>(space, shape, x.as<T>(), y.as<T>());
   });
 }
 
 void pooling_backward(const ExecSpace& space, PoolingKind kind, const PoolingShape& shape, const Tensor& winner,
                       const Tensor& dy, const Tensor& dx) {
+  const bool is_max = kind == PoolingKind::max;
+  const auto* const places = is_max ? winner.as<const std::uint8_t>() : nullptr;
   dispatch_float(dy.dtype, [&]<class T>(T) {
-    if (kind == PoolingKind::max) backward<true, T>(space, shape, winner.as<std::uint8_t>(), dy.as<T>(), dx.as<T>());
+    if constexpr (thread_per_element)
+      with_packs(shape.c, dy.as<const T>(), dx.as<const T>(), places,
+                 [&]<int lanes>(std::integral_constant<int, lanes>) {
+                   auto* run = is_max ? backward_packs<true, lanes, T> : backward_packs<false, lanes, T>;
+                   run(space, shape, places, dy.as<const T>(), dx.as<T>());
+                 });
+    else if (is_max) backward<true, T>(space, shape, places, dy.as<T>(), dx.as<T>());
     else backward<false, T>(space, shape, nullptr, dy.as<T>(), dx.as<T>());
   });
 }

@@ -26,12 +26,13 @@ inline Rows rows_of(const Tensor& y) {
   return {c == 0 ? 0 : y.count() / c, c};
 }
 
-/// How many parts the rows are summed in: on GPUs so many that parts × columns keep a large one busy.
+/// How many parts the rows are summed in: on GPUs so many that each of their processors has some teams
+/// (column_sums.hpp).
 inline std::int64_t parts_of(std::int64_t rows, std::int64_t c) {
-  constexpr std::int64_t threads = 1 << 18;
-  const std::int64_t wanted = thread_per_element
-                                  ? std::clamp<std::int64_t>(threads / std::max<std::int64_t>(c, 1), 32, 4096)
-                                  : planned_threads();
+  constexpr std::int64_t teams = 512, least = 64;
+  if constexpr (thread_per_element)
+    return std::clamp<std::int64_t>(rows / 16, 1, std::max(least, teams / (c / 2048 + 1)));
+  const std::int64_t wanted = planned_threads();
   if (wanted == 1) return 1;
   return std::clamp<std::int64_t>((rows + block_rows - 1) / block_rows, 1, wanted);
 }
@@ -58,8 +59,8 @@ KOKKOS_INLINE_FUNCTION RowPiece element_piece(std::int64_t i, std::int64_t c) {
   return {row, row, row + 1, i - row * c, 1};
 }
 
-/// Who adds up the parts of a column: one thread of a CPU, in their order; neighbouring threads of a GPU, in an order
-/// that depends on their number alone.
+/// Who adds up the parts of a column: one thread of a CPU, in their order; a team of a GPU, in an order that depends on
+/// their number alone.
 struct PartSums {
   const RowMember* team;  ///< null on CPUs
 
@@ -67,7 +68,10 @@ struct PartSums {
   template <class C, class F>
   KOKKOS_INLINE_FUNCTION C sum(std::int64_t parts, C before, const F& of) const {
     if constexpr (thread_per_element) {
-      return before + row_sum<C>(*team, parts, of);
+      C total = C(0);
+      Kokkos::parallel_reduce(
+          Kokkos::TeamVectorRange(*team, parts), [&](const std::int64_t part, C& sum) { sum += of(part); }, total);
+      return before + total;
     } else {
       C total = before;
       for (std::int64_t part = 0; part < parts; ++part) total += of(part);
@@ -77,7 +81,7 @@ struct PartSums {
   /// Calls f in one thread, behind the sums.
   template <class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {
-    if constexpr (thread_per_element) Kokkos::single(Kokkos::PerThread(*team), f);
+    if constexpr (thread_per_element) Kokkos::single(Kokkos::PerTeam(*team), f);
     else f();
   }
 };
@@ -87,9 +91,8 @@ template <class F>
 void for_sums_of_parts(const ExecSpace& space, const char* label, std::int64_t c, const F& f) {
   if constexpr (thread_per_element) {
     Kokkos::parallel_for(
-        label, row_team(space, c), KOKKOS_LAMBDA(const RowMember& team) {
-          for_rows(team, c, [&](const std::int64_t j) { f(PartSums{&team}, j); });
-        });
+        label, RowTeam(space, static_cast<int>(c), team_threads(4), 32),
+        KOKKOS_LAMBDA(const RowMember& team) { f(PartSums{&team}, team.league_rank()); });
   } else {
     Kokkos::parallel_for(
         label, RangePolicy(space, 0, c), KOKKOS_LAMBDA(const std::int64_t j) { f(PartSums{nullptr}, j); });

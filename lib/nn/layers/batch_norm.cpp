@@ -96,7 +96,7 @@ void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
     batch_norm_backward_fixed(context.space, t.x[0], t.y, output_, t.dy, state_, t.dx[0]);
     pass_on(context, t);
   } else if (t.dx[0]) {
-    batch_norm_backward(context.space, statistics_.rows, t.x[0], t.dy, state_, t.dx[0]);
+    batch_norm_backward(context.space, statistics_.rows, t.x[0], output_, t.dy, state_, t.dx[0]);
   }
 }
 

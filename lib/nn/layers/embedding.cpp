@@ -53,12 +53,16 @@ std::vector<ParameterSpec> Embedding::parameters(std::span<const Shape>) const {
   return {{"weight", {config_.vocabulary, config_.features}, embedding_start(config_.initial_std)}};
 }
 
+std::size_t Embedding::prepare(std::int64_t n) {
+  return embedding_workspace_bytes(n * plan_.output[0], config_.vocabulary);
+}
+
 void Embedding::forward(const StepContext& context, const LayerTensors& t) {
   embedding_forward(context.space, t.x[0], t.parameters[0], t.y);
 }
 
 void Embedding::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.gradients[0]) embedding_backward(context.space, t.x[0], t.dy, t.gradients[0], context.gradients);
+  if (t.gradients[0]) embedding_backward(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
 }
 
 Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {

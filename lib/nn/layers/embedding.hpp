@@ -27,6 +27,7 @@ class Embedding final : public Layer {
   LayerTraits traits() const override {
     return {.vocabulary = config_.vocabulary, .backward_reads_inputs = LayerTraits::all_inputs};
   }
+  std::size_t prepare(std::int64_t n) override;
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 

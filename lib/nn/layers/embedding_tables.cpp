@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/memory_plan.hpp"
 #include "ops/embedding.hpp"
 
 namespace lockstep {
@@ -15,6 +16,9 @@ constexpr std::int64_t most_rows_of_one = 16777216;  // what an f32 counts
 std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
+
+/// At the workspace's start.
+std::size_t bytes_of_rows(std::int64_t rows) { return align_up(static_cast<std::size_t>(rows) * sizeof(std::int32_t)); }
 
 }  // namespace
 
@@ -54,7 +58,8 @@ void EmbeddingTables::allocate() {
 }
 
 std::size_t EmbeddingTables::prepare(std::int64_t n) {
-  return static_cast<std::size_t>(n) * config_.vocabularies.size() * sizeof(std::int32_t);
+  const std::int64_t rows = n * std::ssize(config_.vocabularies);
+  return bytes_of_rows(rows) + embedding_workspace_bytes(rows, sum_of(config_.vocabularies));
 }
 
 Tensor EmbeddingTables::rows_of(const StepContext& context, const LayerTensors& t) const {
@@ -68,7 +73,14 @@ void EmbeddingTables::forward(const StepContext& context, const LayerTensors& t)
 }
 
 void EmbeddingTables::backward(const StepContext& context, const LayerTensors& t) {
-  if (t.gradients[0]) embedding_backward(context.space, rows_of(context, t), t.dy, t.gradients[0], context.gradients);
+  if (t.gradients[0]) {
+    const Tensor rows = rows_of(context, t);
+    const std::size_t behind = bytes_of_rows(rows.count());
+    const Tensor rest{static_cast<std::byte*>(t.workspace.data) + behind,
+                      DType::u8,
+                      {t.workspace.count() - static_cast<std::int64_t>(behind)}};
+    embedding_backward(context.space, rows, t.dy, t.gradients[0], context.gradients, rest);
+  }
   if (t.dx[0]) fill_zero(context.space, t.dx[0]);  // a row number is no quantity
 }
 

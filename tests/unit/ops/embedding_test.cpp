@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/row_parts.hpp"
@@ -11,24 +12,45 @@
 namespace lockstep {
 namespace {
 
-/// More tokens than GPUs have shares of them, tokens that come again, and one that never does.
-TEST(EmbeddingOps, GradientsOfALargeVocabulary) {
+Buffer workspace_for(std::int64_t tokens, std::int64_t vocabulary) {
+  return Buffer("workspace", std::max<std::size_t>(8, embedding_workspace_bytes(tokens, vocabulary)));
+}
+
+void backward(const Tensor& tokens, const Tensor& dy, const Tensor& dweight, Store store) {
+  const std::int64_t vocabulary = dweight.shape[0];
+  const Buffer workspace = workspace_for(tokens.count(), vocabulary);
+  const Tensor all = workspace.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace.size())});
+  test::poison(all);
   const ExecSpace space;
-  const std::int64_t vocabulary = 2500, features = 3, count = 700;
+  embedding_backward(space, tokens, dy, dweight, store, all);
+  space.fence();
+}
+
+/// Tokens that come again and again, and one that never does; rows of packs, and of an odd number.
+TEST(EmbeddingOps, GradientsOfALargeVocabulary) {
+  const std::int64_t vocabulary = 2500, count = 700;
   std::vector<std::int32_t> tokens;
   for (std::int64_t place = 0; place < count; ++place)
     tokens.push_back(static_cast<std::int32_t>(place % 7 == 0 ? 2499 : place * 37 % 2499));
-  const std::vector<double> dy = test::filling(1, count * features);
-  std::vector<double> expected(static_cast<std::size_t>(vocabulary * features));
-  for (std::size_t place = 0; place < tokens.size(); ++place)
-    for (std::size_t j = 0; j < 3; ++j) expected[static_cast<std::size_t>(tokens[place]) * 3 + j] += dy[place * 3 + j];
+  const OwnedTensor given = test::make_classes(tokens);
+  for (const std::int64_t features : {3, 16}) {
+    const auto width = static_cast<std::size_t>(features);
+    const std::vector<double> dy = test::filling(1, count * features);
+    std::vector<double> expected(static_cast<std::size_t>(vocabulary) * width);
+    for (std::size_t place = 0; place < tokens.size(); ++place)
+      for (std::size_t j = 0; j < width; ++j)
+        expected[static_cast<std::size_t>(tokens[place]) * width + j] += dy[place * width + j];
 
-  const OwnedTensor given = test::make_classes(tokens), gradient = test::make_tensor(DType::f64, {count, features}, dy);
-  const OwnedTensor dweight("dweight", DType::f64, {vocabulary, features});
-  test::poison(dweight.get());
-  embedding_backward(space, given.get(), gradient.get(), dweight.get(), Store::replace);
-  space.fence();
-  EXPECT_LT(test::largest_difference(test::values_of(dweight.get()), expected), 1e-14);
+    const OwnedTensor gradient = test::make_tensor(DType::f64, {count, features}, dy);
+    const OwnedTensor dweight("dweight", DType::f64, {vocabulary, features});
+    test::poison(dweight.get());
+    backward(given.get(), gradient.get(), dweight.get(), Store::replace);
+    const std::vector<double> once = test::values_of(dweight.get());
+    EXPECT_EQ(once, expected) << "the sums are in the order of the places";
+    backward(given.get(), gradient.get(), dweight.get(), Store::add);
+    for (double& value : expected) value *= 2;
+    EXPECT_LT(test::largest_difference(test::values_of(dweight.get()), expected), 1e-13);
+  }
 }
 
 /// The last row of the largest table that fp32 can number, rows that tables have not, and what is no number.
@@ -56,8 +78,7 @@ TEST(EmbeddingOps, NoRowIsNaNAndHasNoGradient) {
     const OwnedTensor weight = test::make_filled(master, {2, features}, 1), y("y", dtype, {3, features}),
                       dy = test::make_filled(dtype, {3, features}, 2), dweight("dweight", master, {2, features});
     embedding_forward(space, tokens.get(), weight.get(), y.get());
-    embedding_backward(space, tokens.get(), dy.get(), dweight.get(), Store::replace);
-    space.fence();
+    backward(tokens.get(), dy.get(), dweight.get(), Store::replace);
     const auto out = test::values_of(y.get()), g = test::values_of(dy.get()), gradient = test::values_of(dweight.get());
     for (std::size_t j = 0; j < 35; ++j) {
       EXPECT_TRUE(std::isfinite(out[j]) && std::isnan(out[35 + j]) && out[70 + j] == out[j]);

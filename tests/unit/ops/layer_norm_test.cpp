@@ -51,7 +51,8 @@ TEST_P(LayerNormTest, AgreesWithPlainLoops) {
   for (const auto& [got, wanted] : {std::pair(&dweight, expected.dweight), std::pair(&dbias, expected.dbias)}) {
     std::vector<double> twice = wanted;
     for (double& value : twice) value *= 2;
-    EXPECT_LT(test::largest_difference(test::values_of(got->get()), twice), sums);
+    EXPECT_LT(test::largest_difference(test::values_of(got->get()), twice),
+              2 * sums * std::max(1.0, static_cast<double>(c) / 128));  // a mean's rounding
   }
 }
 
@@ -80,7 +81,8 @@ TEST_P(LayerNormTest, OfASum) {
 INSTANTIATE_TEST_SUITE_P(Types, LayerNormTest,
                          testing::Combine(testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                                           testing::Values(Shape{5, 7}, Shape{2, 3, 64}, Shape{131, 33}, Shape{1, 1001},
-                                                          Shape{300, 19})));
+                                                          Shape{300, 19}, Shape{37, 768}, Shape{6, 1024},
+                                                          Shape{9, 1032})));
 
 }  // namespace
 }  // namespace lockstep

@@ -173,7 +173,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, LossOps,
                          testing::Combine(testing::Values(DType::f32, DType::f64),
                                           testing::Values(Case{1, 1, 0, 1}, Case{13, 10, 0, 3}, Case{7, 3, 0.1, 1},
                                                           Case{5, 101, 0.5, 10}, Case{3, 17, 0, 1000}, Case{4, 6, 1, 2},
-                                                          Case{3, 1003, 0.1, 20})));
+                                                          Case{3, 1003, 0.1, 20}, Case{3, 5003, 0.1, 20},
+                                                          Case{2, 4104, 0, 3})));
 
 /// Of 16-bit logits, everything but the stored gradient is fp32.
 TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
@@ -208,19 +209,22 @@ TEST(LossOps16, NotANumberAndTies) {
   };
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-    for (const std::size_t place : {0, 7, 39}) {
-      auto logits = filling(1, 40);
-      logits[place] = nan;
-      EXPECT_TRUE(std::isnan(evaluate(dtype, logits, 3)[0])) << name_of(dtype) << place;
-      logits[place] = infinity;
-      EXPECT_TRUE(std::isnan(evaluate(dtype, logits, 3)[0])) << name_of(dtype) << place;
-      logits[place] = -infinity;
-      EXPECT_TRUE(std::isfinite(evaluate(dtype, logits, 3)[0])) << name_of(dtype) << place;
-      std::vector<double> ties(40, 0.0);
-      ties[place] = ties[39] = 1;
-      EXPECT_EQ(evaluate(dtype, ties, static_cast<std::int32_t>(place))[1], 1.0);
-      EXPECT_EQ(evaluate(dtype, ties, 39)[1], place == 39 ? 1.0 : 0.0);
-    }
+    for (const std::size_t classes : {40, 5000})
+      for (const std::size_t place : {std::size_t{0}, std::size_t{7}, classes - 1}) {
+        SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << place << " of " << classes);
+        const auto last = static_cast<std::int32_t>(classes - 1);
+        auto logits = filling(1, static_cast<std::int64_t>(classes));
+        logits[place] = nan;
+        EXPECT_TRUE(std::isnan(evaluate(dtype, logits, 3)[0]));
+        logits[place] = infinity;
+        EXPECT_TRUE(std::isnan(evaluate(dtype, logits, 3)[0]));
+        logits[place] = -infinity;
+        EXPECT_TRUE(std::isfinite(evaluate(dtype, logits, 3)[0]));
+        std::vector<double> ties(classes, 0.0);
+        ties[place] = ties[classes - 1] = 1;
+        EXPECT_EQ(evaluate(dtype, ties, static_cast<std::int32_t>(place))[1], 1.0);
+        EXPECT_EQ(evaluate(dtype, ties, last)[1], place + 1 == classes ? 1.0 : 0.0);
+      }
 }
 
 }  // namespace
