@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "bench/all_reduce.hpp"
+#include "bench/kernels.hpp"
 #include "bench/optimizers.hpp"
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
@@ -277,19 +278,21 @@ void declare_bench(CLI::App& app, Command& chosen) {
   };
   declare("peak", "Multiply-adds of one core and its memory",
           [](const Options&, const Print& print) { bench_peak(print); });
-  for (CLI::App* products :
-       {declare("gemm", "Inner products of the presets",
-                [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
-        declare("conv", "Convolutions of the presets",
-                [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })}) {
-    products
-        ->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
+  CLI::App* const products[] = {
+      declare("gemm", "Inner products of the presets",
+              [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
+      declare("conv", "Convolutions of the presets",
+              [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })};
+  CLI::App* const kernels = declare("kernels", "Kernels that memory bounds, beside the bandwidth of a copy",
+                                    [](const Options& o, const Print& print) { bench_kernels(o.types, print); });
+  for (CLI::App* bench : {products[0], products[1], kernels})
+    bench->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
         ->transform(CLI::CheckedTransformer(type_names))
         ->option_text("TYPE ...");
-    products->add_option("--batch", options->batch, "examples of the small networks' products")
+  for (CLI::App* bench : products)
+    bench->add_option("--batch", options->batch, "examples of the small networks' products")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-  }
   declare("optimizers", "Steps of each optimizer, beside the bandwidth of a copy",
           [](const Options&, const Print& print) { bench_optimizers(print); });
   declare_all_reduce_bench(*command, chosen);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bench/optimizers.hpp"
 
-#include <algorithm>
 #include <vector>
 
-#include "base/timer.hpp"
+#include "bench/timing.hpp"
 #include "nn/model_config.hpp"
 #include "optim/optimizer.hpp"
 
@@ -27,19 +26,6 @@ constexpr Case cases[] = {
     {"{type: lamb}", 6 + 4},
     {"{type: adafactor}", 1 + 2 + 2 + 3},
 };
-
-double seconds_of(const ExecSpace& space, const std::function<void()>& call) {
-  space.fence();
-  const Timer timer;
-  call();
-  space.fence();
-  return timer.seconds();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
 
 void copy_numbers(const ExecSpace& space, std::int64_t count, const float* from, float* to) {
   Kokkos::parallel_for(
@@ -71,10 +57,9 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
       const StepScalars* const step_scalars = scalars.set(
           space, {.coefficients = optimizer->coefficients(
                       {.learning_rate = 1e-6, .learning_rate_before = 1e-6, .number = round + 1})});
-      steps.push_back(seconds_of(space, [&] { optimizer->step(space, parameters, step_scalars); }));
-      copies.push_back(seconds_of(space, [&] {
-        copy_numbers(space, count, parameters.owned().gradients().as<float>(), target.get().as<float>());
-      }));
+      steps.push_back(seconds_of([&] { optimizer->step(space, parameters, step_scalars); }));
+      copies.push_back(seconds_of(
+          [&] { copy_numbers(space, count, parameters.owned().gradients().as<float>(), target.get().as<float>()); }));
     }
     const auto rate = [&](double numbers, double seconds) {
       return numbers * static_cast<double>(count) * sizeof(float) / seconds * 1e-9;

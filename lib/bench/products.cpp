@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/timer.hpp"
 #include "bench/peak.hpp"
+#include "bench/timing.hpp"
 #include "ops/convert.hpp"
 #include "ops/provider.hpp"
 
@@ -23,20 +23,6 @@ OwnedTensor sample(DType dtype, const Shape& shape) {
   copy_from_host(ExecSpace(), values.data(), exact.get());
   convert(ExecSpace(), exact.get(), tensor.get());
   return tensor;
-}
-
-/// Seconds of the fastest call.
-double best_of(const std::function<void()>& call) {
-  const ExecSpace space;
-  double best = 1e30;
-  int runs = 0;
-  for (const Timer total; total.seconds() < 0.5 || runs < 3; ++runs) {
-    const Timer timer;
-    call();
-    space.fence();
-    best = std::min(best, timer.seconds());
-  }
-  return best;
 }
 
 /// The peak of all cores that kernels use, or of the device; measured once. 16-bit products are compared with fp32's.
@@ -65,7 +51,7 @@ void measure(const std::string& name, DType dtype, const Provider& provider, Pro
   const Buffer scratch("lockstep::bench::workspace", std::max<std::size_t>(8, product->workspace_bytes()));
   const Tensor workspace = scratch.tensor(0, DType::u8, {static_cast<std::int64_t>(scratch.size())});
   const auto row = [&](const char* direction, const std::function<void()>& call) {
-    const double seconds = best_of(call);
+    const double seconds = best_seconds_of(call);
     print(fmt::format("| {} | {} | {} | {} | {:.3f} | {:.1f} | {:.0f} % |", name, name_of(dtype), provider.name(),
                       direction, seconds * 1e3, flops / seconds / 1e9, 100 * flops / seconds / peak_of(dtype)));
   };
@@ -93,22 +79,19 @@ void bench_peak(const Print& print) {
   print(fmt::format("f64 {:.1f} GFLOP/s a {}", multiply_add_peak(DType::f64) * 1e-9, unit));
   const OwnedTensor a("lockstep::bench::copy", DType::u8, {256 << 20}),
       b("lockstep::bench::copy", DType::u8, {256 << 20});
-  const double seconds = best_of([&] { copy(ExecSpace(), a.get(), b.get()); });
+  const double seconds = best_seconds_of([&] { copy(ExecSpace(), a.get(), b.get()); });
   print(fmt::format("memory {:.1f} GB/s, read and written by a copy",
                     2.0 * static_cast<double>(a.get().bytes()) / seconds * 1e-9));
 }
 
 void bench_inner_products(const std::vector<DType>& types, std::int64_t batch, const Print& print) {
   print_header(print);
+  std::vector<std::array<std::int64_t, 3>> products{{batch, 784, 1024}, {batch, 1024, 1024}, {batch, 3136, 1024},
+                                                    {batch, 1024, 10},  {1024, 1024, 1024},  {1024, 256, 1024},
+                                                    {1024, 1024, 256},  {1024, 256, 4096}};
+  if (is_a_device) products.push_back({8192, 8192, 8192});
   for (const DType dtype : types)
-    for (const auto& [rows, in, out] : {std::array<std::int64_t, 3>{batch, 784, 1024},
-                                        {batch, 1024, 1024},
-                                        {batch, 3136, 1024},
-                                        {batch, 1024, 10},
-                                        {1024, 1024, 1024},
-                                        {1024, 256, 1024},
-                                        {1024, 1024, 256},
-                                        {1024, 256, 4096}})
+    for (const auto& [rows, in, out] : products)
       for (const Provider* provider : providers()) {
         const InnerProductShape shape{rows, in, out, dtype, true, Activation::relu};
         measure(fmt::format("{} × {}→{}", rows, in, out), dtype, *provider, provider->inner_product(shape).get(),

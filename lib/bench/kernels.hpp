@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <vector>
+
+#include "bench/products.hpp"
+
+namespace lockstep {
+
+/// Prints a table of the kernels that memory bounds: the bytes that each has to read and write, and which share that is
+/// of what a copy reaches that is measured in turns with it. Tensors are larger than caches.
+void bench_kernels(const std::vector<DType>& types, const Print& print);
+
+}  // namespace lockstep
