@@ -26,7 +26,7 @@ struct ColumnRows {
   }
 };
 
-/// Columns of a team's threads at most, in packs.
+/// Threads of a team, and the most packs that it has beside each other.
 inline constexpr int column_threads = 256;
 
 template <int lanes, class Sum>

@@ -272,9 +272,8 @@ void cross_entropy_of_rows(const ExecSpace& space, const ClassTargets& meaning, 
              logits.as<const T>(), targets.as<const std::int32_t>(), dlogits ? dlogits.as<T>() : nullptr,
              per_row.as<double>());
     };
-    if (thread_per_element && classes >= many_classes) run(softmax_cross_entropy_by_blocks<T>);
-    else if constexpr (thread_per_element) run(softmax_cross_entropy_by_teams<T>);
-    else run(softmax_cross_entropy<T>);
+    if constexpr (!thread_per_element) run(softmax_cross_entropy<T>);
+    else run(classes < many_classes ? softmax_cross_entropy_by_teams<T> : softmax_cross_entropy_by_blocks<T>);
   });
 }
 
