@@ -172,7 +172,6 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
 /// From so many classes on, all threads of a team have a row.
 constexpr std::int64_t many_classes = 4096;
 constexpr int block_threads = 512;
-using BlockTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<block_threads>>;
 
 /// e^x of a distance to the largest logit, x ≤ 0, in the fewest instructions of a GPU: good to (2 + |x|) units in the
 /// last place.
@@ -214,8 +213,8 @@ void softmax_cross_entropy_by_blocks(const ExecSpace& space, const SmoothLabels<
                                      double* per_row) {
   using C = Compute<T>;
   Kokkos::parallel_for(
-      "lockstep::softmax_cross_entropy::row", BlockTeam(space, static_cast<int>(rows), team_threads(block_threads), 1),
-      KOKKOS_LAMBDA(const BlockTeam::member_type& team) {
+      "lockstep::softmax_cross_entropy::row", RowTeam(space, static_cast<int>(rows), team_threads(block_threads), 1),
+      KOKKOS_LAMBDA(const RowMember& team) {
         const std::int64_t i = team.league_rank(), target = targets[i];
         const T* const z = logits + i * classes;
         const RowElements<Reads<T>> row(classes, Reads<T>(z));
