@@ -225,7 +225,7 @@ struct ArrayList<First, Rest...> {
     LOCKSTEP_UNROLL
     for (int d = 0; d < own_depth; ++d) first.store(i + d * step, own.pack[d]);
   }
-  /// The same of one pack, whose elements have their numbers.
+  /// Calls f(i, element of each array) for the elements i of one pack.
   template <int lanes, class F>
   KOKKOS_INLINE_FUNCTION void do_pack(const F& f, std::int64_t i) const {
     do_packs<lanes, 1>(f, ElementNumber{i, 0}, i, 0);

@@ -53,8 +53,9 @@ void accumulate_statistics(const ExecSpace& space, const T* x, const Partials<C>
       });
 }
 
-/// The same as GPUs do it, in one pass: sums of distances, and of their squares, from the part's first row, which is
-/// about as far from the mean as others, so that little cancels (Chan, Golub and LeVeque 1983: shifted data).
+/// Moments of a part as GPUs find them, in one pass: sums of distances, and of their squares, from the part's first
+/// row, which is about as far from the mean as others, so that little cancels (Chan, Golub and LeVeque 1983: shifted
+/// data).
 template <class T, class C>
 struct MomentSums {
   using type = C;

@@ -74,7 +74,7 @@ void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T*
       });
 }
 
-/// The same as GPUs do it.
+/// Sums of gradients, and of gradients times distances from the mean, as GPUs find them.
 template <Mask mask, class T, class C>
 struct GradientSums {
   using type = C;
@@ -173,7 +173,7 @@ struct BackwardState {
   const C *scale, *shift, *mean, *inv_std, *sum_dy, *sum_dy_x;
 };
 
-/// The same of a tile of columns.
+/// Coefficients of `backward`, of a tile of columns.
 template <class C>
 struct BackwardColumns {
   C scale[column_tile], shift[column_tile], mean[column_tile], level[column_tile], slope[column_tile];

@@ -99,7 +99,7 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
       });
 }
 
-/// The same as GPUs do it.
+/// Gradients of the activation, and their sums, as GPUs find them.
 template <Activation activation, class T, class C>
 struct BiasSums {
   using type = C;

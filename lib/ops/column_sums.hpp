@@ -8,7 +8,7 @@
 // shared memory, and the sums of the parts by for_sums_of_parts.
 namespace lockstep {
 
-/// Whose rows a thread adds up.
+/// The rows and columns that one thread adds up.
 struct ColumnRows {
   std::int64_t column;          ///< the first of its pack
   std::int64_t begin, end;      ///< the part's
@@ -64,12 +64,6 @@ void add_columns(const ExecSpace& space, const char* label, std::int64_t rows, s
           sum.store(part, first_pack * lanes + j, begin, end, sums);
         });
       });
-}
-
-/// Whether all rows of the arrays are packs.
-template <int lanes, class... T>
-bool rows_hold_packs(std::int64_t c, const T*... arrays) {
-  return c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);
 }
 
 /// Sum has: `type`, of the sums; `count` of them for each column; `lanes` of a pack;

@@ -39,15 +39,6 @@ void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, 
       });
 }
 
-/// Calls f with the lanes of packs of T, where rows of all arrays hold them, or one.
-template <class T, class F, class... Arrays>
-void with_packs(std::int64_t features, const F& f, const Arrays*... arrays) {
-  constexpr int lanes = 16 / sizeof(T);
-  if (thread_per_element && features % lanes == 0 && (holds_packs<Arrays, lanes>(arrays) && ...))
-    f(std::integral_constant<int, lanes>());
-  else f(std::integral_constant<int, 1>());
-}
-
 /// Each index owns some columns and goes through all tokens: nobody else writes there.
 template <class T>
 void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
@@ -81,7 +72,7 @@ struct SortedPlaces {
   }
 };
 
-/// Which thread comes first decides where a place is put among those of its token, and then they are put in order.
+/// Places are put with those of their token in the order of the threads that come by, and then in their own.
 void sort_places(const ExecSpace& space, std::int64_t count, std::int64_t vocabulary, const std::int32_t* tokens,
                  const SortedPlaces& places) {
   const RangePolicy all(space, 0, count);

@@ -45,7 +45,7 @@ KOKKOS_INLINE_FUNCTION float vector_exp(float x) {
   const std::int32_t half = whole >> 1;
   return p * fast::number((half + 127) << 23) * fast::number((whole - half + 127) << 23);
 }
-/// The same; GPUs have instructions for it, which their library's function uses.
+/// e^x as well as vector_exp: GPUs have instructions for it, which their library uses.
 KOKKOS_INLINE_FUNCTION float fast_exp(float x) {
   KOKKOS_IF_ON_HOST((return vector_exp(x);))
   KOKKOS_IF_ON_DEVICE((return Kokkos::exp(x);))

@@ -148,7 +148,7 @@ struct ReadsMoment {
   KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<C, lanes>&) const {}
 };
 
-/// The same as GPUs do it.
+/// Gradients of weight and bias as GPUs find them.
 template <class T, class C>
 struct WeightSums {
   using type = C;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/pooling.hpp"
 
-#include "core/packs.hpp"
+#include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
@@ -238,16 +238,6 @@ void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::ui
       });
 }
 
-/// Calls f with the lanes of packs that all arrays hold.
-template <class T, class F>
-void with_packs(std::int64_t c, const T* x, const T* y, const std::uint8_t* winner, const F& f) {
-  constexpr int lanes = 16 / sizeof(T);
-  if (c % lanes == 0 && holds_packs<T, lanes>(x) && holds_packs<T, lanes>(y) &&
-      holds_packs<std::uint8_t, lanes>(winner))
-    f(std::integral_constant<int, lanes>());
-  else f(std::integral_constant<int, 1>());
-}
-
 }  // namespace
 
 void pooling_forward(const ExecSpace& space, PoolingKind kind, const PoolingShape& shape, const Tensor& x,
@@ -256,10 +246,13 @@ void pooling_forward(const ExecSpace& space, PoolingKind kind, const PoolingShap
   auto* const places = winner ? winner.as<std::uint8_t>() : nullptr;
   dispatch_float(x.dtype, [&]<class T>(T) {
     if constexpr (thread_per_element)
-      with_packs(shape.c, x.as<const T>(), y.as<const T>(), places, [&]<int lanes>(std::integral_constant<int, lanes>) {
-        auto* run = is_max ? forward_packs<true, lanes, T> : forward_packs<false, lanes, T>;
-        run(space, shape, x.as<const T>(), y.as<T>(), places);
-      });
+      with_packs<T>(
+          shape.c,
+          [&]<int lanes>(std::integral_constant<int, lanes>) {
+            auto* run = is_max ? forward_packs<true, lanes, T> : forward_packs<false, lanes, T>;
+            run(space, shape, x.as<const T>(), y.as<T>(), places);
+          },
+          x.as<const T>(), y.as<const T>(), places);
     else if (is_max) max_forward<T>(space, shape, x.as<T>(), y.as<T>(), places);
     else average_forward<T>(space, shape, x.as<T>(), y.as<T>());
   });
@@ -271,11 +264,13 @@ void pooling_backward(const ExecSpace& space, PoolingKind kind, const PoolingSha
   const auto* const places = is_max ? winner.as<const std::uint8_t>() : nullptr;
   dispatch_float(dy.dtype, [&]<class T>(T) {
     if constexpr (thread_per_element)
-      with_packs(shape.c, dy.as<const T>(), dx.as<const T>(), places,
-                 [&]<int lanes>(std::integral_constant<int, lanes>) {
-                   auto* run = is_max ? backward_packs<true, lanes, T> : backward_packs<false, lanes, T>;
-                   run(space, shape, places, dy.as<const T>(), dx.as<T>());
-                 });
+      with_packs<T>(
+          shape.c,
+          [&]<int lanes>(std::integral_constant<int, lanes>) {
+            auto* run = is_max ? backward_packs<true, lanes, T> : backward_packs<false, lanes, T>;
+            run(space, shape, places, dy.as<const T>(), dx.as<T>());
+          },
+          dy.as<const T>(), dx.as<const T>(), places);
     else if (is_max) backward<true, T>(space, shape, places, dy.as<T>(), dx.as<T>());
     else backward<false, T>(space, shape, nullptr, dy.as<T>(), dx.as<T>());
   });

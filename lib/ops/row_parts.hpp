@@ -39,6 +39,21 @@ inline std::int64_t parts_of(std::int64_t rows, std::int64_t c) {
 
 KOKKOS_INLINE_FUNCTION std::int64_t tiles_of(std::int64_t c) { return (c + column_tile - 1) / column_tile; }
 
+/// Whether all rows of the arrays [rows, c] are packs.
+template <int lanes, class... T>
+bool rows_hold_packs(std::int64_t c, const T*... arrays) {
+  return c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);
+}
+
+/// Calls f with an integral_constant: how many neighbouring columns a thread takes; packs of T on GPUs, where all rows
+/// of the arrays [rows, c] hold them, else one.
+template <class T, class F, class... Arrays>
+void with_packs(std::int64_t c, const F& f, const Arrays*... arrays) {
+  constexpr int lanes = 16 / sizeof(T);
+  if (thread_per_element && rows_hold_packs<lanes>(c, arrays...)) f(std::integral_constant<int, lanes>());
+  else f(std::integral_constant<int, 1>());
+}
+
 /// Which rows and columns one index of a kernel over parts × tiles works on.
 struct RowPiece {
   std::int64_t part, begin, end, first;
