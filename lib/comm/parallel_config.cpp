@@ -9,6 +9,7 @@
 #include <span>
 
 #include "comm/collective/algorithm.hpp"
+#include "config/deck.hpp"
 
 namespace lockstep {
 namespace {
@@ -39,9 +40,17 @@ std::string all_reduce_help() {
 
 bool ParallelConfig::allows(Shard wanted) const {
   if (wanted == Shard::none) return true;
-  return !local.present && !asynchronous.present && !compress.present && !deals_anew() && divides(all_reduce) &&
-         divides(between_nodes) && all_reduce_table.empty() &&
+  return !local.present && !asynchronous.present && !backup.present && !compress.present && !deals_anew() &&
+         divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
          (wanted < Shard::gradients || overlap != Overlap::thread);
+}
+
+std::int64_t ParallelConfig::gradients_of_update(std::int64_t ranks) const {
+  if (!backup.present) return asynchronous.collect;
+  validate_key(backup.ranks < ranks, "parallel.backup.ranks",
+               "{} of {} ranks leave none for a step to wait for; take fewer, or start more ranks", backup.ranks,
+               ranks);
+  return ranks - backup.ranks;
 }
 
 void ParallelConfig::describe(Fields& fields) {
@@ -140,6 +149,9 @@ void ParallelConfig::describe(Fields& fields) {
   fields.optional_section(
       "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
       "workers compute gradients by parameters that others have changed since (played in a known order)");
+  fields.optional_section(
+      "backup", backup.present, [this](Fields& section) { backup.describe(section); },
+      "more ranks than a step waits for, so that none waits for a slow one", "ranks");
   fields.renamed("replicas", "virtual_replicas");
   fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
@@ -149,11 +161,15 @@ void ParallelConfig::describe(Fields& fields) {
       {"wire", wire != Wire::fp32},
       {"overlap", overlap != Overlap::automatic && overlap != Overlap::none},
   };
+  const char* const own_way = deterministic.present  ? "deterministic"
+                              : asynchronous.present ? "asynchronous"
+                              : backup.present       ? "backup"
+                                                     : nullptr;
   for (const auto& [key, is_set] : of_no_use)
     fields.check(
-        !(deterministic.present || asynchronous.present) || !is_set, key,
+        !own_way || !is_set, key,
         fmt::format("{} cuts batches and sums gradients in its own way, after the backward pass; leave one out",
-                    deterministic.present ? "deterministic" : "asynchronous"));
+                    own_way ? own_way : ""));
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
         shard == Shard::none || divides(algorithm), key,
@@ -166,7 +182,10 @@ void ParallelConfig::describe(Fields& fields) {
                "shard divides sums in one way, whatever their size; leave one out");
   if (local.present) check_local(fields);
   if (deals_anew()) check_shares(fields);
-  if (asynchronous.present) check_asynchronous(fields);
+  if (asynchronous.present) check_workers(fields, "asynchronous");
+  if (backup.present) check_workers(fields, "backup");
+  fields.check(!asynchronous.present || !backup.present, "backup",
+               "is of steps that wait for the newest gradients, and asynchronous of such as do not; leave one out");
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
@@ -205,18 +224,18 @@ void ParallelConfig::check_shares(Fields& fields) const {
                            deterministic.shards));
 }
 
-void ParallelConfig::check_asynchronous(Fields& fields) const {
-  fields.check(shard == Shard::none, "asynchronous",
+/// Of asynchronous and backup ranks.
+void ParallelConfig::check_workers(Fields& fields, std::string_view key) const {
+  fields.check(shard == Shard::none, key,
                "wants whole copies of parameters, and shard divides them among ranks; leave one out");
-  fields.check(!local.present, "asynchronous",
-               "updates parameters with each gradient, and local leaves them apart for a while; leave one out");
+  fields.check(!local.present, key,
+               "updates the parameters of all ranks, and local leaves them apart for a while; leave one out");
   fields.check(
-      !deterministic.present, "asynchronous",
+      !deterministic.present, key,
       "says itself what parts of a batch are summed by themselves, and in what order; leave deterministic out");
-  fields.check(!compress.present, "asynchronous",
+  fields.check(!compress.present, key,
                "adds up exact gradients, and compress leaves errors for the next sum; leave one out");
-  fields.check(!deals_anew(), "asynchronous",
-               "divides a batch into equal parts, and shares: measured into others; leave one out");
+  fields.check(!deals_anew(), key, "divides a batch into equal parts, and shares: measured into others; leave one out");
 }
 
 void ParallelConfig::check_local(Fields& fields) const {

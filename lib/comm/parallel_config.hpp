@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "comm/asynchronous_config.hpp"
+#include "comm/backup_config.hpp"
 #include "comm/compress_config.hpp"
 #include "comm/local_config.hpp"
 #include "config/fields.hpp"
@@ -59,6 +60,21 @@ struct ParallelConfig : Config {
   Offload offload;
   CompressConfig compress;
   AsynchronousConfig asynchronous;
+  BackupConfig backup;
+
+  /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other, and of the
+  /// others waits for none.
+  bool runs_freely() const { return asynchronous.free || backup.present; }
+  /// Then, of how many gradients an update is made. Throws KeyError (parallel.backup.ranks) where that would be none.
+  std::int64_t gradients_of_update(std::int64_t ranks) const;
+  /// And how many equal parts a batch has.
+  std::int64_t parts_of_batch(std::int64_t ranks) const {
+    return backup.present && backup.mode == BackupConfig::Mode::drop ? ranks : gradients_of_update(ranks);
+  }
+  /// Examples of a batch of so many by which the parameters change.
+  std::int64_t examples_of_update(std::int64_t batch, std::int64_t ranks) const {
+    return runs_freely() ? batch / parts_of_batch(ranks) * gradients_of_update(ranks) : batch;
+  }
 
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;
@@ -83,7 +99,7 @@ struct ParallelConfig : Config {
   void check_local(Fields& fields) const;
   void check_compress(Fields& fields) const;
   void check_shares(Fields& fields) const;
-  void check_asynchronous(Fields& fields) const;
+  void check_workers(Fields& fields, std::string_view key) const;
 };
 
 }  // namespace lockstep

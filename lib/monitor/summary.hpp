@@ -38,12 +38,12 @@ struct Summary {
   const StepTimes* times = nullptr;
   const PhaseClock* clock = nullptr;
   double reduce_seconds = 0;
-  double sent_bytes_per_step = 0;       ///< by all ranks, in messages of the program's own sums
-  std::vector<RankSpread> spreads;      ///< over ranks
-  std::int64_t examples = 0;            ///< of all ranks, in this process
-  std::int64_t examples_per_step = 0;   ///< of all ranks, in a full batch
-  double flops_per_example = 0;         ///< large products only
-  std::vector<std::int64_t> staleness;  ///< ParallelStrategy::staleness_counts
+  double sent_bytes_per_step = 0;      ///< by all ranks, in messages of the program's own sums
+  std::vector<RankSpread> spreads;     ///< over ranks
+  std::int64_t examples = 0;           ///< of all ranks, in this process
+  std::int64_t examples_per_step = 0;  ///< of all ranks, that count, in a full batch
+  double flops_per_example = 0;        ///< large products only
+  GradientCounts gradients;            ///< ParallelStrategy::gradient_counts
   std::int64_t peak_rss_bytes = 0;
   std::int64_t parameters = 0;
   CheckpointWriter::Times checkpoints;

@@ -11,6 +11,7 @@
 #include "nn/parameter_arrival.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
+#include "parallel/gradient_counts.hpp"
 #include "parallel/held_numbers.hpp"
 
 namespace lockstep {
@@ -23,7 +24,10 @@ struct StepRanks {
   bool meets = true;                        ///< behind the step all ranks hold the same parameters
   bool one_version = true;                  ///< all its gradients are by the same parameters
   std::int64_t updates = 1;                 ///< steps of the run that are done with it; 0: it is a part of a later one
-  bool goes_on = false;                     ///< its losses are added to those of the step before
+  /// Its losses are those of a row; or are added to those of the steps before, of which the last one has come to
+  /// nothing in some cases.
+  enum class Losses { anew, added, in_place_of_last };
+  Losses losses = Losses::anew;
 };
 
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
@@ -113,9 +117,9 @@ class ParallelStrategy {
   /// Whether they may change before this rank does the next update.
   virtual bool held_numbers_change_early() const { return false; }
 
-  /// How many gradients of the run's first `steps` steps were applied 0, 1, … updates behind the parameters that they
-  /// were computed by; empty where none ever is.
-  virtual std::vector<std::int64_t> staleness_counts(std::int64_t /*steps*/) const { return {}; }
+  /// What has become of the gradients of the run's first `steps` steps; empty where they are always applied to the
+  /// parameters that they were computed by.
+  virtual GradientCounts gradient_counts(std::int64_t /*steps*/) const { return {}; }
 
   /// Seconds that steps have waited for other ranks since the last call.
   virtual double take_exposed_seconds() = 0;

@@ -12,8 +12,9 @@ namespace {
 DeckChange::Effect effect_of(const std::string& key) {
   const auto below = [&](std::string_view section) { return is_below(key, section); };
   const auto ends = [&](std::string_view name) { return key.ends_with(name); };
-  for (const char* key : {"model.weights.freeze", "parallel.sync_batch_norm", "parallel.group_size",
-                          "parallel.virtual_replicas", "parallel.local", "parallel.compress", "parallel.asynchronous"})
+  for (const char* key :
+       {"model.weights.freeze", "parallel.sync_batch_norm", "parallel.group_size", "parallel.virtual_replicas",
+        "parallel.local", "parallel.compress", "parallel.asynchronous", "parallel.backup"})
     if (below(key)) return DeckChange::Effect::training;
   if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends(".initial_std") ||
       ends(".zero_gamma"))

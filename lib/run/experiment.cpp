@@ -203,7 +203,7 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
   const std::int64_t batch = std::min(config.batch.largest(), examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
   return fmt::format("batch {} = {} {}{} × {}{}{}", batch, partition.ranks,
-                     config.parallel.asynchronous.free ? "gradient" : "rank", partition.ranks == 1 ? "" : "s",
+                     config.parallel.runs_freely() ? "gradient" : "rank", partition.ranks == 1 ? "" : "s",
                      least == most       ? ""
                      : least + 1 == most ? fmt::format("{} or ", least)
                                          : fmt::format("{} to ", least),

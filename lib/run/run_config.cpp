@@ -119,9 +119,13 @@ void RunConfig::describe(Fields& fields) {
       f.check(!asynchronous.compensates() || optimizer.type == "sgd", "asynchronous",
               "staleness: compensate is an estimate for steps along the gradient, and " + optimizer.type + " takes others; take sgd, or another staleness");
     }
-    if (parallel.asynchronous.free) {
-      const auto refuse = [&](bool is_set, const std::string& why) { f.check(!is_set, "asynchronous", "schedule: {free: true} " + why); };
-      refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or play a schedule");
+    if (parallel.runs_freely()) {
+      const bool backs_up = parallel.backup.present;
+      const auto refuse = [&](bool is_set, const std::string& why) {
+        f.check(!is_set, backs_up ? "backup" : "asynchronous", (backs_up ? "" : "schedule: {free: true} ") + why);
+      };
+      refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave it out");
+      refuse(backs_up && precision.scales_loss(), "lets each rank judge its gradient by itself, and gradients of a scaled loss (precision.loss_scale, which fp16 has) are judged by all; compute in bf16, or leave one out");
       refuse(!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb",
              "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
       refuse(optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
@@ -165,8 +169,9 @@ void RunConfig::describe(Fields& fields) {
                           "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
   fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
                "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
-  fields.check(!loss_watch.present || !parallel.asynchronous.free, "loss_watch",
-               "watches the losses of all ranks, and parallel.asynchronous.schedule.free lets each go on by itself; leave one out");
+  fields.check(!loss_watch.present || !parallel.runs_freely(), "loss_watch",
+               fmt::format("watches the losses of all ranks, and parallel.{} lets each go on by itself; leave one out",
+                           parallel.backup.present ? "backup" : "asynchronous.schedule.free"));
   // clang-format on
 }
 

@@ -42,6 +42,7 @@ void read_summary(const fs::path& file, RunResults& run) {
     run.validation = split_of(json.at("validation"));
     if (json.contains("test")) run.test = split_of(json["test"]);
     if (json.contains("staleness")) run.staleness = json["staleness"].at("mean").get<double>();
+    if (json.contains("discarded_examples")) run.discarded_examples = json["discarded_examples"].get<std::int64_t>();
     if (const double rate = json.at("examples_per_s"); rate > 0) {  // else its last process has done no step
       run.examples_per_s = rate;
       run.step_ms = json.at("step_ms").at("median").get<double>();

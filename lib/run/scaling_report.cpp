@@ -54,6 +54,8 @@ const std::vector<Quantity>& quantities() {
     }
     all.push_back(
         {"staleness", "mean staleness", "{:.2f}", {}, false, [](const RunResults& run) { return run.staleness; }});
+    all.push_back({"discarded_examples", "examples too late", "{:.0f}", Better::less, false,
+                   [](const RunResults& run) { return run.discarded_examples; }});
     all.push_back({"examples_per_s", "examples/s", "{:.1f}", Better::more, true,
                    [](const RunResults& run) { return run.examples_per_s; }});
     all.push_back({"step_ms", "step, ms", "{:.3f}", {}, true, [](const RunResults& run) { return run.step_ms; }});

@@ -104,24 +104,24 @@ std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t
 }
 
 /// Throws KeyError where batches have no equal parts, which are taken in an order of their own.
-void check_parts(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t batch = config.batch.global, collect = config.parallel.asynchronous.collect;
+void check_parts(const RunConfig& config, std::int64_t examples, int ranks) {
+  const std::int64_t batch = config.batch.global, parts = config.parallel.parts_of_batch(ranks);
+  const char* const key = config.parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.collect";
   validate_key(config.batch.ramp.empty(), "batch.ramp",
-               "makes batches longer, of whose parts asynchronous ranks give one after the other away; leave it out");
-  validate_key(batch % collect == 0, "batch.global",
-               "{} examples are not {} equal parts (parallel.asynchronous.collect), which asynchronous ranks take one "
-               "after the other; use a multiple",
-               batch, collect);
+               "makes batches longer, and these ranks take equal parts ({}); leave it out", key);
+  validate_key(batch % parts == 0, "batch.global",
+               "{} examples are not {} equal parts ({}), which ranks take one after the other; use a multiple", batch,
+               parts, key);
   validate_key(batch <= examples, "batch.global", "{} examples are more than the {} there are to train on; use fewer",
                batch, examples);
   validate_key(
       config.data.drop_last || examples % batch == 0, "data.drop_last",
-      "is false, and the last batch of an epoch of {} examples has less than {}; asynchronous ranks take equal "
-      "parts: set it to true",
-      examples, batch);
+      "is false, and the last batch of an epoch of {} examples has less than {}; these ranks take equal parts ({}): set "
+      "it to true",
+      examples, batch, key);
   validate_key(!config.data.augment.mixes(), "data.augment",
-               "mixes images with the next ones of a batch, of which asynchronous ranks take parts; leave mixup and "
-               "cutmix out");
+               "mixes images with the next ones of a batch, of which ranks take parts ({}); leave mixup and cutmix out",
+               key);
 }
 
 }  // namespace
@@ -131,14 +131,15 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   comm.run_collectively([&] {
     with_positions(config.source, [&] {
       validate_key(
-          !config.parallel.asynchronous.free || loss->counts_alike(), "loss",
-          "lets targets count differently (class_weights, ignore_class), and asynchronous ranks divide an update "
+          !config.parallel.runs_freely() || loss->counts_alike(), "loss",
+          "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an update "
           "by its examples before they know what these count; leave one out");
     });
   });
   PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
-  if (config.parallel.asynchronous.free || pushes.has_parts())
-    comm.run_collectively([&] { with_positions(config.source, [&] { check_parts(config, train.size()); }); });
+  if (config.parallel.runs_freely() || pushes.has_parts())
+    comm.run_collectively(
+        [&] { with_positions(config.source, [&] { check_parts(config, train.size(), comm.size()); }); });
   return std::make_unique<Trainer>(with_chosen_shard(config, graph, train, comm), std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),
                                                    .data = train,

@@ -88,9 +88,10 @@ void TrainingRun::write_summary(const std::string& status) {
   summary.sent_bytes_per_step = static_cast<double>(progress_.sent_bytes()) /
                                 static_cast<double>(std::max<std::int64_t>(1, times.count()));
   comm_.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
-  summary.staleness = trainer_->strategy().staleness_counts(trainer_->steps());
+  summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());
   summary.examples = progress_.examples();
-  summary.examples_per_step = std::min(config_.batch.largest(), data_.train->size());
+  summary.examples_per_step =
+      config_.parallel.examples_of_update(std::min(config_.batch.largest(), data_.train->size()), comm_.size());
   summary.flops_per_example = trainer_->model().training_flops(1);
   summary.parameters = trainer_->model().graph().parameter_count();
   summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());

@@ -47,9 +47,13 @@ void check_sampler(const RunConfig& config, int ranks) {
         "multiple of the ranks",
         stage.batch, ranks);
   validate_key(
-      !config.parallel.deterministic.present && !config.parallel.asynchronous.present, "data.sampler",
+      !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
+          !config.parallel.backup.present,
+      "data.sampler",
       "distributed_sampler deals out other batches to other ranks (parallel.{} wants the same); remove one of them",
-      config.parallel.deterministic.present ? "deterministic" : "asynchronous");
+      config.parallel.deterministic.present ? "deterministic"
+      : config.parallel.backup.present      ? "backup"
+                                            : "asynchronous");
   validate_key(!config.parallel.deals_anew(), "data.sampler",
                "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
                "remove one of them");
@@ -225,7 +229,7 @@ void TrainingRun::start_loader() {
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
                          .partition = shares_ ? shares_->partition() : trainer_->partition(),
-                         .parts = dealing == Dealing::batches ? 0 : config_.parallel.asynchronous.collect,
+                         .parts = dealing == Dealing::batches ? 0 : config_.parallel.parts_of_batch(comm_.size()),
                          .batches = trainer_->steps(),
                          .parts_of = dealing == Dealing::in_known_order
                                          ? [this](std::int64_t step) { return trainer_->strategy().parts_of(step); }

@@ -93,6 +93,7 @@ std::string ways_report(const RunConfig& config, const WaysOptions& options) {
     if (config.parallel.compress.present) return fmt::format("{}compressed sums are not predicted\n", none);
     if (config.parallel.asynchronous.present)
       return fmt::format("{}steps of asynchronous workers are not predicted\n", none);
+    if (config.parallel.backup.present) return fmt::format("{}what backup ranks save is not predicted\n", none);
     Workload workload(config);
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());

@@ -15,6 +15,8 @@ Workload::Workload(const RunConfig& config)
       !config_.parallel.asynchronous.present, "parallel.asynchronous",
       "asynchronous runs are not predicted (ranks that run freely wait as they come, and played ones are as slow as one "
       "process); leave it out");
+  validate_key(!config_.parallel.backup.present, "parallel.backup",
+               "what backup ranks save depends on how late others are, which is not predicted; leave it out");
   const StepPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
   const auto type_bytes = static_cast<double>(size_of(config_.dtype()));
   for (const GraphNode& node : experiment_.graph.nodes()) {

@@ -32,7 +32,8 @@ MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::spa
       classes_(one_output[-1]),
       ignored_class_(ignored_class),
       per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_, 2}),
-      sums_("lockstep::loss_sums", DType::f64, {loss_sum_count}) {
+      sums_("lockstep::loss_sums", DType::f64, {loss_sum_count}),
+      before_("lockstep::loss_sums_before", DType::f64, {loss_sum_count}) {
   for (const std::string& name : metrics) {
     const MetricKind& kind = *find_metric(name);
     std::unique_ptr<Metric> metric = kind.make(one_output, ignored_class);
@@ -49,6 +50,15 @@ void MetricSums::clear(const ExecSpace& space) {
   fill_zero(space, sums_.get());
   for (const Other& other : others_) fill_zero(space, other.sums.get());
   if (confusions_.get()) fill_zero(space, confusions_.get());
+}
+
+void MetricSums::begin(const ExecSpace& space, StepRanks::Losses losses) {
+  using Losses = StepRanks::Losses;
+  const bool adds = losses == Losses::added || (losses == Losses::in_place_of_last && !began_anew_);
+  if (losses == Losses::added) copy(space, sums_.get(), before_.get());
+  else if (adds) copy(space, before_.get(), sums_.get());
+  else clear(space);
+  began_anew_ = !adds;
 }
 
 void MetricSums::add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output,

@@ -15,6 +15,7 @@
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
 #include "ops/loss.hpp"
+#include "parallel/parallel_strategy.hpp"
 #include "train/metrics.hpp"
 
 namespace lockstep {
@@ -34,6 +35,8 @@ class MetricSums {
   void count_confusions();
 
   void clear(const ExecSpace& space);
+  /// Of a step: anew, or behind the sums of steps before.
+  void begin(const ExecSpace& space, StepRanks::Losses losses);
   /// Loss and accuracy of n examples: of all, or of the next rows of them. Stores the gradient where there is a place
   /// for one. `targets`: of all.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,
@@ -58,7 +61,8 @@ class MetricSums {
   };
   std::int64_t positions_, classes_, ignored_class_;
   OwnedTensor per_example_;
-  OwnedTensor sums_;  ///< LossSums
+  OwnedTensor sums_, before_;  ///< LossSums; and those before the last step, unless it
+  bool began_anew_ = true;
   std::vector<Other> others_;
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };

@@ -47,9 +47,9 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
                                                 const BatchPartition& partition, ParameterBuffer& parameters) {
   const LocalConfig& local = config.parallel.local;
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  if (asynchronous.free)
+  if (config.parallel.runs_freely())
     return std::make_unique<FreeParallel>(
-        asynchronous, topology.all,
+        config.parallel, topology.all,
         FreeParallel::Course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()},
         parameters);
   if (local.present)

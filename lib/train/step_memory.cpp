@@ -67,10 +67,11 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   } else {
     memory.checkpoint += memory.states;
   }
-  if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.free) {
+  if (parallel.runs_freely()) {
     memory.states /= ranks.all;
-    memory.gradients += ParameterStore::numbers(asynchronous, layout, ranks.all) * master_bytes;
-  } else if (asynchronous.present) {
+    memory.gradients += ParameterStore::numbers(parallel.gradients_of_update(ranks.all), layout, ranks.all) *
+                        master_bytes;
+  } else if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
     // Of a replay, the file alone says how many workers there are.
     const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +
                        (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);

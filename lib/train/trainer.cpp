@@ -46,8 +46,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively([&] { with_positions(config.source, [&] { groups.emplace(config.parallel, topology); }); });
   ParallelMemory memory;
   std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
-  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  if (!on_devices && !asynchronous.free)
+  if (!on_devices && !config.parallel.runs_freely())
     memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
   comm_.run_collectively([&] {
     options.windows = memory.windows;
@@ -56,9 +55,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  const Topology group = local.present       ? ranks_of_step(local, topology)
-                         : asynchronous.free ? topology.of(comm_.split(comm_.rank()))
-                                             : topology;
+  const Topology group = local.present                   ? ranks_of_step(local, topology)
+                         : config.parallel.runs_freely() ? topology.of(comm_.split(comm_.rank()))
+                                                         : topology;
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());
   comm_.run_collectively([&] {
@@ -94,7 +93,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   noise_->begin_step(count_.done,
                      (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version);
   graphs_->begin_step(batch.plan, step_ranks_, !batch.inputs_on_device && !batch.targets_on_device);
-  if (!step_ranks_.goes_on) sums_->clear(space_);
+  sums_->begin(space_, step_ranks_.losses);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const StepContext context = context_of(batch, micro_batch);
     const DeviceBatch examples = upload(batch, micro_batch);

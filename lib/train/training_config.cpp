@@ -60,12 +60,16 @@ void DeviceOptions::describe(Fields& fields) {
 
 namespace {
 
+void check_free(const ParallelConfig& parallel, bool norms) {
+  validate_key(
+      !norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
+      "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
+      "depend on when; take another norm{}",
+      parallel.backup.present ? "" : ", or play a schedule");
+}
+
 void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  validate_key(
-      !asynchronous.free || !norms, "parallel.asynchronous.schedule.free",
-      "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
-      "depend on more than the record says; take another norm, or play a schedule");
   validate_key(asynchronous.free || asynchronous.collect % ranks == 0, "parallel.asynchronous.collect",
                "{} gradients of an update cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks",
                asynchronous.collect, ranks);
@@ -118,9 +122,10 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "parallel.shares",
                "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
                "batch.micro out, or take deterministic");
+  if (parallel.runs_freely()) check_free(parallel, norms);
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
   // A rank has one part of a batch at a time, whatever the number of ranks.
-  if (parallel.asynchronous.free) partition.ranks = parallel.asynchronous.collect;
+  if (parallel.runs_freely()) partition.ranks = static_cast<int>(parallel.parts_of_batch(ranks));
   if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

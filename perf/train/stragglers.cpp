@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t batch = 56;
+constexpr std::int64_t batch = 84;
 
 /// The loss of another, in which an example takes some time.
 class SlowLoss final : public Loss {
@@ -50,7 +50,7 @@ struct Result {
 Result train(const std::string& parallel, const std::string& batch_keys, double seconds, const Communicator& comm) {
   const RunConfig config = read_run_config(
       parse_deck(fmt::format("{{run: {{steps: 1000, evaluate_every: 50 steps}},"
-                             " data: {{synthetic: {{kind: random, shape: [64], classes: 10, train: 560}}}},"
+                             " data: {{synthetic: {{kind: random, shape: [64], classes: 10, train: 840}}}},"
                              " model: {{layers: [{{linear: {{features: 64}}}}, relu, {{linear: {{features: 10}}}}]}},"
                              " batch: {{global: {}{}}}, parallel: {{{}}}}}",
                              batch, batch_keys, parallel),
@@ -63,14 +63,14 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   trainer->share_parameters();
   ShareBalance balance(comm, trainer->partition(), batch);
   // Ranks that run freely come together behind every 50 steps.
-  const bool is_free = config.parallel.asynchronous.free;
+  const bool is_free = config.parallel.runs_freely();
   const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
   DataLoader loader(data,
                     Sampler({.dataset_size = data.size(),
                              .global_batch = batch,
                              .rank = comm.rank(),
                              .partition = trainer->partition(),
-                             .parts = is_free ? config.parallel.asynchronous.collect : 0}),
+                             .parts = is_free ? config.parallel.parts_of_batch(comm.size()) : 0}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
   while (trainer->steps() < settling + measured) {
@@ -89,7 +89,8 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
       }
     if (step == settling && step > steps_before) timer.restart();
   }
-  Result result{.examples_per_second = static_cast<double>(batch * measured) / timer.seconds()};
+  const std::int64_t examples = config.parallel.examples_of_update(batch, comm.size());
+  Result result{.examples_per_second = static_cast<double>(examples * measured) / timer.seconds()};
   if (!is_free) result.parts = balance.partition().parts;
   const Tensor values = trainer->model().parameters().values();
   std::vector<std::byte> bytes(values.bytes());
@@ -114,6 +115,10 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
       {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
       {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
       {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
+      {"none is slow, one of 4 dropped", "backup: {ranks: 1, mode: drop}", false, ", micro: 1"},
+      {"one of 4 dropped", "backup: {ranks: 1, mode: drop}", true, ", micro: 1"},
+      {"none is slow, one of 4 a duplicate", "backup: {ranks: 1, mode: duplicate}", false, ", micro: 1"},
+      {"one of 4 a duplicate", "backup: {ranks: 1, mode: duplicate}", true, ", micro: 1"},
   };
   double undisturbed = 0;
   if (comm.is_root())

@@ -2,11 +2,12 @@
 // Ranks that are asynchronous workers, each in its own time: what they have done is in a record, which is played.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <fstream>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <string>
-#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/log.hpp"
@@ -24,15 +25,20 @@ namespace {
 constexpr int steps = 18;
 
 /// Random numbers are drawn in it, and parameters are no multiple of ranks.
-std::string deck(const std::string& asynchronous, const std::string& optimizer, const char* precision = "fp32") {
-  const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
+std::string deck_with(const std::string& parallel, const std::string& optimizer, const char* precision = "fp32",
+                      int log_every = 6) {
   return fmt::format(
-      "{{precision: {{compute: {}}}, run: {{steps: {}, seed: 3, log_every: 6, evaluate_every: 9 steps}}, batch: {{global: 12, micro: 2}},"
+      "{{precision: {{compute: {}}}, run: {{steps: {}, seed: 3, log_every: {}, evaluate_every: 9 steps}}, batch: {{global: 12, micro: 2}},"
       " data: {{drop_last: true, synthetic: {{kind: random, shape: [40], classes: 7, train: 70, validation: 9}}}},"
       " model: {{layers: [{{linear: {{features: 61}}, name: first}}, relu, {{dropout: {{rate: 0.2}}}},"
       " {{linear: {{features: 7}}}}]}},"
       " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {}, parallel: {{{}}}}}",
-      precision, steps, optimizer, parallel);
+      precision, steps, log_every, optimizer, parallel);
+}
+
+std::string deck(const std::string& asynchronous, const std::string& optimizer, const char* precision = "fp32") {
+  const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
+  return deck_with(parallel, optimizer, precision);
 }
 
 struct Way {
@@ -44,26 +50,23 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 using Arrays = std::map<std::string, std::vector<std::byte>>;
 
-class FreeRunning : public testing::TestWithParam<Way> {
+/// Runs on some of the ranks, and what they leave.
+class OnRanks : public testing::Test {
  protected:
-  FreeRunning() { enable_log(false); }
-  ~FreeRunning() override { enable_log(true); }
+  OnRanks() { enable_log(false); }
+  ~OnRanks() override { enable_log(true); }
 
-  std::string keys(const std::string& schedule) const {
-    return fmt::format("{}, collect: {}, schedule: {{{}}}", GetParam().keys, GetParam().collect, schedule);
-  }
   /// On the first `ranks` ranks; from a checkpoint, if there is any. What it leaves of parameters and the optimizer, on
   /// rank 0. Collective.
-  Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
+  Arrays train_deck(const std::string& name, int ranks, const std::string& deck, const std::string& from = "") {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
     if (takes_part) {
-      RunConfig config = test::read_run_config(deck(keys(schedule), GetParam().optimizer, GetParam().precision),
-                                               (folder_.path() / name).string());
+      RunConfig config = test::read_run_config(deck, (folder_.path() / name).string());
       if (!from.empty()) config.run.resume = from;
       TrainingRun run(config, group);
       EXPECT_EQ(run.run(), ExitStatus::done);
-      counts_ = run.trainer().strategy().staleness_counts(steps);
+      counts_ = run.trainer().strategy().gradient_counts(steps);
     }
     world_.barrier();
     Arrays arrays;
@@ -76,22 +79,33 @@ class FreeRunning : public testing::TestWithParam<Way> {
   std::string file(const std::string& run, int step) const {
     return folder_.path() / run / "checkpoints" / checkpoint_name(step);
   }
+
+  const Communicator world_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+  GradientCounts counts_;
+};
+
+class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
+ protected:
+  std::string keys(const std::string& schedule) const {
+    return fmt::format("{}, collect: {}, schedule: {{{}}}", GetParam().keys, GetParam().collect, schedule);
+  }
+  Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
+    return train_deck(name, ranks, deck(keys(schedule), GetParam().optimizer, GetParam().precision), from);
+  }
   void expect_counts(const std::string& record) const {
     if (!world_.is_root()) return;
-    EXPECT_EQ(std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}), steps * GetParam().collect);
+    const std::vector<std::int64_t>& counts = counts_.by_staleness;
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), steps * GetParam().collect);
     const AsynchronousConfig config =
         test::read_run_config(deck(keys("free: true"), GetParam().optimizer), "none").parallel.asynchronous;
     const PushOrder order = PushOrder::parse(read_text_file(record), record, config, steps);
-    EXPECT_EQ(order.staleness_counts(steps), counts_);
+    EXPECT_EQ(order.staleness_counts(steps), counts);
     std::vector<bool> done(static_cast<std::size_t>(steps * GetParam().collect));
     for (int update = 1; update <= steps; ++update)
       for (const std::int64_t part : order.parts_of(update)) done.at(static_cast<std::size_t>(part)) = true;
     EXPECT_EQ(std::ranges::count(done, true), std::ssize(done)) << "each part once";
   }
-
-  const Communicator world_ = Communicator::world();
-  const test::TemporaryFolder folder_;
-  std::vector<std::int64_t> counts_;
 };
 
 TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
@@ -140,6 +154,54 @@ TEST(FreeRunningAlone, IsSerialBitForBit) {
     }
 }
 
+class Backup : public OnRanks {
+ protected:
+  /// Of each row of training, on rank 0: the loss, the accuracy and the gradient's norm.
+  std::vector<double> rows_of(const std::string& run) const {
+    std::vector<double> numbers;
+    if (!world_.is_root()) return numbers;
+    std::ifstream file(folder_.path() / run / "metrics.csv");
+    std::string line, cell;
+    std::getline(file, line);
+    std::vector<std::string> names;
+    for (std::istringstream text(line); std::getline(text, cell, ',');) names.push_back(cell);
+    while (std::getline(file, line)) {
+      if (line.find(",train,") == std::string::npos) continue;
+      std::istringstream text(line);
+      for (const std::string& name : names) {
+        std::getline(text, cell, ',');
+        if (name == "loss" || name == "accuracy" || name == "grad_norm") numbers.push_back(std::stod(cell));
+      }
+    }
+    return numbers;
+  }
+};
+
+/// Whoever comes first, the sum is that of the parts of the batch in their order.
+TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
+  for (int backups = 1; backups < world_.size(); ++backups)
+    for (const auto& [optimizer, precision, log_every] :
+         {std::tuple(sgd, "fp32", 1), {sgd, "fp64", 6}, {"{type: adamw}", "bf16", 1}}) {
+      const int parts = world_.size() - backups;
+      const std::string name = fmt::format("{}_{}", backups, precision),
+                        backed = deck_with(fmt::format("backup: {}", backups), optimizer, precision, log_every);
+      const Arrays expected = train_deck(
+          "alone_" + name, 1,
+          deck_with(fmt::format("deterministic: {{shards: {}}}", parts), optimizer, precision, log_every));
+      EXPECT_TRUE(train_deck("backed_" + name, world_.size(), backed) == expected)
+          << backups << " of " << world_.size();
+      if (world_.is_root()) {
+        EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * parts}));
+        EXPECT_EQ(counts_.discarded_examples % (12 / parts), 0);
+      }
+      if (log_every == 1)
+        EXPECT_LE(test::largest_difference(rows_of("backed_" + name), rows_of("alone_" + name)), 1e-12)
+            << "losses are those of what counts, each once";
+      EXPECT_TRUE(train_deck("again_" + name, world_.size(), backed, file("backed_" + name, 7)) == expected);
+    }
+}
+
 TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
   if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const auto refused = [](const std::string& changed, const std::string& why) {
@@ -174,37 +236,106 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
   refused(deck("staleness: compensate, adaptive: true, schedule: {free: true}", sgd), "parallel.asynchronous.adaptive");
   refused(deck("schedule: {free: false}", sgd), "parallel.asynchronous.schedule.free: is false");
   refused(deck("schedule: {free: true, replay: a}", sgd), "parallel.asynchronous.schedule");
+
+  const int ranks = Communicator::world().size();
+  const auto backed = [&](const std::string& also = "", const char* optimizer = sgd) {
+    return deck_with("backup: {ranks: 1, mode: drop}" + also, optimizer);
+  };
+  const auto changed_backup = [&](const std::string& from, const std::string& to) {
+    std::string text = backed();
+    return text.replace(text.find(from), from.size(), to);
+  };
+  refused(deck_with(fmt::format("backup: {}", ranks), sgd),
+          fmt::format("parallel.backup.ranks: {} of {} ranks leave none for a step to wait for", ranks, ranks));
+  refused(backed(", asynchronous: {schedule: {free: true}}"), "parallel.backup: is of steps that wait");
+  refused(backed(", shard: optimizer"), "parallel.backup: wants whole copies of parameters");
+  refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");
+  refused(backed(", all_reduce: ring"), "parallel.all_reduce: backup cuts batches");
+  refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: leaves each rank a part of an update");
+  if (ranks == 1) return;
+  refused(changed_backup("relu", "batch_norm"), "parallel.backup: lets each rank read");
+  refused(changed_backup("global: 12", "global: 13"),
+          fmt::format("batch.global: 13 examples are not {} equal parts (parallel.backup)", ranks));
 }
+
+/// What it tells for each gradient: r (worker: part) of reading, p of adding, with u where that is an update, d of
+/// dropping.
+class ToldOrder {
+ public:
+  explicit ToldOrder(const FreeRules& rules) : order_(rules, [this] { return now_; }) {}
+
+  std::string begin(std::int64_t version, std::int64_t meeting) {
+    order_.begin(version, meeting, tell_);
+    return std::exchange(told_, "");
+  }
+  std::string take(int worker, double now = 0) {
+    now_ = now;
+    order_.take(worker, tell_);
+    return std::exchange(told_, "");
+  }
+  const std::vector<std::int64_t>& counts() const { return order_.staleness_counts(); }
+  std::int64_t dropped() const { return order_.dropped(); }
+
+ private:
+  double now_ = 0;
+  std::string told_;
+  const FreeOrder::Tell tell_ = [this](const StoreEvent& event) {
+    using Kind = StoreEvent::Kind;
+    if (event.kind == Kind::read) told_ += fmt::format("r{}:{} ", event.worker, event.part);
+    else if (event.kind == Kind::push) told_ += fmt::format("p{}{} ", event.worker, event.is_update != 0 ? "u" : "");
+    else if (event.kind == Kind::drop) told_ += fmt::format("d{} ", event.worker);
+    else told_ += "meet ";
+  };
+  FreeOrder order_;
+};
 
 TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
   if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
-  AsynchronousConfig config;
-  config.collect = 2;
-  config.bound = 1;
-  FreeOrder order(3, config);
-  std::string told;
-  const auto tell = [&](const StoreEvent& event) {
-    using Kind = StoreEvent::Kind;
-    if (event.kind == Kind::read) told += fmt::format("r{}:{} ", event.worker, event.part);
-    else if (event.kind == Kind::push) told += fmt::format("p{}{} ", event.worker, event.is_update != 0 ? "u" : "");
-    else told += "meet ";
-  };
-  const auto take = [&](int worker) {
-    told.clear();
-    order.take(worker, tell);
-    return told;
-  };
-  order.begin(5, 9, tell);
-  EXPECT_EQ(told, "r0:10 r1:11 r2:12 ");
-  EXPECT_EQ(take(1), "p1 r1:13 ");
-  EXPECT_EQ(take(1), "p1u ") << "two ahead of the others";
-  EXPECT_EQ(take(2), "p2 r2:14 ");
-  EXPECT_EQ(take(0), "p0u r1:15 r0:16 ") << "worker 1 has waited for it, and comes first";
-  EXPECT_EQ(take(2), "p2 r2:17 ");
-  EXPECT_EQ(take(2), "p2u ");
-  EXPECT_EQ(take(0), "p0 ");
-  EXPECT_EQ(take(1), "p1u meet ");
-  EXPECT_EQ(order.staleness_counts(), (std::vector<std::int64_t>{3, 5}));
+  ToldOrder order({.workers = 3, .collect = 2, .parts = 2, .bound = 1});
+  EXPECT_EQ(order.begin(5, 9), "r0:10 r1:11 r2:12 ");
+  EXPECT_EQ(order.take(1), "p1 r1:13 ");
+  EXPECT_EQ(order.take(1), "p1u ") << "two ahead of the others";
+  EXPECT_EQ(order.take(2), "p2 r2:14 ");
+  EXPECT_EQ(order.take(0), "p0u r1:15 r0:16 ") << "worker 1 has waited for it, and comes first";
+  EXPECT_EQ(order.take(2), "p2 r2:17 ");
+  EXPECT_EQ(order.take(2), "p2u ");
+  EXPECT_EQ(order.take(0), "p0 ");
+  EXPECT_EQ(order.take(1), "p1u meet ");
+  EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{3, 5}));
+}
+
+TEST(FreeOrder, DropsWhatComesTooLate) {
+  if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
+  ToldOrder order({.workers = 3, .collect = 2, .parts = 3, .is_synchronous = true});
+  EXPECT_EQ(order.begin(4, 6), "r0:12 r1:13 r2:14 ");
+  EXPECT_EQ(order.take(2), "p2 ") << "all parts of the batch are given out";
+  EXPECT_EQ(order.take(0), "p0u r2:15 r0:16 ");
+  EXPECT_EQ(order.take(1), "d1 r1:17 ");
+  EXPECT_EQ(order.take(0), "p0 ");
+  EXPECT_EQ(order.take(1), "p1u ") << "the last update: rank 2 is still at its part";
+  EXPECT_EQ(order.take(2), "d2 meet ");
+  EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(order.dropped(), 2);
+}
+
+TEST(FreeOrder, TakesTheFirstOfTwoInTheOrderOfParts) {
+  if (Communicator::world().size() > 1) GTEST_SKIP() << "of one rank";
+  ToldOrder order({.workers = 4, .collect = 3, .parts = 3, .is_synchronous = true, .duplicates = 1});
+  EXPECT_EQ(order.begin(0, 3), "r0:0 r1:1 r2:2 r3:0 ") << "nothing is known of who is slow";
+  EXPECT_EQ(order.take(3, 1), "p3 ");
+  EXPECT_EQ(order.take(2, 2), "") << "before it comes part 1";
+  EXPECT_EQ(order.take(0, 4), "d0 ") << "part 0 is done";
+  EXPECT_EQ(order.take(1, 8), "p1 p2u r3:3 r0:4 r1:5 r2:5 ") << "rank 1 was the slowest";
+  EXPECT_EQ(order.take(2, 9), "");
+  EXPECT_EQ(order.take(0, 10), "");
+  EXPECT_EQ(order.take(3, 10), "p3 p0 p2u r3:6 r0:7 r2:8 ");
+  EXPECT_EQ(order.take(1, 16), "d1 r1:7 ") << "ranks 0 and 3 took as long as each other";
+  EXPECT_EQ(order.take(0, 17), "");
+  EXPECT_EQ(order.take(2, 17), "");
+  EXPECT_EQ(order.take(3, 18), "p3 p0 p2u ");
+  EXPECT_EQ(order.take(1, 19), "d1 meet ");
+  EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{9}));
+  EXPECT_EQ(order.dropped(), 3);
 }
 
 }  // namespace

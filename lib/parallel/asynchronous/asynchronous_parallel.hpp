@@ -41,9 +41,7 @@ class AsynchronousParallel final : public ParallelStrategy {
   void share(const ExecSpace& space, Optimizer& optimizer) override;
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
   double take_exposed_seconds() override { return sums_->take_exposed_seconds(); }
-  std::vector<std::int64_t> staleness_counts(std::int64_t steps) const override {
-    return order_.staleness_counts(steps);
-  }
+  GradientCounts gradient_counts(std::int64_t steps) const override { return {order_.staleness_counts(steps), 0}; }
 
  private:
   /// What a worker keeps, where it ever does.

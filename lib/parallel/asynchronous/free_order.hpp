@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <vector>
 
-#include "comm/asynchronous_config.hpp"
+#include "base/timer.hpp"
+#include "comm/parallel_config.hpp"
 #include "optim/step_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 
@@ -18,6 +21,7 @@ struct StoreEvent {
     given,  ///< a worker says that its gradient is on its way: for the rank that decides the order
     read,   ///< the worker gets the parameters as they are now, and computes the gradient of `part`
     push,   ///< the worker's gradient is added
+    drop,   ///< the worker's gradient has come too late, and is not
     meet,   ///< all workers get the parameters, and nothing else is under way
   };
   Kind kind = Kind::given;
@@ -27,14 +31,33 @@ struct StoreEvent {
   StepScalars scalars{};
 };
 
+/// Which gradients of workers make an update.
+struct FreeRules {
+  int workers = 1;
+  std::int64_t collect = 1;           ///< gradients of an update
+  std::int64_t parts = 1;             ///< of a batch, of which each gradient is of one
+  std::optional<std::int64_t> bound;  ///< of how many gradients more than the slowest a worker may begin
+  /// Whether updates are of gradients by the newest parameters alone: each is of one batch, and what comes later is
+  /// dropped.
+  bool is_synchronous = false;
+  /// Parts of a synchronous update's batch that are computed twice. Of such a batch each part counts once, in the order
+  /// of parts.
+  int duplicates = 0;
+};
+
+/// Of so many ranks that run freely.
+FreeRules free_rules(const ParallelConfig& config, int ranks);
+
 /// The order in which workers' gradients are applied, and parameters read: that in which the workers come, as one rank
-/// finds it. A worker that is further ahead of the slowest than the bound waits. Between two meetings all parts of the
-/// batches between them are given out, each once, to whoever asks next. Keeps the record.
+/// finds it. Between two meetings parts of the batches between them are given out to whoever asks next. Keeps the
+/// record.
 class FreeOrder {
  public:
   using Tell = std::function<void(const StoreEvent&)>;
 
-  FreeOrder(int workers, const AsynchronousConfig& config);
+  /// `seconds`: a clock, by which workers are slow.
+  explicit FreeOrder(
+      const FreeRules& rules, std::function<double()> seconds = [timer = Timer()] { return timer.seconds(); });
 
   /// What the run has done so far, as a record has it.
   void go_on_behind(const PushOrder& done, std::int64_t updates);
@@ -49,23 +72,36 @@ class FreeOrder {
   };
   /// Those pushes that are not taken yet, and that they are now.
   std::vector<Entry> take_entries() { return std::exchange(entries_, {}); }
-  /// Pushes by their staleness.
+  /// Pushes so far, by their staleness.
   const std::vector<std::int64_t>& staleness_counts() const { return counts_; }
+  /// Gradients that came too late.
+  std::int64_t dropped() const { return dropped_; }
 
  private:
   struct Worker {
     std::int64_t given = 0, version = 0, part = 0;
+    bool computes = false, is_duplicated = false;
+    double since = 0, took = 0;  ///< seconds, of the gradient that it computes, and of the one before
   };
+  Worker& worker(int number) { return workers_[static_cast<std::size_t>(number)]; }
   void count(std::int64_t staleness);
   void give_out(const Tell& tell);
+  std::optional<std::int64_t> next_part();
+  std::optional<std::int64_t> part_of_slowest();
+  bool is_late(const Worker& worker) const;
+  void push(int number, const Tell& tell);
 
+  FreeRules rules_;
+  std::function<double()> seconds_;
   std::vector<Worker> workers_;
-  std::int64_t collect_;
-  std::optional<std::int64_t> bound_;
-  std::vector<int> waiting_;  ///< workers without anything to do, in the order in which they came
-  std::int64_t version_ = 0, meeting_ = 0, pushed_ = 0, next_part_ = 0;
+  std::vector<int> waiting_;              ///< workers without anything to do, in the order in which they came
+  std::map<std::int64_t, int> complete_;  ///< workers of parts whose turn has not come yet
+  std::int64_t version_ = 0, meeting_ = 0, next_part_ = 0;
+  std::int64_t pushed_ = 0;  ///< gradients, of all updates of the run
+  int duplicates_ = 0;       ///< of this update
   std::vector<Entry> entries_;
   std::vector<std::int64_t> counts_;
+  std::int64_t dropped_ = 0;
 };
 
 }  // namespace lockstep

@@ -29,17 +29,18 @@ StoreEvent event_of(const std::string& letter) {
 
 }  // namespace
 
-FreeParallel::FreeParallel(const AsynchronousConfig& config, const Communicator& ranks, Course course,
+FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ranks, Course course,
                            ParameterBuffer& parameters)
-    : config_(config),
+    : config_(config.asynchronous),
+      rules_(free_rules(config, ranks.size())),
       ranks_(ranks),
       alone_(ranks.split(ranks.rank())),
       own_number_(ranks.rank()),
       course_(std::move(course)),
       parameters_(parameters),
-      store_(config, ranks, parameters, course_.batch / config.collect),
+      store_(config_, ranks, parameters, rules_.collect, part_examples()),
       mailbox_(ranks),
-      order_(ranks.size(), config),
+      order_(rules_),
       square_("lockstep::free_parallel::square", DType::f64, {1}) {}
 
 /// A record holds the whole run: what there is of it, the run goes on with.
@@ -70,7 +71,7 @@ void FreeParallel::share(const ExecSpace& space, Optimizer&) {
 void FreeParallel::tell(StoreEvent event) {
   if (event.is_update != 0) {
     event.scalars = coefficients_(store_version_++);
-    event.scalars.gradient_scale = 1 / static_cast<double>(course_.batch);
+    event.scalars.gradient_scale = 1 / static_cast<double>(update_examples());
   }
   for (int rank = 0; rank < ranks_.size(); ++rank) mailbox_.send(letter_of(event), rank);
 }
@@ -92,7 +93,7 @@ bool FreeParallel::advance(const ExecSpace& space) {
 
 void FreeParallel::begin() {
   is_under_way_ = true;
-  has_clear_sums_ = false;
+  is_first_ = true;
   if (!ranks_.is_root()) return;
   std::int64_t meeting = version_ + 1;
   while (meeting < course_.last && !course_.meets(meeting)) ++meeting;
@@ -115,23 +116,26 @@ PartRequest FreeParallel::next_part(const ExecSpace& space) {
   if (!meets_) return {.part = turn->part};
   mailbox_.wait_until_sent();
   is_under_way_ = false;
-  return {.batches = store_.version(), .examples = (store_.version() - version_) * course_.batch};
+  return {.batches = store_.version(), .examples = (store_.version() - version_) * update_examples()};
 }
 
 StepRanks FreeParallel::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
                                    const std::function<void()>&) {
-  const bool goes_on = std::exchange(has_clear_sums_, true);
+  using Losses = StepRanks::Losses;
+  const Losses losses = std::exchange(is_first_, false) ? Losses::anew
+                        : store_.has_dropped()          ? Losses::in_place_of_last
+                                                        : Losses::added;
   if (!meets_)
     return {.examples = batch.global_examples,
             .group = &alone_,
             .numbers = {&own_number_, 1},
             .meets = false,
             .updates = 0,
-            .goes_on = goes_on};
+            .losses = losses};
   return {.examples = batch.global_examples,
           .one_version = false,
           .updates = store_.version() - version_,
-          .goes_on = goes_on};
+          .losses = losses};
 }
 
 void FreeParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
@@ -156,7 +160,7 @@ void FreeParallel::write_record() {
   for (const FreeOrder::Entry& entry : order_.take_entries())
     fmt::format_to(std::back_inserter(text), "{} {} {}\n", entry.push.worker, entry.push.version, entry.part);
   if (!std::exchange(has_file_, true))
-    return replace_text_file(config_.record, PushOrder::head(ranks_.size(), config_.collect, true) + text);
+    return replace_text_file(config_.record, PushOrder::head(ranks_.size(), rules_.collect, true) + text);
   std::ofstream file(config_.record, std::ios::app);
   file << text << std::flush;
   validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);

@@ -12,10 +12,11 @@
 
 namespace lockstep {
 
-/// Asynchronous training as the ranks come: each is a worker, which computes the gradient of one part of a batch after
-/// the other by the parameters that a ParameterStore has at the time. Rank 0 decides in what order gradients are
-/// applied and parameters read (FreeOrder), and tells all. What ranks want of each other goes on between the layers of
-/// their passes. Where the run looks at its parameters all parts of the batches before are done, and the ranks meet.
+/// Training as the ranks come: each is a worker, which computes the gradient of one part of a batch after the other by
+/// the parameters that a ParameterStore has at the time: asynchronously, or with backup ranks (FreeRules). Rank 0
+/// decides in what order gradients are applied and parameters read (FreeOrder), and tells all. What ranks want of each
+/// other goes on between the layers of their passes. Where the run looks at its parameters all parts of the batches
+/// before are done, and the ranks meet.
 ///
 /// A step is one gradient, judged by its rank alone, and part of an update; the one behind the last before a meeting
 /// has no examples, and stands for all updates since the meeting before.
@@ -23,12 +24,12 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
  public:
   /// What the run has for this.
   struct Course {
-    std::int64_t batch = 0;                   ///< examples of an update
+    std::int64_t batch = 0;                   ///< examples
     std::function<bool(std::int64_t)> meets;  ///< whether ranks are to meet behind update number …
     std::int64_t last = 0;                    ///< update
   };
   /// Collective.
-  FreeParallel(const AsynchronousConfig& config, const Communicator& ranks, Course course, ParameterBuffer& parameters);
+  FreeParallel(const ParallelConfig& config, const Communicator& ranks, Course course, ParameterBuffer& parameters);
 
   void go_on_behind(std::int64_t steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
@@ -54,7 +55,9 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
     return owned_numbers(parameters_, optimizer, ranks_.is_root(), true);
   }
   bool held_numbers_change_early() const override { return true; }
-  std::vector<std::int64_t> staleness_counts(std::int64_t) const override { return order_.staleness_counts(); }
+  GradientCounts gradient_counts(std::int64_t) const override {
+    return {order_.staleness_counts(), order_.dropped() * part_examples()};
+  }
   double take_exposed_seconds() override { return std::exchange(exposed_seconds_, 0.0); }
 
  private:
@@ -68,8 +71,11 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   void tell(StoreEvent event);
   void begin();
   void write_record();
+  std::int64_t part_examples() const { return course_.batch / rules_.parts; }
+  std::int64_t update_examples() const { return rules_.collect * part_examples(); }
 
   AsynchronousConfig config_;
+  FreeRules rules_;
   Communicator ranks_, alone_;
   std::int64_t own_number_;  ///< this rank, as StepRanks have it
   Course course_;
@@ -79,8 +85,8 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   FreeOrder order_;  ///< of rank 0
   Optimizer* optimizer_ = nullptr;
   Coefficients coefficients_;
-  bool is_under_way_ = false;  ///< since the last meeting
-  bool meets_ = true, has_clear_sums_ = true;
+  bool is_under_way_ = false;                     ///< since the last meeting
+  bool meets_ = true, is_first_ = true;           ///< of the steps since the last meeting
   std::int64_t version_ = 0, store_version_ = 0;  ///< of the last meeting; as rank 0 has told of it
   std::int64_t updates_ = 0;                      ///< between the last two meetings
   bool has_file_ = false;                         ///< the record's, of this process

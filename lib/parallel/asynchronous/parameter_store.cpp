@@ -17,8 +17,13 @@ namespace lockstep {
 using Staleness = AsynchronousConfig::Staleness;
 
 ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                               std::int64_t examples)
-    : config_(config), ranks_(ranks), parameters_(parameters), examples_(examples), own_(slice_of(ranks.rank())) {
+                               std::int64_t collect, std::int64_t examples)
+    : config_(config),
+      ranks_(ranks),
+      parameters_(parameters),
+      collect_(collect),
+      examples_(examples),
+      own_(slice_of(ranks.rank())) {
   // Counts of one message are ints.
   validate(
       static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
@@ -30,7 +35,7 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communica
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
   values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
-  for (std::int64_t i = 0; i < ShardNode{0, config.collect}.depth(); ++i)
+  for (std::int64_t i = 0; i < ShardNode{0, collect}.depth(); ++i)
     sums_.emplace_back("lockstep::parameter_store::sum", dtype, shape);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     Worker& worker = workers_.emplace_back();
@@ -41,8 +46,8 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communica
   }
 }
 
-double ParameterStore::numbers(const AsynchronousConfig& config, const ParameterLayout& layout, int ranks) {
-  const std::int64_t slices = 2 * ranks + 1 + ShardNode{0, config.collect}.depth();
+double ParameterStore::numbers(std::int64_t collect, const ParameterLayout& layout, int ranks) {
+  const std::int64_t slices = 2 * ranks + 1 + ShardNode{0, collect}.depth();
   return static_cast<double>(slices) * static_cast<double>(layout.trained_size()) / ranks;
 }
 
@@ -69,6 +74,7 @@ bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const 
   switch (event.kind) {
     case StoreEvent::Kind::read: return lend(space, event);
     case StoreEvent::Kind::push: return push(space, optimizer, event);
+    case StoreEvent::Kind::drop: return drop(event);
     case StoreEvent::Kind::meet: return meet(space, event);
     case StoreEvent::Kind::given: break;
   }
@@ -134,11 +140,19 @@ void ParameterStore::give(const ExecSpace& space) {
 
 bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
   Worker& giver = worker(event.worker);
-  if (event.worker == ranks_.rank()) copy(space, parameters_.gradients(own_), giver.gradient.get());
-  else if (!gradients_from(event.worker).received()) return false;
+  const bool is_own = event.worker == ranks_.rank();
+  if (!is_own && !gradients_from(event.worker).received()) return false;
+  if (is_own) copy(space, parameters_.gradients(own_), giver.gradient.get());
+  if (is_own) has_dropped_ = false;
   correct(space, giver);
   sum(space, giver.gradient.get());
   if (event.is_update != 0) update(space, optimizer, event.scalars);
+  return true;
+}
+
+bool ParameterStore::drop(const StoreEvent& event) {
+  if (event.worker != ranks_.rank()) return gradients_from(event.worker).received();
+  has_dropped_ = true;
   return true;
 }
 
@@ -155,7 +169,7 @@ void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const 
 /// In the tree of DeterministicReducer, whose leaves are the update's gradients in their order. The sum of what is
 /// complete by now is in the place of the gradient.
 void ParameterStore::sum(const ExecSpace& space, const Tensor& gradient) {
-  std::array<ShardNode, 64> path{ShardNode{0, config_.collect}};
+  std::array<ShardNode, 64> path{ShardNode{0, collect_}};
   std::size_t length = 1;
   for (; !path[length - 1].is_shard(); ++length) {
     const ShardNode node = path[length - 1];
@@ -165,7 +179,7 @@ void ParameterStore::sum(const ExecSpace& space, const Tensor& gradient) {
     accumulate(space, sums_[--waiting_].get(), gradient);
   if (length > 1) copy(space, gradient, sums_[waiting_++].get());
   else last_sum_ = gradient;
-  place_ = (place_ + 1) % config_.collect;
+  place_ = (place_ + 1) % collect_;
 }
 
 /// The buffer lends its places to the slice for so long: a pass may be under way that has an older version.

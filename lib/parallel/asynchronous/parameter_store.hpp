@@ -18,12 +18,13 @@ namespace lockstep {
 /// `advance` is called, and nothing else waits.
 class ParameterStore {
  public:
-  /// Divides `parameters` among the ranks (ParameterBuffer::own). Of `examples` each gradient is. Collective.
+  /// Divides `parameters` among the ranks (ParameterBuffer::own). An update is made of `collect` gradients, of
+  /// `examples` each. Collective.
   ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                 std::int64_t examples);
+                 std::int64_t collect, std::int64_t examples);
 
   /// Numbers that a rank of so many keeps beside the buffer.
-  static double numbers(const AsynchronousConfig& config, const ParameterLayout& layout, int ranks);
+  static double numbers(std::int64_t collect, const ParameterLayout& layout, int ranks);
 
   /// The parameters of the buffer are the newest.
   void adopt(const ExecSpace& space, std::int64_t version);
@@ -35,6 +36,9 @@ class ParameterStore {
   std::optional<StoreEvent> take_turn();
   /// The gradients in the buffer begin their way; they stay as they are until the next turn.
   void give(const ExecSpace& space);
+
+  /// Whether this worker's last gradient was dropped.
+  bool has_dropped() const { return has_dropped_; }
 
   std::int64_t version() const { return version_; }
   /// Of this rank's slice of the last update's sum of gradients. Waits.
@@ -61,6 +65,7 @@ class ParameterStore {
   bool handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool lend(const ExecSpace& space, const StoreEvent& event);
   bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
+  bool drop(const StoreEvent& event);
   bool meet(const ExecSpace& space, const StoreEvent& event);
   void expect_values();
   void correct(const ExecSpace& space, const Worker& worker) const;
@@ -70,7 +75,7 @@ class ParameterStore {
   AsynchronousConfig config_;
   Communicator ranks_;
   ParameterBuffer& parameters_;
-  std::int64_t examples_;
+  std::int64_t collect_, examples_;
   ParameterRange own_;
   OwnedTensor values_;             ///< the slice
   std::vector<OwnedTensor> sums_;  ///< left halves of an update's tree
@@ -78,6 +83,7 @@ class ParameterStore {
   std::deque<StoreEvent> events_;
   std::optional<StoreEvent> turn_;
   Tensor last_sum_;
+  bool has_dropped_ = false;
   std::int64_t version_ = 0, place_ = 0;
   std::size_t waiting_ = 0;  ///< of sums_
 };

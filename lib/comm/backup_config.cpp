@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/backup_config.hpp"
+
+namespace lockstep {
+
+void BackupConfig::describe(Fields& fields) {
+  static constexpr std::string_view modes[] = {"duplicate", "drop"};
+  fields.integer("ranks", ranks, at_least_one, "ranks that each step can do without", Presence::required);
+  fields.choice(
+      "mode", mode, modes,
+      "duplicate: they compute parts of the batch that other ranks compute, too, and who comes first counts: "
+      "a step is what the other ranks alone would make of it; drop: all ranks compute parts of their own, and "
+      "those that come last are left out of the mean");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "config/fields.hpp"
+
+namespace lockstep {
+
+/// The deck's `parallel.backup` section: there are more ranks than a step waits for (Chen et al. 2016).
+struct BackupConfig : Config {
+  /// What the ranks beyond those that a step waits for do.
+  enum class Mode {
+    duplicate,  ///< they compute parts of the batch that others compute as well: who comes first counts
+    drop,       ///< likewise parts of their own: those that come last do not count
+  };
+
+  bool present = false;
+  std::int64_t ranks = 1;  ///< that a step can do without
+  Mode mode = Mode::duplicate;
+
+  void describe(Fields& fields) override;
+  std::string_view short_form() const override { return "ranks"; }
+};
+
+}  // namespace lockstep
