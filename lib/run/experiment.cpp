@@ -202,8 +202,17 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
   const std::int64_t batch = std::min(config.batch.largest(), examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
-  return fmt::format("batch {} = {} {}{} × {}{}{}", batch, partition.ranks,
-                     config.parallel.asynchronous.free ? "gradient" : "rank", partition.ranks == 1 ? "" : "s",
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  const auto counted = [](std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string parts = counted(partition.ranks, "rank");
+  if (asynchronous.free) {
+    parts = counted(asynchronous.collect, "gradient");
+    if (const std::int64_t members = partition.ranks / asynchronous.collect; members > 1)
+      parts += " × " + counted(members, "rank");
+  }
+  return fmt::format("batch {} = {} × {}{}{}", batch, parts,
                      least == most       ? ""
                      : least + 1 == most ? fmt::format("{} or ", least)
                                          : fmt::format("{} to ", least),

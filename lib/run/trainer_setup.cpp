@@ -103,15 +103,16 @@ std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t
   };
 }
 
-/// Throws KeyError where batches have no equal parts, which are taken in an order of their own.
-void check_parts(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t batch = config.batch.global, collect = config.parallel.asynchronous.collect;
+/// Throws KeyError where batches have no equal parts, which are taken in an order of their own, or parts no equal
+/// pieces.
+void check_parts(const RunConfig& config, std::int64_t members, std::int64_t examples) {
+  const std::int64_t batch = config.batch.global, parts = config.parallel.asynchronous.collect * members;
   validate_key(config.batch.ramp.empty(), "batch.ramp",
                "makes batches longer, of whose parts asynchronous ranks give one after the other away; leave it out");
-  validate_key(batch % collect == 0, "batch.global",
-               "{} examples are not {} equal parts (parallel.asynchronous.collect), which asynchronous ranks take one "
-               "after the other; use a multiple",
-               batch, collect);
+  validate_key(batch % parts == 0, "batch.global",
+               "{} examples are not {} equal parts (parallel.asynchronous.collect{}), which asynchronous ranks take "
+               "one after the other; use a multiple",
+               batch, parts, members > 1 ? fmt::format(", and {} ranks of a group", members) : "");
   validate_key(batch <= examples, "batch.global", "{} examples are more than the {} there are to train on; use fewer",
                batch, examples);
   validate_key(
@@ -137,9 +138,14 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
     });
   });
   PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
-  if (config.parallel.asynchronous.free || pushes.has_parts())
-    comm.run_collectively([&] { with_positions(config.source, [&] { check_parts(config, train.size()); }); });
-  return std::make_unique<Trainer>(with_chosen_shard(config, graph, train, comm), std::move(graph),
+  RunConfig chosen = with_chosen_shard(config, graph, train, comm);
+  AsynchronousConfig& asynchronous = chosen.parallel.asynchronous;
+  asynchronous.recorded_members = pushes.members();
+  if (asynchronous.free || pushes.has_parts())
+    comm.run_collectively([&] {
+      with_positions(config.source, [&] { check_parts(config, asynchronous.members(comm.size()), train.size()); });
+    });
+  return std::make_unique<Trainer>(chosen, std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),
                                                    .data = train,
                                                    .normalize = config.data.normalize,

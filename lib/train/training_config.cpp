@@ -96,7 +96,9 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
         batch, begin, ranks);
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
-  const std::int64_t shards = parallel.separate_shards();
+  const std::int64_t members = parallel.asynchronous.members(ranks);
+  const std::int64_t shards = members > 1 && !parallel.asynchronous.free ? parallel.asynchronous.collect * members
+                                                                         : parallel.separate_shards();
   const LocalConfig& local = parallel.local;
   if (local.present && local.group)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
@@ -119,8 +121,8 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
                "batch.micro out, or take deterministic");
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
-  // A rank has one part of a batch at a time, whatever the number of ranks.
-  if (parallel.asynchronous.free) partition.ranks = parallel.asynchronous.collect;
+  // A rank has one part of a batch at a time, or a piece of one, whatever the number of ranks.
+  if (parallel.asynchronous.free) partition.ranks = parallel.asynchronous.collect * members;
   if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

@@ -17,15 +17,20 @@ namespace lockstep {
 using Staleness = AsynchronousConfig::Staleness;
 
 ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                               std::int64_t examples)
-    : config_(config), ranks_(ranks), parameters_(parameters), examples_(examples), own_(slice_of(ranks.rank())) {
+                               ParameterRange fraction, std::int64_t examples)
+    : config_(config),
+      ranks_(ranks),
+      parameters_(parameters),
+      fraction_(fraction),
+      examples_(examples),
+      own_(slice_of(ranks.rank())) {
   // Counts of one message are ints.
   validate(
       static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
       ExitStatus::bad_deck,
       "parallel.asynchronous.schedule.free: {} parameters are more than {} ranks can divide and send in messages of "
       "1 GiB; use more ranks",
-      parameters.trained_size(), ranks.size());
+      fraction.count, ranks.size());
   parameters.own({own_});
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
@@ -42,13 +47,14 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communica
 }
 
 double ParameterStore::numbers(const AsynchronousConfig& config, const ParameterLayout& layout, int ranks) {
-  const std::int64_t slices = 2 * ranks + 1 + ShardNode{0, config.collect}.depth();
+  const std::int64_t workers = ranks / config.members(ranks),
+                     slices = 2 * workers + 1 + ShardNode{0, config.collect}.depth();
   return static_cast<double>(slices) * static_cast<double>(layout.trained_size()) / ranks;
 }
 
 ParameterRange ParameterStore::slice_of(int rank) const {
-  const RankShare share = share_of(parameters_.trained_size(), rank, ranks_.size());
-  return {share.first, share.count};
+  const RankShare share = share_of(fraction_.count, rank, ranks_.size());
+  return {fraction_.first + share.first, share.count};
 }
 
 void ParameterStore::adopt(const ExecSpace& space, std::int64_t version) {
@@ -125,6 +131,7 @@ std::optional<StoreEvent> ParameterStore::take_turn() {
 }
 
 void ParameterStore::give(const ExecSpace& space) {
+  has_given_ = true;
   space.fence("lockstep::parameter_store::give");
   for (int distance = 1; distance < ranks_.size(); ++distance) {
     const Tensor slice = parameters_.gradients(slice_of(behind(distance)));
@@ -134,8 +141,14 @@ void ParameterStore::give(const ExecSpace& space) {
 
 bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
   Worker& giver = worker(event.worker);
-  if (event.worker == ranks_.rank()) copy(space, parameters_.gradients(own_), giver.gradient.get());
-  else if (!gradients_from(event.worker).received()) return false;
+  if (event.is_update != 0 && holds_updates_) return false;
+  if (event.worker == ranks_.rank()) {
+    if (!has_given_) return false;  // others of its group have
+    has_given_ = false;
+    copy(space, parameters_.gradients(own_), giver.gradient.get());
+  } else if (!gradients_from(event.worker).received()) {
+    return false;
+  }
   correct(space, giver);
   sum(space, giver.gradient.get());
   if (event.is_update != 0) update(space, optimizer, event.scalars);

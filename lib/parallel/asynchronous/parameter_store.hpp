@@ -12,17 +12,18 @@
 
 namespace lockstep {
 
-/// The newest parameters of free-running asynchronous training, of which each rank keeps a slice: it adds up what all
-/// workers give to it, updates it, and sends it to who reads. All slices take the same events (StoreEvent) in the same
-/// order, so whoever reads gets one version. Workers and slices are the same ranks: what is on its way goes on when
-/// `advance` is called, and nothing else waits.
+/// The newest parameters of free-running asynchronous training, or a fraction of them, of which each rank keeps a
+/// slice: it adds up what all workers give to it, updates it, and sends it to who reads. All slices take the same
+/// events (StoreEvent) in the same order, so whoever reads gets one version. Workers and slices are the same ranks:
+/// what is on its way goes on when `advance` is called, and nothing else waits.
 class ParameterStore {
  public:
-  /// Divides `parameters` among the ranks (ParameterBuffer::own). Of `examples` each gradient is. Collective.
+  /// Divides this fraction of `parameters` among the ranks (ParameterBuffer::own), of each worker one. Of `examples`
+  /// each gradient is. Collective.
   ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                 std::int64_t examples);
+                 ParameterRange fraction, std::int64_t examples);
 
-  /// Numbers that a rank of so many keeps beside the buffer.
+  /// Numbers that each of so many ranks keeps beside the buffer.
   static double numbers(const AsynchronousConfig& config, const ParameterLayout& layout, int ranks);
 
   /// The parameters of the buffer are the newest.
@@ -30,6 +31,9 @@ class ParameterStore {
   void add(const StoreEvent& event) { events_.push_back(event); }
   /// Does what can be done now; whether that was anything.
   bool advance(const ExecSpace& space, Optimizer& optimizer);
+
+  /// Updates wait meanwhile, since they borrow the buffer's places: others read the values there.
+  void hold_updates(bool hold) { holds_updates_ = hold; }
 
   /// The event that this worker goes on with, once the parameters that it brings are in the buffer.
   std::optional<StoreEvent> take_turn();
@@ -70,6 +74,7 @@ class ParameterStore {
   AsynchronousConfig config_;
   Communicator ranks_;
   ParameterBuffer& parameters_;
+  ParameterRange fraction_;
   std::int64_t examples_;
   ParameterRange own_;
   OwnedTensor values_;             ///< the slice
@@ -80,6 +85,8 @@ class ParameterStore {
   Tensor last_sum_;
   std::int64_t version_ = 0, place_ = 0;
   std::size_t waiting_ = 0;  ///< of sums_
+  bool has_given_ = false;   ///< since it took its turn
+  bool holds_updates_ = false;
 };
 
 }  // namespace lockstep
