@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/asynchronous_config.hpp"
 
+#include "config/deck.hpp"
+
 namespace lockstep {
 
 void AsynchronousConfig::describe(Fields& fields) {
   static constexpr std::string_view stalenesses[] = {"none", "divide", "compensate"};
+  fields.integer("groups", groups, {1, 1 << 20},
+                 "groups of neighbouring ranks that run freely: each is one worker, whose ranks compute a gradient "
+                 "together (each rank by itself, when not given)");
   fields.integer("collect", collect, {1, 1 << 20},
                  "gradients of which an update is made (n-softsync): of this many equal parts of a batch, each by the "
                  "parameters that its worker has read");
@@ -49,6 +54,9 @@ void AsynchronousConfig::describe(Fields& fields) {
         section.check(replay.empty() || record.empty(), "record", "would be what replay reads; leave it out");
       },
       "Which gradient is applied when", Presence::required);
+  fields.check(
+      !simulation.present || !groups, "groups",
+      "are of ranks that run freely, and schedule.simulate says itself how many workers it plays; leave it out");
   fields.check(!free || !adaptive, "adaptive",
                "weighs by squares of a worker's gradients, which nobody keeps where ranks run freely; leave it out, or "
                "play a schedule");
@@ -56,6 +64,14 @@ void AsynchronousConfig::describe(Fields& fields) {
                "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
   fields.check(staleness == Staleness::compensate || !adaptive, "adaptive",
                "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
+}
+
+std::int64_t AsynchronousConfig::members(int ranks) const {
+  if (!free || !groups) return recorded_members;
+  validate_key(ranks % *groups == 0, "parallel.asynchronous.groups",
+               "{} ranks cannot be divided into {} groups of as many ranks each; take a divisor of the ranks", ranks,
+               *groups);
+  return ranks / *groups;
 }
 
 }  // namespace lockstep

@@ -24,8 +24,9 @@ struct AsynchronousConfig : Config {
   };
 
   bool present = false;
-  std::int64_t collect = 1;           ///< gradients of an update
-  std::optional<std::int64_t> bound;  ///< of how many gradients more than others a worker may begin; none: any
+  std::optional<std::int64_t> groups;  ///< of ranks that run freely, each a worker; none: each rank is one
+  std::int64_t collect = 1;            ///< gradients of an update
+  std::optional<std::int64_t> bound;   ///< of how many gradients more than others a worker may begin; none: any
   Staleness staleness = Staleness::none;
   std::optional<double> lambda;  ///< none: lambda_or_default
   bool adaptive = false;
@@ -33,9 +34,14 @@ struct AsynchronousConfig : Config {
   bool free = false;   ///< the ranks are the workers, and the order is that in which they come
   std::string replay;  ///< file; empty: none
   std::string record;  ///< likewise
+  /// Of a replay, as its file has it (PushOrder::members), once it is read.
+  std::int64_t recorded_members = 1;
 
   void describe(Fields& fields) override;
 
+  /// Ranks that compute a gradient together, each of them one of so many equal pieces; of a replay, that have computed
+  /// it. Throws KeyError (parallel.asynchronous.groups) where so many ranks cannot be divided into the deck's groups.
+  std::int64_t members(int ranks) const;
   bool compensates() const { return present && staleness == Staleness::compensate; }
   /// The weight of the correction: the deck's, or that of Zheng et al. 2017.
   double lambda_or_default() const { return lambda.value_or(adaptive ? 2 : 0.04); }

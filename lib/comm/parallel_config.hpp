@@ -88,6 +88,12 @@ struct ParallelConfig : Config {
   }
   /// A share that a rank may come to have, in equal ones.
   std::int64_t share_limit() const { return deals_anew() ? 2 : 1; }
+  /// Sums of so many shards in a fixed tree, and nothing else.
+  static ParallelConfig in_fixed_tree(std::int64_t shards) {
+    ParallelConfig config;
+    config.deterministic = {.present = true, .shards = shards};
+    return config;
+  }
   /// Parts of each batch whose gradients are computed by themselves, and added in a fixed tree; 0: there are none.
   std::int64_t separate_shards() const {
     if (deterministic.present) return deterministic.shards;

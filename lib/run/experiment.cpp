@@ -202,8 +202,17 @@ Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
   const std::int64_t batch = std::min(config.batch.largest(), examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
-  return fmt::format("batch {} = {} {}{} × {}{}{}", batch, partition.ranks,
-                     config.parallel.runs_freely() ? "gradient" : "rank", partition.ranks == 1 ? "" : "s",
+  const ParallelConfig& parallel = config.parallel;
+  const auto counted = [](std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string parts = counted(partition.ranks, "rank");
+  if (parallel.runs_freely()) {
+    const std::int64_t gradients = parallel.asynchronous.free ? parallel.asynchronous.collect : partition.ranks;
+    parts = counted(gradients, "gradient");
+    if (partition.ranks > gradients) parts += " × " + counted(partition.ranks / gradients, "rank");
+  }
+  return fmt::format("batch {} = {} × {}{}{}", batch, parts,
                      least == most       ? ""
                      : least + 1 == most ? fmt::format("{} or ", least)
                                          : fmt::format("{} to ", least),

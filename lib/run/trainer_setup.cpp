@@ -103,10 +103,14 @@ std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t
   };
 }
 
-/// Throws KeyError where batches have no equal parts, which are taken in an order of their own.
-void check_parts(const RunConfig& config, std::int64_t examples, int ranks) {
-  const std::int64_t batch = config.batch.global, parts = config.parallel.parts_of_batch(ranks);
-  const char* const key = config.parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.collect";
+/// Throws KeyError where batches have no equal parts, which are taken in an order of their own, or parts no equal
+/// pieces.
+void check_parts(const RunConfig& config, std::int64_t examples, int ranks, std::int64_t members) {
+  const std::int64_t batch = config.batch.global, parts = config.parallel.parts_of_batch(ranks) * members;
+  const std::string key = config.parallel.backup.present
+                              ? "parallel.backup"
+                              : fmt::format("parallel.asynchronous.collect{}",
+                                            members > 1 ? fmt::format(", and {} ranks of a group", members) : "");
   validate_key(config.batch.ramp.empty(), "batch.ramp",
                "makes batches longer, and these ranks take equal parts ({}); leave it out", key);
   validate_key(batch % parts == 0, "batch.global",
@@ -137,10 +141,15 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
     });
   });
   PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
+  RunConfig chosen = with_chosen_shard(config, graph, train, comm);
+  AsynchronousConfig& asynchronous = chosen.parallel.asynchronous;
+  asynchronous.recorded_members = pushes.members();
   if (config.parallel.runs_freely() || pushes.has_parts())
-    comm.run_collectively(
-        [&] { with_positions(config.source, [&] { check_parts(config, train.size(), comm.size()); }); });
-  return std::make_unique<Trainer>(with_chosen_shard(config, graph, train, comm), std::move(graph),
+    comm.run_collectively([&] {
+      with_positions(config.source,
+                     [&] { check_parts(config, train.size(), comm.size(), asynchronous.members(comm.size())); });
+    });
+  return std::make_unique<Trainer>(chosen, std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),
                                                    .data = train,
                                                    .normalize = config.data.normalize,

@@ -220,6 +220,7 @@ void TrainingRun::start_loader() {
       config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed); });
   using Dealing = ParallelStrategy::Dealing;
   const Dealing dealing = trainer_->strategy().dealing();
+  const BatchPartition& partition = trainer_->partition();
   const Sampler sampler({.dataset_size = data_.train->size(),
                          .global_batch = largest,
                          .batch_at = [length = run_length(config_, data_.train->size())](
@@ -228,15 +229,15 @@ void TrainingRun::start_loader() {
                          .sampling = sampling,
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
-                         .partition = shares_ ? shares_->partition() : trainer_->partition(),
-                         .parts = dealing == Dealing::batches ? 0 : config_.parallel.parts_of_batch(comm_.size()),
+                         .partition = shares_ ? shares_->partition() : partition,
+                         .parts = dealing == Dealing::batches ? 0 : partition.ranks * partition.shards,
                          .batches = trainer_->steps(),
                          .parts_of = dealing == Dealing::in_known_order
                                          ? [this](std::int64_t step) { return trainer_->strategy().parts_of(step); }
                                          : std::function<std::span<const std::int64_t>(std::int64_t)>()},
                         state_.position);
-  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_->partition().room(largest),
-                                         config_.data.augment, static_cast<std::uint64_t>(config_.run.seed),
+  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, partition.room(largest), config_.data.augment,
+                                         static_cast<std::uint64_t>(config_.run.seed),
                                          dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
 }
 

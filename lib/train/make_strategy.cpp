@@ -49,7 +49,7 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   if (config.parallel.runs_freely())
     return std::make_unique<FreeParallel>(
-        config.parallel, topology.all,
+        config.parallel, topology.all, group,
         FreeParallel::Course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()},
         parameters);
   if (local.present)

@@ -46,6 +46,11 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
                      (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
   if (parallel.separate_shards() > 0)
     memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
+  const auto tree_bytes = [&](std::int64_t shards, int of_ranks) {
+    return master_bytes *
+           static_cast<double>(layout.summed_size() *
+                               DeterministicReducer::buffers(ParallelConfig::in_fixed_tree(shards), of_ranks));
+  };
   double errors = 0;  // of compressed sums, on the first rank of a node
   if (parallel.compress.keeps_errors() && ranks.all > 1)
     errors = static_cast<double>(layout.trained_size()) * master_bytes;
@@ -69,14 +74,16 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   }
   if (parallel.runs_freely()) {
     memory.states /= ranks.all;
-    memory.gradients += ParameterStore::numbers(parallel.gradients_of_update(ranks.all), layout, ranks.all) *
-                        master_bytes;
+    const FreeRules rules = free_rules(parallel, ranks.all);
+    memory.gradients += ParameterStore::numbers(rules, layout, ranks.all) * master_bytes;
+    if (const int members = ranks.all / rules.workers; members > 1) memory.gradients += tree_bytes(members, members);
   } else if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
     // Of a replay, the file alone says how many workers there are.
     const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +
                        (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
     const double of_workers = copies * master_bytes *
                               static_cast<double>(asynchronous.simulation.ranks * layout.trained_size());
+    if (asynchronous.recorded_members > 1) memory.gradients += tree_bytes(asynchronous.recorded_members, 1);
     memory.states += of_workers;
     memory.checkpoint += of_workers;
   }

@@ -55,8 +55,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
+  const auto members = static_cast<int>(config.parallel.asynchronous.members(comm_.size()));
   const Topology group = local.present                   ? ranks_of_step(local, topology)
-                         : config.parallel.runs_freely() ? topology.of(comm_.split(comm_.rank()))
+                         : config.parallel.runs_freely() ? topology.of(comm_.split(comm_.rank() / members))
                                                          : topology;
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());

@@ -100,7 +100,9 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
         batch, begin, ranks);
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
-  const std::int64_t shards = parallel.separate_shards();
+  const std::int64_t members = parallel.asynchronous.members(ranks);
+  const std::int64_t shards = members > 1 && !parallel.asynchronous.free ? parallel.asynchronous.collect * members
+                                                                         : parallel.separate_shards();
   const LocalConfig& local = parallel.local;
   if (local.present && local.group)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
@@ -124,8 +126,8 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "batch.micro out, or take deterministic");
   if (parallel.runs_freely()) check_free(parallel, norms);
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
-  // A rank has one part of a batch at a time, whatever the number of ranks.
-  if (parallel.runs_freely()) partition.ranks = static_cast<int>(parallel.parts_of_batch(ranks));
+  // A rank has one part of a batch at a time, or a piece of one, whatever the number of ranks.
+  if (parallel.runs_freely()) partition.ranks = parallel.parts_of_batch(ranks) * members;
   if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

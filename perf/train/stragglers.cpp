@@ -70,7 +70,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              .global_batch = batch,
                              .rank = comm.rank(),
                              .partition = trainer->partition(),
-                             .parts = is_free ? config.parallel.parts_of_batch(comm.size()) : 0}),
+                             .parts = is_free ? trainer->partition().ranks : 0}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
   while (trainer->steps() < settling + measured) {

@@ -303,6 +303,7 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
   refused("", "is no record");
   refused(text.substr(1), "is no record");
   refused(text.substr(0, text.find('\n') + 1) + "workers none", "has no number of workers");
+  refused(text.substr(0, text.find('\n') + 1) + "workers 3\nmembers 0\ncollect 2\n", "has no number of members");
   refused(head + "0 0\n1 0\n2 0\n", "has 3 gradients");
   refused(head + "0 0\n1 0\n2 0\nx 1\n", "has 3 gradients");
   refused(text, "gradients that can be read, and 50 updates of 2", 50);
@@ -313,6 +314,9 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
   refused(head + "0 0\n0 0\n0 0\n2 1\n", "beyond parallel.asynchronous.bound");
   config.bound.reset();
   refused(head + "0 0\n1 0\n0 1\n2 1\n0 0\n1 2\n", "has given its last gradient to update 2", 3);
+  config.groups = 2;
+  refused(text, "has 3 workers, and parallel.asynchronous.groups is 2");
+  config.groups.reset();
   config.collect = 3;
   refused(text, "and parallel.asynchronous.collect is 3");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are asynchronous workers, each in its own time: what they have done is in a record, which is played.
+// Ranks that are asynchronous workers, or groups of them, each in its own time: what they have done is in a record,
+// which is played.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "io/replace_file.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
+#include "mpi/softmax_regression.hpp"
 #include "parallel/asynchronous/free_order.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
@@ -37,14 +39,14 @@ std::string deck_with(const std::string& parallel, const std::string& optimizer,
 }
 
 std::string deck(const std::string& asynchronous, const std::string& optimizer, const char* precision = "fp32") {
-  const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
-  return deck_with(parallel, optimizer, precision);
+  return deck_with(asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous), optimizer, precision);
 }
 
 struct Way {
   const char *name, *keys, *optimizer;
   int collect;
   const char* precision = "fp32";
+  int groups = 0;  ///< 0: each rank is a worker
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -87,9 +89,16 @@ class OnRanks : public testing::Test {
 
 class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
  protected:
-  std::string keys(const std::string& schedule) const {
-    return fmt::format("{}, collect: {}, schedule: {{{}}}", GetParam().keys, GetParam().collect, schedule);
+  void SetUp() override {
+    if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
+    if (GetParam().groups > world_.size()) GTEST_SKIP() << "of more ranks";
   }
+  std::string keys(const std::string& schedule) const {
+    const auto& [name, keys, optimizer, collect, precision, groups] = GetParam();
+    return fmt::format("{}{}, collect: {}, schedule: {{{}}}", groups > 0 ? fmt::format("groups: {}, ", groups) : "",
+                       keys, collect, schedule);
+  }
+  int workers() const { return GetParam().groups > 0 ? GetParam().groups : world_.size(); }
   Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
     return train_deck(name, ranks, deck(keys(schedule), GetParam().optimizer, GetParam().precision), from);
   }
@@ -100,6 +109,8 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
     const AsynchronousConfig config =
         test::read_run_config(deck(keys("free: true"), GetParam().optimizer), "none").parallel.asynchronous;
     const PushOrder order = PushOrder::parse(read_text_file(record), record, config, steps);
+    EXPECT_EQ(order.workers(), workers());
+    EXPECT_EQ(order.members(), world_.size() / workers());
     EXPECT_EQ(order.staleness_counts(steps), counts);
     std::vector<bool> done(static_cast<std::size_t>(steps * GetParam().collect));
     for (int update = 1; update <= steps; ++update)
@@ -109,7 +120,6 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
 };
 
 TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
-  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const std::string record = folder_.path() / "record";
   const Arrays expected = train("free", world_.size(), fmt::format("free: true, record: '{}'", record));
   expect_counts(record);
@@ -122,7 +132,6 @@ TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
 }
 
 TEST_P(FreeRunning, GoesOnFromACheckpointAndItsRecord) {
-  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const std::string record = folder_.path() / "record", free = fmt::format("free: true, record: '{}'", record);
   train("free", world_.size(), free);
   const Arrays expected = train("going_on", world_.size(), free, file("free", 14));
@@ -137,7 +146,10 @@ INSTANTIATE_TEST_SUITE_P(Ways, FreeRunning,
                                          Way{"divided_sums", "staleness: divide, bound: 2", sgd, 4},
                                          Way{"compensated", "staleness: compensate", sgd, 3},
                                          Way{"rounded", "staleness: divide", sgd, 4, "bf16"},
-                                         Way{"adam", "staleness: none, bound: 0", "{type: adamw}", 4}),
+                                         Way{"adam", "staleness: none, bound: 0", "{type: adamw}", 4},
+                                         Way{"hybrid", "staleness: compensate, bound: 1", sgd, 2, "fp32", 2},
+                                         Way{"hybrid_divided", "staleness: divide", sgd, 3, "bf16", 2},
+                                         Way{"one_group", "staleness: none", "{type: adamw}", 1, "fp32", 1}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(FreeRunningAlone, IsSerialBitForBit) {
@@ -195,11 +207,82 @@ TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
         EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * parts}));
         EXPECT_EQ(counts_.discarded_examples % (12 / parts), 0);
       }
-      if (log_every == 1)
+      if (log_every == 1) {
         EXPECT_LE(test::largest_difference(rows_of("backed_" + name), rows_of("alone_" + name)), 1e-12)
             << "losses are those of what counts, each once";
+      }
       EXPECT_TRUE(train_deck("again_" + name, world_.size(), backed, file("backed_" + name, 7)) == expected);
     }
+}
+
+TEST(FreeRunningGroup, OfAllRanksIsDeterministicBitForBit) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
+  const std::string shards = fmt::format("deterministic: {{shards: {}}}", Communicator::world().size());
+  for (const char* precision : {"fp32", "bf16"})
+    EXPECT_EQ(test::train_to_the_end(deck("groups: 1, schedule: {free: true}", sgd, precision)).parameters,
+              test::train_to_the_end(deck_with(shards, sgd, precision)).parameters);
+}
+
+/// Of several ranks each: a part's gradient is that of all its examples.
+TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
+  using namespace test::softmax_regression;
+  const Communicator comm = Communicator::world();
+  if (memory_is_separate || comm.size() < 4) GTEST_SKIP() << "of two groups of two, on hosts";
+  constexpr int collect = 3, batch = 12, size = 60, updates = 30;
+  constexpr double rate = 0.3, momentum = 0.9;
+  const test::TemporaryFolder folder;
+  std::string record = folder.path() / "record";
+  comm.broadcast(record);
+  const RunConfig config = test::read_run_config(
+      fmt::format("{{run: {{steps: {}, seed: 5, log_every: 10}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
+                  " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
+                  " model: {{layers: [{{linear: {{features: {}}}}}]}},"
+                  " optimizer: {{type: sgd, learning_rate: {}, momentum: {}}}, parallel: {{asynchronous: {{groups: 2,"
+                  " collect: {}, staleness: divide, schedule: {{free: true, record: '{}'}}}}}}}}",
+                  updates, batch, inputs, classes, size, classes, rate, momentum, collect, record),
+      (folder.path() / "run").string());
+  const Experiment experiment = open_experiment(config);
+  enable_log(false);
+  TrainingRun run(config, comm);
+  // Weights [classes, inputs] and biases, wherever the buffer has them.
+  const auto numbers = [&] {
+    const ParameterBuffer& buffer = run.trainer().model().parameters();
+    std::vector<double> all;
+    for (const std::size_t length : {std::size_t{inputs * classes}, std::size_t{classes}})
+      for (const Parameter& parameter : buffer.parameters())
+        if (const auto values = test::values_of(buffer.values(parameter)); values.size() == length)
+          all.insert(all.end(), values.begin(), values.end());
+    return all;
+  };
+  std::vector<std::vector<double>> versions{numbers()};
+  EXPECT_EQ(run.run(), ExitStatus::done);
+  enable_log(true);
+  const std::vector<double> found = numbers();
+  if (!comm.is_root()) return;
+  const PushOrder order = PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates);
+  std::vector<std::vector<std::int64_t>> batches;
+  Sampler sampler({.dataset_size = size, .global_batch = batch, .seed = 5});
+  for (int i = 0; i < updates; ++i) batches.push_back(sampler.next()->examples);
+  std::vector<double> velocity(found.size());
+  for (int update = 1; update <= updates; ++update) {
+    std::vector<double> next = versions.back(), mean(found.size());
+    for (std::size_t place = 0; place < collect; ++place) {
+      const PushOrder::Push& push = order.of_update(update)[place];
+      const auto part = static_cast<std::size_t>(order.parts_of(update)[place]);
+      constexpr std::size_t each = batch / collect;
+      const std::vector<double> g = gradient_of(*experiment.data.train,
+                                                std::span(batches[part / collect]).subspan(part % collect * each, each),
+                                                versions[static_cast<std::size_t>(push.version)]);
+      const auto staleness = static_cast<double>(update - 1 - push.version);
+      for (std::size_t i = 0; i < g.size(); ++i) mean[i] += g[i] / std::max(1.0, staleness) / collect;
+    }
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      velocity[i] = momentum * velocity[i] + mean[i];
+      next[i] -= rate * velocity[i];
+    }
+    versions.push_back(next);
+  }
+  EXPECT_LT(test::largest_difference(found, versions.back()), 1e-12);
 }
 
 TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
@@ -234,10 +317,18 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
   refused(changed("optimizer:", "loss: {type: cross_entropy, ignore_class: 3}, optimizer:"),
           "loss: lets targets count");
   refused(deck("staleness: compensate, adaptive: true, schedule: {free: true}", sgd), "parallel.asynchronous.adaptive");
+  const int ranks = Communicator::world().size();
+  refused(deck(fmt::format("groups: {}, schedule: {{free: true}}", ranks + 1), sgd),
+          fmt::format("parallel.asynchronous.groups: {} ranks cannot be divided into {} groups", ranks, ranks + 1));
+  refused(deck("groups: 0, schedule: {free: true}", sgd), "parallel.asynchronous.groups");
+  refused(deck("groups: 2, schedule: {simulate: {ranks: 2}}", sgd),
+          "parallel.asynchronous.groups: are of ranks that run freely");
+  if (ranks > 1)
+    refused(deck("groups: 1, collect: 4, schedule: {free: true}", sgd),
+            fmt::format("batch.global: 12 examples are not {} equal parts", 4 * ranks));
   refused(deck("schedule: {free: false}", sgd), "parallel.asynchronous.schedule.free: is false");
   refused(deck("schedule: {free: true, replay: a}", sgd), "parallel.asynchronous.schedule");
 
-  const int ranks = Communicator::world().size();
   const auto backed = [&](const std::string& also = "", const char* optimizer = sgd) {
     return deck_with("backup: {ranks: 1, mode: drop}" + also, optimizer);
   };

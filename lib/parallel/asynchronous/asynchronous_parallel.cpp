@@ -18,6 +18,8 @@ AsynchronousParallel::AsynchronousParallel(const AsynchronousConfig& config, con
       sums_(std::move(sums)),
       parameters_(parameters),
       each_(order_.collect() / ranks.size()) {
+  if (order_.members() > 1)
+    pieces_.emplace(ranks.split(ranks.rank()), ParallelConfig::in_fixed_tree(order_.members()), parameters.gradients());
   for (int i = 0; i < order_.workers(); ++i) {
     Worker& worker = workers_.emplace_back();
     const Shape shape{parameters.trained_size()};
@@ -33,7 +35,7 @@ StepRanks AsynchronousParallel::begin_step(const ExecSpace& space, std::int64_t 
   before_change();
   step_ = number;
   examples_ = batch.global_examples;
-  done_ = 0;
+  done_ = pieces_done_ = 0;
   if (number == 1) keep_copies(space, 0, false);
   swap_version(space);
   return {.examples = examples_, .one_version = false};
@@ -64,6 +66,11 @@ void AsynchronousParallel::correct(const ExecSpace& space) {
 }
 
 void AsynchronousParallel::shard_done(const ExecSpace& space) {
+  if (pieces_) {
+    pieces_->shard_done(space);
+    if (++pieces_done_ % order_.members() != 0) return;
+    pieces_->finish(space, [] {});
+  }
   correct(space);
   swap_version(space);
   sums_->gradient_ready(space, {0, parameters_.layout().summed_size()});

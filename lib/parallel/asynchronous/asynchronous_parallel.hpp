@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/batch_partition.hpp"
 #include "parallel/asynchronous/push_order.hpp"
+#include "parallel/deterministic_reducer.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
@@ -61,11 +63,13 @@ class AsynchronousParallel final : public ParallelStrategy {
   Communicator ranks_;
   PushOrder order_;
   std::unique_ptr<ParallelStrategy> sums_;
+  std::optional<DeterministicReducer> pieces_;  ///< of a gradient (PushOrder::members); none: it is in one
   ParameterBuffer& parameters_;
   std::vector<Worker> workers_;
   std::int64_t each_;  ///< gradients of an update that this rank computes
   std::int64_t step_ = 0, examples_ = 0;
-  std::int64_t done_ = 0;  ///< of this rank's gradients
+  std::int64_t done_ = 0;         ///< of this rank's gradients
+  std::int64_t pieces_done_ = 0;  ///< of all their pieces
 };
 
 }  // namespace lockstep

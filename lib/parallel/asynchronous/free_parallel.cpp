@@ -29,16 +29,15 @@ StoreEvent event_of(const std::string& letter) {
 
 }  // namespace
 
-FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ranks, Course course,
-                           ParameterBuffer& parameters)
+FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group,
+                           Course course, ParameterBuffer& parameters)
     : config_(config.asynchronous),
       rules_(free_rules(config, ranks.size())),
       ranks_(ranks),
-      alone_(ranks.split(ranks.rank())),
-      own_number_(ranks.rank()),
+      group_(ranks, group, parameters),
       course_(std::move(course)),
       parameters_(parameters),
-      store_(config_, ranks, parameters, rules_.collect, part_examples()),
+      store_(config_, ranks.split(group.all.rank()), parameters, group_.fraction(), rules_.collect, part_examples()),
       mailbox_(ranks),
       order_(rules_),
       square_("lockstep::free_parallel::square", DType::f64, {1}) {}
@@ -49,10 +48,12 @@ void FreeParallel::go_on_behind(std::int64_t steps) {
   if (!ranks_.is_root() || config_.record.empty() || steps == 0) return;
   const std::string text = read_text_file(config_.record);
   const PushOrder done = PushOrder::parse(text, config_.record, config_, steps);
-  validate(done.workers() == ranks_.size() && done.has_parts(), ExitStatus::bad_data,
-           "{}: is the record of {} workers, and not of these {} ranks as they come, and the run goes on from step {}; "
-           "go on with as many ranks, or record to another file from the beginning",
-           config_.record, done.workers(), ranks_.size(), steps);
+  validate(done.workers() == group_.count() && done.members() == group_.size() && done.has_parts(),
+           ExitStatus::bad_data,
+           "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
+           "run goes on from step {}; go on with as many, or record to another file from the beginning",
+           config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
+           group_.count(), steps);
   order_.go_on_behind(done, steps);
 }
 
@@ -101,19 +102,28 @@ void FreeParallel::begin() {
   order_.begin(version_, meeting, [this](const StoreEvent& event) { tell(event); });
 }
 
+template <class Done>
+void FreeParallel::serve_until(const ExecSpace& space, const Done& done) {
+  SpinBackoff backoff;
+  while (!done()) {
+    if (advance(space)) backoff.reset();
+    else backoff.pause();
+  }
+}
+
 PartRequest FreeParallel::next_part(const ExecSpace& space) {
   if (!is_under_way_) begin();
   const Timer timer;
   std::optional<StoreEvent> turn;
-  SpinBackoff backoff;
-  while (!(turn = store_.take_turn())) {
-    if (advance(space)) backoff.reset();
-    else backoff.pause();
-  }
+  serve_until(space, [&] { return (turn = store_.take_turn()).has_value(); });
+  store_.hold_updates(true);
+  group_.gather();
+  serve_until(space, [&] { return group_.gathered(); });
+  store_.hold_updates(false);
   exposed_seconds_ += timer.seconds();
   parameters_.round(space);
   meets_ = turn->kind == StoreEvent::Kind::meet;
-  if (!meets_) return {.part = turn->part};
+  if (!meets_) return {.part = turn->part * group_.size() + group_.ranks().rank()};
   mailbox_.wait_until_sent();
   is_under_way_ = false;
   return {.batches = store_.version(), .examples = (store_.version() - version_) * update_examples()};
@@ -126,9 +136,9 @@ StepRanks FreeParallel::begin_step(const ExecSpace&, std::int64_t, const BatchPl
                         : store_.has_dropped()          ? Losses::in_place_of_last
                                                         : Losses::added;
   if (!meets_)
-    return {.examples = batch.global_examples,
-            .group = &alone_,
-            .numbers = {&own_number_, 1},
+    return {.examples = batch.global_examples * group_.size(),
+            .group = &group_.ranks(),
+            .numbers = group_.numbers(),
             .meets = false,
             .updates = 0,
             .losses = losses};
@@ -138,11 +148,21 @@ StepRanks FreeParallel::begin_step(const ExecSpace&, std::int64_t, const BatchPl
           .losses = losses};
 }
 
+void FreeParallel::shard_done(const ExecSpace& space) {
+  if (!meets_) group_.piece_done(space);
+}
+
+/// The first of a group tells of all: once it has their sum the others are about to give theirs.
 void FreeParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
   meanwhile();
   if (meets_) return;
+  group_.sum(space, [&] {
+    meanwhile();
+    advance(space);
+  });
   store_.give(space);
-  mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = ranks_.rank()}), 0);
+  if (group_.ranks().is_root())
+    mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = group_.number()}), 0);
   advance(space);
 }
 
@@ -160,7 +180,8 @@ void FreeParallel::write_record() {
   for (const FreeOrder::Entry& entry : order_.take_entries())
     fmt::format_to(std::back_inserter(text), "{} {} {}\n", entry.push.worker, entry.push.version, entry.part);
   if (!std::exchange(has_file_, true))
-    return replace_text_file(config_.record, PushOrder::head(ranks_.size(), rules_.collect, true) + text);
+    return replace_text_file(config_.record,
+                             PushOrder::head(rules_.workers, group_.size(), rules_.collect, true) + text);
   std::ofstream file(config_.record, std::ios::app);
   file << text << std::flush;
   validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);

@@ -8,18 +8,25 @@
 
 #include "comm/mailbox.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
+#include "parallel/asynchronous/worker_group.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
 
-/// Training as the ranks come: each is a worker, which computes the gradient of one part of a batch after the other by
-/// the parameters that a ParameterStore has at the time: asynchronously, or with backup ranks (FreeRules). Rank 0
+/// Training as the workers come, each of which is a rank, or a group of neighbouring ones. It computes the gradient of
+/// one part of a batch after the other by the parameters that a ParameterStore has at the time: asynchronously, or with
+/// backup ranks (FreeRules). Rank 0
 /// decides in what order gradients are applied and parameters read (FreeOrder), and tells all. What ranks want of each
 /// other goes on between the layers of their passes. Where the run looks at its parameters all parts of the batches
 /// before are done, and the ranks meet.
 ///
-/// A step is one gradient, judged by its rank alone, and part of an update; the one behind the last before a meeting
-/// has no examples, and stands for all updates since the meeting before.
+/// Each fraction of the parameters (WorkerGroup) has a store, among those ranks that have the same place in their
+/// groups: a rank reads and gives its fraction there, and has the others from the ranks of its group. No rank waits for
+/// a store but where it reads, and then until all of its group have read; so ranks of a group may wait for each other
+/// from there until they have given.
+///
+/// A step is one gradient, judged by its worker's ranks alone, and part of an update; the one behind the last before a
+/// meeting has no examples, and stands for all updates since the meeting before.
 class FreeParallel final : public ParallelStrategy, ParameterArrival {
  public:
   /// What the run has for this.
@@ -28,8 +35,9 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
     std::function<bool(std::int64_t)> meets;  ///< whether ranks are to meet behind update number …
     std::int64_t last = 0;                    ///< update
   };
-  /// Collective.
-  FreeParallel(const ParallelConfig& config, const Communicator& ranks, Course course, ParameterBuffer& parameters);
+  /// `group`: the ranks of this one's worker. Collective.
+  FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group, Course course,
+               ParameterBuffer& parameters);
 
   void go_on_behind(std::int64_t steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
@@ -44,7 +52,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   bool ranks_have_same_states() const override { return false; }
 
   void gradient_ready(const ExecSpace& space, ParameterRange) override { advance(space); }
-  void shard_done(const ExecSpace&) override {}
+  void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
@@ -58,7 +66,9 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   GradientCounts gradient_counts(std::int64_t) const override {
     return {order_.staleness_counts(), order_.dropped() * part_examples()};
   }
-  double take_exposed_seconds() override { return std::exchange(exposed_seconds_, 0.0); }
+  double take_exposed_seconds() override {
+    return std::exchange(exposed_seconds_, 0.0) + group_.take_exposed_seconds();
+  }
 
  private:
   bool have_arrived(const ExecSpace& space, std::int64_t) override {
@@ -66,6 +76,8 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
     return true;
   }
   void await(const ExecSpace&, std::int64_t) override {}
+  template <class Done>
+  void serve_until(const ExecSpace& space, const Done& done);
   bool advance(const ExecSpace& space);
   void take(const StoreEvent& event);
   void tell(StoreEvent event);
@@ -76,8 +88,8 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
 
   AsynchronousConfig config_;
   FreeRules rules_;
-  Communicator ranks_, alone_;
-  std::int64_t own_number_;  ///< this rank, as StepRanks have it
+  Communicator ranks_;
+  WorkerGroup group_;
   Course course_;
   ParameterBuffer& parameters_;
   ParameterStore store_;

@@ -17,10 +17,11 @@ namespace lockstep {
 using Staleness = AsynchronousConfig::Staleness;
 
 ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                               std::int64_t collect, std::int64_t examples)
+                               ParameterRange fraction, std::int64_t collect, std::int64_t examples)
     : config_(config),
       ranks_(ranks),
       parameters_(parameters),
+      fraction_(fraction),
       collect_(collect),
       examples_(examples),
       own_(slice_of(ranks.rank())) {
@@ -30,7 +31,7 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communica
       ExitStatus::bad_deck,
       "parallel.asynchronous.schedule.free: {} parameters are more than {} ranks can divide and send in messages of "
       "1 GiB; use more ranks",
-      parameters.trained_size(), ranks.size());
+      fraction.count, ranks.size());
   parameters.own({own_});
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
@@ -46,14 +47,14 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communica
   }
 }
 
-double ParameterStore::numbers(std::int64_t collect, const ParameterLayout& layout, int ranks) {
-  const std::int64_t slices = 2 * ranks + 1 + ShardNode{0, collect}.depth();
+double ParameterStore::numbers(const FreeRules& rules, const ParameterLayout& layout, int ranks) {
+  const std::int64_t slices = 2 * rules.workers + 1 + ShardNode{0, rules.collect}.depth();
   return static_cast<double>(slices) * static_cast<double>(layout.trained_size()) / ranks;
 }
 
 ParameterRange ParameterStore::slice_of(int rank) const {
-  const RankShare share = share_of(parameters_.trained_size(), rank, ranks_.size());
-  return {share.first, share.count};
+  const RankShare share = share_of(fraction_.count, rank, ranks_.size());
+  return {fraction_.first + share.first, share.count};
 }
 
 void ParameterStore::adopt(const ExecSpace& space, std::int64_t version) {
@@ -131,6 +132,7 @@ std::optional<StoreEvent> ParameterStore::take_turn() {
 }
 
 void ParameterStore::give(const ExecSpace& space) {
+  has_given_ = true;
   space.fence("lockstep::parameter_store::give");
   for (int distance = 1; distance < ranks_.size(); ++distance) {
     const Tensor slice = parameters_.gradients(slice_of(behind(distance)));
@@ -140,10 +142,14 @@ void ParameterStore::give(const ExecSpace& space) {
 
 bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
   Worker& giver = worker(event.worker);
-  const bool is_own = event.worker == ranks_.rank();
-  if (!is_own && !gradients_from(event.worker).received()) return false;
-  if (is_own) copy(space, parameters_.gradients(own_), giver.gradient.get());
-  if (is_own) has_dropped_ = false;
+  if (event.is_update != 0 && holds_updates_) return false;
+  if (event.worker == ranks_.rank()) {
+    if (!take_given()) return false;
+    has_dropped_ = false;
+    copy(space, parameters_.gradients(own_), giver.gradient.get());
+  } else if (!gradients_from(event.worker).received()) {
+    return false;
+  }
   correct(space, giver);
   sum(space, giver.gradient.get());
   if (event.is_update != 0) update(space, optimizer, event.scalars);
@@ -152,9 +158,12 @@ bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const St
 
 bool ParameterStore::drop(const StoreEvent& event) {
   if (event.worker != ranks_.rank()) return gradients_from(event.worker).received();
-  has_dropped_ = true;
-  return true;
+  has_dropped_ = take_given();
+  return has_dropped_;
 }
+
+/// Whether this rank has given the gradient that an event is of, as others of its group have.
+bool ParameterStore::take_given() { return std::exchange(has_given_, false); }
 
 void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const {
   const std::int64_t staleness = version_ - giver.version;

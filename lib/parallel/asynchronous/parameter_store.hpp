@@ -12,25 +12,28 @@
 
 namespace lockstep {
 
-/// The newest parameters of free-running asynchronous training, of which each rank keeps a slice: it adds up what all
-/// workers give to it, updates it, and sends it to who reads. All slices take the same events (StoreEvent) in the same
-/// order, so whoever reads gets one version. Workers and slices are the same ranks: what is on its way goes on when
-/// `advance` is called, and nothing else waits.
+/// The newest parameters of free-running asynchronous training, or a fraction of them, of which each rank keeps a
+/// slice: it adds up what all workers give to it, updates it, and sends it to who reads. All slices take the same
+/// events (StoreEvent) in the same order, so whoever reads gets one version. Workers and slices are the same ranks:
+/// what is on its way goes on when `advance` is called, and nothing else waits.
 class ParameterStore {
  public:
-  /// Divides `parameters` among the ranks (ParameterBuffer::own). An update is made of `collect` gradients, of
-  /// `examples` each. Collective.
+  /// Divides this fraction of `parameters` among the ranks (ParameterBuffer::own), of each worker one. An update is
+  /// made of `collect` gradients, of `examples` each. Collective.
   ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                 std::int64_t collect, std::int64_t examples);
+                 ParameterRange fraction, std::int64_t collect, std::int64_t examples);
 
-  /// Numbers that a rank of so many keeps beside the buffer.
-  static double numbers(std::int64_t collect, const ParameterLayout& layout, int ranks);
+  /// Numbers that each of so many ranks keeps beside the buffer.
+  static double numbers(const FreeRules& rules, const ParameterLayout& layout, int ranks);
 
   /// The parameters of the buffer are the newest.
   void adopt(const ExecSpace& space, std::int64_t version);
   void add(const StoreEvent& event) { events_.push_back(event); }
   /// Does what can be done now; whether that was anything.
   bool advance(const ExecSpace& space, Optimizer& optimizer);
+
+  /// Updates wait meanwhile, since they borrow the buffer's places: others read the values there.
+  void hold_updates(bool hold) { holds_updates_ = hold; }
 
   /// The event that this worker goes on with, once the parameters that it brings are in the buffer.
   std::optional<StoreEvent> take_turn();
@@ -66,6 +69,7 @@ class ParameterStore {
   bool lend(const ExecSpace& space, const StoreEvent& event);
   bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool drop(const StoreEvent& event);
+  bool take_given();
   bool meet(const ExecSpace& space, const StoreEvent& event);
   void expect_values();
   void correct(const ExecSpace& space, const Worker& worker) const;
@@ -75,6 +79,7 @@ class ParameterStore {
   AsynchronousConfig config_;
   Communicator ranks_;
   ParameterBuffer& parameters_;
+  ParameterRange fraction_;
   std::int64_t collect_, examples_;
   ParameterRange own_;
   OwnedTensor values_;             ///< the slice
@@ -86,6 +91,8 @@ class ParameterStore {
   bool has_dropped_ = false;
   std::int64_t version_ = 0, place_ = 0;
   std::size_t waiting_ = 0;  ///< of sums_
+  bool has_given_ = false;   ///< since it took its turn
+  bool holds_updates_ = false;
 };
 
 }  // namespace lockstep

@@ -142,12 +142,13 @@ std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool be
   return {found.begin(), found.end()};
 }
 
-std::string PushOrder::head(int workers, std::int64_t collect, bool has_parts) {
-  return fmt::format("{}\nworkers {}\ncollect {}\n", has_parts ? first_line_with_parts : first_line, workers, collect);
+std::string PushOrder::head(int workers, std::int64_t members, std::int64_t collect, bool has_parts) {
+  return fmt::format("{}\nworkers {}\n{}collect {}\n", has_parts ? first_line_with_parts : first_line, workers,
+                     members > 1 ? fmt::format("members {}\n", members) : "", collect);
 }
 
 std::string PushOrder::text() const {
-  std::string text = head(workers_, collect_, has_parts());
+  std::string text = head(workers_, members_, collect_, has_parts());
   std::size_t i = 0;
   for (const std::vector<Push>* pushes : {&pushes_, &behind_})
     for (const Push& push : *pushes) {
@@ -162,7 +163,7 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
                            std::int64_t updates) {
   std::istringstream in(text);
   std::string line, word;
-  std::int64_t workers = 0, collect = 0;
+  std::int64_t workers = 0, members = 1, collect = 0;
   const auto number = [&](const char* name) {
     std::int64_t value = 0;
     validate(in >> word >> value && word == name && value > 0, ExitStatus::bad_data,
@@ -178,7 +179,11 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "parallel.asynchronous.schedule.record has made",
            file);
   workers = number("workers");
+  if ((in >> std::ws).peek() == 'm') members = number("members");
   collect = number("collect");
+  validate(!config.groups || workers == *config.groups, ExitStatus::bad_data,
+           "{}: has {} workers, and parallel.asynchronous.groups is {}; give as many, or leave it out", file, workers,
+           config.groups.value_or(0));
   validate(collect == config.collect, ExitStatus::bad_data,
            "{}: updates are made of {} gradients there, and parallel.asynchronous.collect is {}; give the same", file,
            collect, config.collect);
@@ -195,7 +200,10 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "do fewer steps",
            file, std::ssize(pushes) + std::ssize(behind), updates, collect);
   try {
-    return {static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind), std::move(parts)};
+    PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind),
+                    std::move(parts));
+    order.members_ = members;
+    return order;
   } catch (const Error& error) {
     throw Error(error.status(), fmt::format("{}: {}", file, error.what()));
   }

@@ -31,6 +31,9 @@ class PushOrder {
 
   int workers() const { return workers_; }
   std::int64_t collect() const { return collect_; }
+  /// Ranks of each worker: its gradients are sums of those of so many equal pieces, in the tree of
+  /// DeterministicReducer.
+  std::int64_t members() const { return members_; }
   bool has_parts() const { return !parts_.empty(); }
   /// Of the pushes of update number `update`; empty behind the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
@@ -58,7 +61,7 @@ class PushOrder {
   /// As a file, and from it; the first lines, and one for each push. Throws Error(bad_data) for what is no record of so
   /// many updates.
   std::string text() const;
-  static std::string head(int workers, std::int64_t collect, bool has_parts);
+  static std::string head(int workers, std::int64_t members, std::int64_t collect, bool has_parts);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
                          std::int64_t updates);
 
@@ -66,7 +69,7 @@ class PushOrder {
   void plan_copies();
 
   int workers_ = 1;
-  std::int64_t collect_ = 1;
+  std::int64_t collect_ = 1, members_ = 1;
   std::vector<Push> pushes_, behind_;
   std::vector<std::int64_t> parts_;
   std::vector<Copy> copies_;  ///< in rising order
