@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Asynchronous ranks that run freely, of which one is killed now and then: none of the others hangs, restarts go on, and what
-they have done together is, as their record has it, played again to the same bits on any number of ranks."""
+"""Asynchronous ranks that run freely, or in groups, of which one is killed now and then: none of the others hangs, restarts go on, and
+what they have done together is, as their record has it, played again to the same bits on any number of ranks."""
 import os
 import pathlib
 import random
@@ -16,10 +16,10 @@ import program
 from processes import ranks_of
 from program import LockstepTest, summary
 
-RANKS, STEPS, COLLECT, KILLS = 4, 240, 4, 3
+RANKS, STEPS, COLLECT = 4, 240, 4
 
 
-def deck(schedule):
+def deck(schedule, **more):
     return {
         "run": {"steps": STEPS, "log_every": 20, "seed": 7},
         "data": {"drop_last": True, "synthetic": {"kind": "glyphs", "train": 500}},
@@ -27,23 +27,29 @@ def deck(schedule):
         "optimizer": {"type": "adamw", "learning_rate": 0.002},
         "batch": {"global": 32},
         "checkpoint": {"every_steps": 20, "keep": 2},
-        "parallel": {"asynchronous": {"collect": COLLECT, "bound": 5, "staleness": "divide", "schedule": schedule}},
+        "parallel": {"asynchronous": {"collect": COLLECT, "bound": 5, "staleness": "divide", "schedule": schedule, **more}},
     }
 
 
 class FreeRunning(LockstepTest):
     def test_killed_gone_on_with_and_played_again(self):
-        self.deck("free.yaml", **deck({"free": True, "record": "order.txt"}))
+        self.kill_go_on_and_play(3, (1, 2, 4))
+
+    def test_groups_killed_gone_on_with_and_played_again(self):
+        self.kill_go_on_and_play(1, (1, 4), groups=2)
+
+    def kill_go_on_and_play(self, kills, played_on, **more):
+        self.deck("free.yaml", **deck({"free": True, "record": "order.txt"}, **more))
         chance = random.Random(1)
-        for _ in range(KILLS):
+        for _ in range(kills):
             status, err = self.train_and_kill(chance)
             self.assertNotEqual(status, 0)
             self.assertNotRegex(err, "fault of Lockstep|terminate called|Segmentation", err)
         self.lockstep("train", "free.yaml", "run.output_dir=free", ranks=RANKS, limit=60)
         staleness = summary(self.folder / "free")["staleness"]
         self.assertEqual(sum(staleness["counts"]), STEPS * COLLECT)
-        self.deck("played.yaml", **deck({"replay": "order.txt"}))
-        for ranks in (1, 2, 4):
+        self.deck("played.yaml", **deck({"replay": "order.txt"}, **more))
+        for ranks in played_on:
             self.lockstep("train", "played.yaml", f"run.output_dir=on{ranks}", ranks=ranks, limit=60)
             self.expect_same_state("free", f"on{ranks}")
             self.assertEqual(summary(self.folder / f"on{ranks}")["staleness"], staleness)

@@ -3,6 +3,7 @@
 // which is played.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "comm/collective/executor.hpp"
 #include "io/replace_file.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
@@ -255,9 +257,17 @@ TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
     return all;
   };
   std::vector<std::vector<double>> versions{numbers()};
+  const std::int64_t before = scheduled_bytes_sent();
   EXPECT_EQ(run.run(), ExitStatus::done);
   enable_log(true);
   const std::vector<double> found = numbers();
+  // Inside the two groups: for each gradient a sum (up a tree and down again) and a gather, at meetings a gather.
+  std::array<double, 1> sent{static_cast<double>(scheduled_bytes_sent() - before)};
+  comm.all_reduce_sum(sent);
+  const ParameterBuffer& buffer = run.trainer().model().parameters();
+  constexpr int gradients = updates * collect, meetings = 6;  // behind each epoch
+  EXPECT_EQ(sent[0],
+            8.0 * static_cast<double>(buffer.trained_size()) * (comm.size() / 2 - 1) * (3 * gradients + 2 * meetings));
   if (!comm.is_root()) return;
   const PushOrder order = PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates);
   std::vector<std::vector<std::int64_t>> batches;
