@@ -45,12 +45,19 @@ bool ParallelConfig::allows(Shard wanted) const {
          (wanted < Shard::gradients || overlap != Overlap::thread);
 }
 
-std::int64_t ParallelConfig::gradients_of_update(std::int64_t ranks) const {
+int ParallelConfig::workers(int ranks) const {
+  validate_key(servers < ranks, "parallel.servers",
+               "{} of {} ranks leave none to compute; take fewer, or start more ranks", servers, ranks);
+  return (ranks - static_cast<int>(servers)) / static_cast<int>(asynchronous.members(ranks));
+}
+
+std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
   if (!backup.present) return asynchronous.collect;
-  validate_key(backup.ranks < ranks, "parallel.backup.ranks",
-               "{} of {} ranks leave none for a step to wait for; take fewer, or start more ranks", backup.ranks,
-               ranks);
-  return ranks - backup.ranks;
+  const int workers = this->workers(ranks);
+  validate_key(backup.ranks < workers, "parallel.backup.ranks",
+               "{} of {} ranks that compute leave none for a step to wait for; take fewer, or start more ranks",
+               backup.ranks, workers);
+  return workers - backup.ranks;
 }
 
 void ParallelConfig::describe(Fields& fields) {
@@ -152,6 +159,10 @@ void ParallelConfig::describe(Fields& fields) {
   fields.optional_section(
       "backup", backup.present, [this](Fields& section) { backup.describe(section); },
       "more ranks than a step waits for, so that none waits for a slow one", "ranks");
+  fields.integer(
+      "servers", servers, not_negative,
+      "ranks, the first ones, that keep the parameters of asynchronous or backup ranks, and compute nothing: "
+      "they serve all the time; 0: all ranks keep parts, which they serve between their layers");
   fields.renamed("replicas", "virtual_replicas");
   fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
@@ -186,6 +197,12 @@ void ParallelConfig::describe(Fields& fields) {
   if (backup.present) check_workers(fields, "backup");
   fields.check(!asynchronous.present || !backup.present, "backup",
                "is of steps that wait for the newest gradients, and asynchronous of such as do not; leave one out");
+  fields.check(
+      servers == 0 || runs_freely(), "servers",
+      "keep what ranks that run freely read (backup, or asynchronous.schedule.free), and these sum in steps of "
+      "all; leave it out");
+  fields.check(servers == 0 || !asynchronous.groups, "servers",
+               "serve single ranks, and asynchronous.groups has several in one worker; leave one out");
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
                  fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",

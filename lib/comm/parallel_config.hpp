@@ -61,18 +61,23 @@ struct ParallelConfig : Config {
   CompressConfig compress;
   AsynchronousConfig asynchronous;
   BackupConfig backup;
+  std::int64_t servers =
+      0;  ///< of ranks that run freely, the first ones, which keep the parameters, and do nothing else
 
   /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other, and of the
   /// others waits for none.
   bool runs_freely() const { return asynchronous.free || backup.present; }
-  /// Then, of how many gradients an update is made. Throws KeyError (parallel.backup.ranks) where that would be none.
-  std::int64_t gradients_of_update(std::int64_t ranks) const;
+  /// Then, how many there are, each a rank or a group of them. Throws KeyError (parallel.servers, or
+  /// parallel.asynchronous.groups) where ranks cannot be divided so.
+  int workers(int ranks) const;
+  /// Of how many gradients an update is made. Throws KeyError (parallel.backup.ranks) where that would be none.
+  std::int64_t gradients_of_update(int ranks) const;
   /// And how many equal parts a batch has.
-  std::int64_t parts_of_batch(std::int64_t ranks) const {
-    return backup.present && backup.mode == BackupConfig::Mode::drop ? ranks : gradients_of_update(ranks);
+  std::int64_t parts_of_batch(int ranks) const {
+    return backup.present && backup.mode == BackupConfig::Mode::drop ? workers(ranks) : gradients_of_update(ranks);
   }
   /// Examples of a batch of so many by which the parameters change.
-  std::int64_t examples_of_update(std::int64_t batch, std::int64_t ranks) const {
+  std::int64_t examples_of_update(std::int64_t batch, int ranks) const {
     return runs_freely() ? batch / parts_of_batch(ranks) * gradients_of_update(ranks) : batch;
   }
 

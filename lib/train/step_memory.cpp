@@ -73,10 +73,13 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
     memory.checkpoint += memory.states;
   }
   if (parallel.runs_freely()) {
-    memory.states /= ranks.all;
-    const FreeRules rules = free_rules(parallel, ranks.all);
-    memory.gradients += ParameterStore::numbers(rules, layout, ranks.all) * master_bytes;
-    if (const int members = ranks.all / rules.workers; members > 1) memory.gradients += tree_bytes(members, members);
+    // Of servers, if there are any: workers have none of this.
+    const double keepers = parallel.servers > 0 ? static_cast<double>(parallel.servers) : ranks.all;
+    memory.states /= keepers;
+    memory.gradients += master_bytes * ParameterStore::numbers(free_rules(parallel, ranks.all),
+                                                               static_cast<double>(layout.trained_size()) / keepers);
+    if (const auto members = static_cast<int>(parallel.asynchronous.members(ranks.all)); members > 1)
+      memory.gradients += tree_bytes(members, members);
   } else if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
     // Of a replay, the file alone says how many workers there are.
     const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +

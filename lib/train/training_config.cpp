@@ -60,7 +60,8 @@ void DeviceOptions::describe(Fields& fields) {
 
 namespace {
 
-void check_free(const ParallelConfig& parallel, bool norms) {
+void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
+  static_cast<void>(parallel.workers(ranks));  // says what is wrong
   validate_key(
       !norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
       "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
@@ -124,7 +125,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "parallel.shares",
                "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
                "batch.micro out, or take deterministic");
-  if (parallel.runs_freely()) check_free(parallel, norms);
+  if (parallel.runs_freely()) check_free(parallel, norms, ranks);
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
   // A rank has one part of a batch at a time, or a piece of one, whatever the number of ranks.
   if (parallel.runs_freely()) partition.ranks = parallel.parts_of_batch(ranks) * members;

@@ -115,6 +115,8 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
       {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
       {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
       {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
+      {"none is slow, a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", false},
+      {"a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", true},
       {"none is slow, 2 groups", "asynchronous: {groups: 2, collect: 2, schedule: {free: true}}", false, ", micro: 1"},
       {"2 groups", "asynchronous: {groups: 2, collect: 2, schedule: {free: true}}", true, ", micro: 1"},
       {"none is slow, one of 4 dropped", "backup: {ranks: 1, mode: drop}", false, ", micro: 1"},

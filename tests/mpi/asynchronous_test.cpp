@@ -339,7 +339,7 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
   const std::string schedule = fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks);
   const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
   refused(with(", shard: optimizer"), "parallel.asynchronous: wants whole copies");
-  refused(with(", local: 4"), "parallel.asynchronous: updates parameters with each");
+  refused(with(", local: 4"), "parallel.asynchronous: updates the parameters of all ranks");
   refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: says itself");
   refused(with(", wire: bf16"), "parallel.wire: asynchronous");
   refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");

@@ -49,6 +49,7 @@ struct Way {
   int collect;
   const char* precision = "fp32";
   int groups = 0;  ///< 0: each rank is a worker
+  int servers = 0;
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -93,16 +94,18 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
  protected:
   void SetUp() override {
     if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
-    if (GetParam().groups > world_.size()) GTEST_SKIP() << "of more ranks";
+    if (std::max(GetParam().groups, GetParam().servers + 1) > world_.size()) GTEST_SKIP() << "of more ranks";
   }
   std::string keys(const std::string& schedule) const {
-    const auto& [name, keys, optimizer, collect, precision, groups] = GetParam();
+    const auto& [name, keys, optimizer, collect, precision, groups, servers] = GetParam();
     return fmt::format("{}{}, collect: {}, schedule: {{{}}}", groups > 0 ? fmt::format("groups: {}, ", groups) : "",
                        keys, collect, schedule);
   }
-  int workers() const { return GetParam().groups > 0 ? GetParam().groups : world_.size(); }
+  int workers() const { return GetParam().groups > 0 ? GetParam().groups : world_.size() - GetParam().servers; }
   Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
-    return train_deck(name, ranks, deck(keys(schedule), GetParam().optimizer, GetParam().precision), from);
+    const int servers = schedule.starts_with("free") ? GetParam().servers : 0;
+    const std::string parallel = fmt::format("servers: {}, asynchronous: {{{}}}", servers, keys(schedule));
+    return train_deck(name, ranks, deck_with(parallel, GetParam().optimizer, GetParam().precision), from);
   }
   void expect_counts(const std::string& record) const {
     if (!world_.is_root()) return;
@@ -112,7 +115,7 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
         test::read_run_config(deck(keys("free: true"), GetParam().optimizer), "none").parallel.asynchronous;
     const PushOrder order = PushOrder::parse(read_text_file(record), record, config, steps);
     EXPECT_EQ(order.workers(), workers());
-    EXPECT_EQ(order.members(), world_.size() / workers());
+    EXPECT_EQ(order.members(), (world_.size() - GetParam().servers) / workers());
     EXPECT_EQ(order.staleness_counts(steps), counts);
     std::vector<bool> done(static_cast<std::size_t>(steps * GetParam().collect));
     for (int update = 1; update <= steps; ++update)
@@ -149,6 +152,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, FreeRunning,
                                          Way{"compensated", "staleness: compensate", sgd, 3},
                                          Way{"rounded", "staleness: divide", sgd, 4, "bf16"},
                                          Way{"adam", "staleness: none, bound: 0", "{type: adamw}", 4},
+                                         Way{"server", "staleness: divide", sgd, 4, "fp32", 0, 1},
+                                         Way{"servers", "staleness: compensate, bound: 1", sgd, 2, "bf16", 0, 2},
                                          Way{"hybrid", "staleness: compensate, bound: 1", sgd, 2, "fp32", 2},
                                          Way{"hybrid_divided", "staleness: divide", sgd, 3, "bf16", 2},
                                          Way{"one_group", "staleness: none", "{type: adamw}", 1, "fp32", 1}),
@@ -195,11 +200,13 @@ class Backup : public OnRanks {
 TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
   if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   for (int backups = 1; backups < world_.size(); ++backups)
-    for (const auto& [optimizer, precision, log_every] :
-         {std::tuple(sgd, "fp32", 1), {sgd, "fp64", 6}, {"{type: adamw}", "bf16", 1}}) {
-      const int parts = world_.size() - backups;
+    for (const auto& [optimizer, precision, log_every, servers] :
+         {std::tuple(sgd, "fp32", 1, 0), {sgd, "fp64", 6, 1}, {"{type: adamw}", "bf16", 1, 0}}) {
+      const int parts = world_.size() - servers - backups;
+      if (parts < 1) continue;
       const std::string name = fmt::format("{}_{}", backups, precision),
-                        backed = deck_with(fmt::format("backup: {}", backups), optimizer, precision, log_every);
+                        backed = deck_with(fmt::format("servers: {}, backup: {}", servers, backups), optimizer,
+                                           precision, log_every);
       const Arrays expected = train_deck(
           "alone_" + name, 1,
           deck_with(fmt::format("deterministic: {{shards: {}}}", parts), optimizer, precision, log_every));
@@ -347,7 +354,12 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
     return text.replace(text.find(from), from.size(), to);
   };
   refused(deck_with(fmt::format("backup: {}", ranks), sgd),
-          fmt::format("parallel.backup.ranks: {} of {} ranks leave none for a step to wait for", ranks, ranks));
+          fmt::format("parallel.backup.ranks: {} of {} ranks that compute leave none for a step", ranks, ranks));
+  refused(deck_with(fmt::format("servers: {}, asynchronous: {{schedule: {{free: true}}}}", ranks), sgd),
+          fmt::format("parallel.servers: {} of {} ranks leave none to compute", ranks, ranks));
+  refused(deck_with("servers: 1", sgd), "parallel.servers: keep what ranks that run freely read");
+  refused(deck_with("servers: 1, asynchronous: {groups: 1, schedule: {free: true}}", sgd),
+          "parallel.servers: serve single ranks");
   refused(backed(", asynchronous: {schedule: {free: true}}"), "parallel.backup: is of steps that wait");
   refused(backed(", shard: optimizer"), "parallel.backup: wants whole copies of parameters");
   refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");

@@ -8,7 +8,7 @@ namespace lockstep {
 
 FreeRules free_rules(const ParallelConfig& config, int ranks) {
   const BackupConfig& backup = config.backup;
-  return {.workers = ranks / static_cast<int>(config.asynchronous.members(ranks)),
+  return {.workers = config.workers(ranks),
           .collect = config.gradients_of_update(ranks),
           .parts = config.parts_of_batch(ranks),
           .bound = config.asynchronous.bound,

@@ -37,7 +37,7 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ran
       group_(ranks, group, parameters),
       course_(std::move(course)),
       parameters_(parameters),
-      store_(config_, ranks.split(group.all.rank()), parameters, group_.fraction(), rules_.collect, part_examples()),
+      store_(config_, rules_, ranks.split(group.all.rank()), parameters, group_.fraction(), part_examples()),
       mailbox_(ranks),
       order_(rules_),
       square_("lockstep::free_parallel::square", DType::f64, {1}) {}
@@ -48,12 +48,12 @@ void FreeParallel::go_on_behind(std::int64_t steps) {
   if (!ranks_.is_root() || config_.record.empty() || steps == 0) return;
   const std::string text = read_text_file(config_.record);
   const PushOrder done = PushOrder::parse(text, config_.record, config_, steps);
-  validate(done.workers() == group_.count() && done.members() == group_.size() && done.has_parts(),
+  validate(done.workers() == rules_.workers && done.members() == group_.size() && done.has_parts(),
            ExitStatus::bad_data,
            "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
            "run goes on from step {}; go on with as many, or record to another file from the beginning",
            config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
-           group_.count(), steps);
+           rules_.workers, steps);
   order_.go_on_behind(done, steps);
 }
 
@@ -161,8 +161,7 @@ void FreeParallel::finish_gradients(const ExecSpace& space, const std::function<
     advance(space);
   });
   store_.give(space);
-  if (group_.ranks().is_root())
-    mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = group_.number()}), 0);
+  if (group_.ranks().is_root()) mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = number()}), 0);
   advance(space);
 }
 

@@ -16,44 +16,46 @@ namespace lockstep {
 
 using Staleness = AsynchronousConfig::Staleness;
 
-ParameterStore::ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                               ParameterRange fraction, std::int64_t collect, std::int64_t examples)
+ParameterStore::ParameterStore(const AsynchronousConfig& config, const FreeRules& rules, const Communicator& ranks,
+                               ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples)
     : config_(config),
       ranks_(ranks),
       parameters_(parameters),
       fraction_(fraction),
-      collect_(collect),
+      collect_(rules.collect),
       examples_(examples),
+      servers_(ranks.size() - rules.workers),
       own_(slice_of(ranks.rank())) {
   // Counts of one message are ints.
   validate(
       static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
       ExitStatus::bad_deck,
-      "parallel.asynchronous.schedule.free: {} parameters are more than {} ranks can divide and send in messages of "
-      "1 GiB; use more ranks",
-      fraction.count, ranks.size());
+      "parallel: {} parameters are more than {} ranks that run freely, or servers, can divide and send in messages of "
+      "1 GiB; use more",
+      fraction.count, servers_ > 0 ? servers_ : ranks.size());
   parameters.own({own_});
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
   values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
-  for (std::int64_t i = 0; i < ShardNode{0, collect}.depth(); ++i)
+  for (std::int64_t i = 0; i < ShardNode{0, collect_}.depth(); ++i)
     sums_.emplace_back("lockstep::parameter_store::sum", dtype, shape);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     Worker& worker = workers_.emplace_back();
-    worker.read = OwnedTensor("lockstep::parameter_store::read", dtype, shape);
-    worker.gradient = OwnedTensor("lockstep::parameter_store::gradient", dtype, shape);
+    const Shape of_worker{rank < servers_ ? 0 : own_.count};
+    worker.read = OwnedTensor("lockstep::parameter_store::read", dtype, of_worker);
+    worker.gradient = OwnedTensor("lockstep::parameter_store::gradient", dtype, of_worker);
     worker.values = make_transport(ranks);
     worker.gradients = make_transport(ranks);
   }
 }
 
-double ParameterStore::numbers(const FreeRules& rules, const ParameterLayout& layout, int ranks) {
-  const std::int64_t slices = 2 * rules.workers + 1 + ShardNode{0, rules.collect}.depth();
-  return static_cast<double>(slices) * static_cast<double>(layout.trained_size()) / ranks;
+double ParameterStore::numbers(const FreeRules& rules, double slice) {
+  return static_cast<double>(2 * rules.workers + 1 + ShardNode{0, rules.collect}.depth()) * slice;
 }
 
 ParameterRange ParameterStore::slice_of(int rank) const {
-  const RankShare share = share_of(fraction_.count, rank, ranks_.size());
+  if (!keeps_slice(rank)) return {fraction_.first, 0};
+  const RankShare share = share_of(fraction_.count, rank, servers_ > 0 ? servers_ : ranks_.size());
   return {fraction_.first + share.first, share.count};
 }
 
@@ -84,9 +86,11 @@ bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const 
 
 /// A worker reads.
 bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
-  Worker& reader = worker(event.worker);
-  const bool is_own = event.worker == ranks_.rank();
-  if (!is_own && !values_to(event.worker).sent()) return false;
+  const int rank = rank_of(event);
+  const bool is_own = rank == ranks_.rank();
+  if (!is_own && !keeps_slice(ranks_.rank())) return true;
+  if (!is_own && !values_to(rank).sent()) return false;
+  Worker& reader = worker(rank);
   reader.version = version_;
   copy(space, values_.get(), reader.read.get());
   if (is_own) copy(space, values_.get(), parameters_.values(own_));
@@ -95,8 +99,8 @@ bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
     expect_values();
     turn_ = event;
   } else {
-    values_to(event.worker).send(event.worker, reader.read.get().data, reader.read.get().bytes());
-    gradients_from(event.worker).receive(event.worker, reader.gradient.get().data, reader.gradient.get().bytes());
+    values_to(rank).send(rank, reader.read.get().data, reader.read.get().bytes());
+    gradients_from(rank).receive(rank, reader.gradient.get().data, reader.gradient.get().bytes());
   }
   return true;
 }
@@ -104,6 +108,7 @@ bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
 /// The other slices of what this worker reads.
 void ParameterStore::expect_values() {
   for (int distance = 1; distance < ranks_.size(); ++distance) {
+    if (!keeps_slice(before(distance))) continue;
     const Tensor slice = parameters_.values(slice_of(before(distance)));
     workers_[static_cast<std::size_t>(distance)].values->receive(before(distance), slice.data, slice.bytes());
   }
@@ -115,10 +120,11 @@ bool ParameterStore::meet(const ExecSpace& space, const StoreEvent& event) {
   copy(space, values_.get(), parameters_.values(own_));
   space.fence("lockstep::parameter_store::meet");
   expect_values();
+  turn_ = event;
+  if (!keeps_slice(ranks_.rank())) return true;
   for (int distance = 1; distance < ranks_.size(); ++distance)
     workers_[static_cast<std::size_t>(distance)].values->send(behind(distance), values_.get().data,
                                                               values_.get().bytes());
-  turn_ = event;
   return true;
 }
 
@@ -135,19 +141,21 @@ void ParameterStore::give(const ExecSpace& space) {
   has_given_ = true;
   space.fence("lockstep::parameter_store::give");
   for (int distance = 1; distance < ranks_.size(); ++distance) {
+    if (!keeps_slice(behind(distance))) continue;
     const Tensor slice = parameters_.gradients(slice_of(behind(distance)));
     workers_[static_cast<std::size_t>(distance)].gradients->send(behind(distance), slice.data, slice.bytes());
   }
 }
 
 bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
-  Worker& giver = worker(event.worker);
+  const int rank = rank_of(event);
+  Worker& giver = worker(rank);
   if (event.is_update != 0 && holds_updates_) return false;
-  if (event.worker == ranks_.rank()) {
+  if (rank == ranks_.rank()) {
     if (!take_given()) return false;
     has_dropped_ = false;
     copy(space, parameters_.gradients(own_), giver.gradient.get());
-  } else if (!gradients_from(event.worker).received()) {
+  } else if (!gradients_from(rank).received()) {
     return false;
   }
   correct(space, giver);
@@ -157,7 +165,8 @@ bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const St
 }
 
 bool ParameterStore::drop(const StoreEvent& event) {
-  if (event.worker != ranks_.rank()) return gradients_from(event.worker).received();
+  const int rank = rank_of(event);
+  if (rank != ranks_.rank()) return gradients_from(rank).received();
   has_dropped_ = take_given();
   return has_dropped_;
 }

@@ -14,17 +14,17 @@ namespace lockstep {
 
 /// The newest parameters of free-running asynchronous training, or a fraction of them, of which each rank keeps a
 /// slice: it adds up what all workers give to it, updates it, and sends it to who reads. All slices take the same
-/// events (StoreEvent) in the same order, so whoever reads gets one version. Workers and slices are the same ranks:
-/// what is on its way goes on when `advance` is called, and nothing else waits.
+/// events (StoreEvent) in the same order, so whoever reads gets one version. Slices are kept by the workers, or by
+/// ranks before them (servers): what is on its way goes on when `advance` is called, and nothing else waits.
 class ParameterStore {
  public:
-  /// Divides this fraction of `parameters` among the ranks (ParameterBuffer::own), of each worker one. An update is
-  /// made of `collect` gradients, of `examples` each. Collective.
-  ParameterStore(const AsynchronousConfig& config, const Communicator& ranks, ParameterBuffer& parameters,
-                 ParameterRange fraction, std::int64_t collect, std::int64_t examples);
+  /// Divides this fraction of `parameters` among the servers, or the workers (ParameterBuffer::own); `ranks` are one of
+  /// each. Of `examples` each gradient is. Collective.
+  ParameterStore(const AsynchronousConfig& config, const FreeRules& rules, const Communicator& ranks,
+                 ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples);
 
-  /// Numbers that each of so many ranks keeps beside the buffer.
-  static double numbers(const FreeRules& rules, const ParameterLayout& layout, int ranks);
+  /// Numbers that each rank that keeps `slice` parameters has beside the buffer.
+  static double numbers(const FreeRules& rules, double slice);
 
   /// The parameters of the buffer are the newest.
   void adopt(const ExecSpace& space, std::int64_t version);
@@ -59,7 +59,10 @@ class ParameterStore {
   int behind(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
   int before(int distance) const { return (ranks_.rank() + ranks_.size() - distance) % ranks_.size(); }
   int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
+  bool keeps_slice(int rank) const { return servers_ == 0 || rank < servers_; }
   ParameterRange slice_of(int rank) const;
+  /// Of a worker's number.
+  int rank_of(const StoreEvent& event) const { return servers_ + event.worker; }
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   Transport& values_to(int rank) { return *workers_[static_cast<std::size_t>(distance_to(rank))].values; }
   Transport& gradients_from(int rank) {
@@ -81,6 +84,7 @@ class ParameterStore {
   ParameterBuffer& parameters_;
   ParameterRange fraction_;
   std::int64_t collect_, examples_;
+  int servers_;
   ParameterRange own_;
   OwnedTensor values_;             ///< the slice
   std::vector<OwnedTensor> sums_;  ///< left halves of an update's tree
