@@ -6,7 +6,7 @@
 namespace lockstep {
 
 void LocalConfig::describe(Fields& fields) {
-  static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic"};
+  static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic", "adasum"};
   static constexpr std::string_view states[] = {"keep", "average", "reset"};
   fields.integer("every", every, {1, 1e9}, "steps from one meeting of the groups to the next", Presence::required);
   fields.integer(
@@ -16,10 +16,11 @@ void LocalConfig::describe(Fields& fields) {
       "outer", outer, outers,
       "what becomes of the parameters where groups meet: their average; or a step of another optimizer along the way from "
       "the last meeting to it, by slow momentum (slowmo) or Nesterov's (nesterov, as in DiLoCo); or groups and a centre, "
-      "which is what is evaluated and kept, pull at each other (elastic: EASGD)");
+      "which is what is evaluated and kept, pull at each other (elastic: EASGD); or a step along the Adasum of the groups' "
+      "ways, tensor by tensor (adasum)");
   fields.number(
       "learning_rate", learning_rate, positive,
-      "size of that step, as a share of the way (slowmo 1, nesterov 0.7, when not given), or of the pull (elastic; "
+      "size of that step, as a share of the way (slowmo and adasum 1, nesterov 0.7, when not given), or of the pull (elastic; "
       "0.9 divided by the groups)");
   fields.number(
       "momentum", momentum, fraction_below_one,
@@ -55,6 +56,10 @@ void LocalConfig::describe(Fields& fields) {
   fields.check(!streams() || outer != Outer::elastic, "outer",
                "replicas of elastic averaging only pull at a centre, by all parameters at once; leave fragments, delay "
                "and mix out, or take another outer rule");
+  fields.check(
+      !streams() || outer != Outer::adasum, "outer",
+      "adasum compares what all groups have done to whole tensors, and fragments, delay and mix add it up beside "
+      "steps; leave them out, or take another outer rule");
   fields.check(!streams() || state == State::keep, "state",
                "fragments, delay and mix leave groups their own states; take keep");
   fields.check(outer != Outer::elastic || from_step == 0, "from_step",
@@ -66,6 +71,7 @@ void LocalConfig::describe(Fields& fields) {
 double LocalConfig::learning_rate_or_default(std::int64_t groups) const {
   switch (outer) {
     case Outer::average:
+    case Outer::adasum:
     case Outer::slowmo: return learning_rate.value_or(1.0);
     case Outer::nesterov: return learning_rate.value_or(0.7);
     case Outer::elastic: return learning_rate.value_or(0.9 / static_cast<double>(groups));

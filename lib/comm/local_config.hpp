@@ -12,7 +12,7 @@ namespace lockstep {
 /// The deck's `parallel.local` section: groups of ranks step by themselves, and meet every now and then.
 struct LocalConfig : Config {
   /// What becomes of the parameters where groups meet.
-  enum class Outer { average, slowmo, nesterov, elastic };
+  enum class Outer { average, slowmo, nesterov, elastic, adasum };
   /// And of their optimizers' states.
   enum class State { keep, average, reset };
 

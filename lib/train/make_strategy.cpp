@@ -27,6 +27,10 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
       on_device ? sums_on_devices(config, group.all) : std::unique_ptr<DeviceAllReduce>(), parameters);
   if (config.parallel.local.streams())
     parts.fragments = std::make_unique<FragmentSums>(config.parallel, all, parameters.layout());
+  if (config.parallel.local.outer == LocalConfig::Outer::adasum)
+    parts.adasum = std::make_unique<AdasumExchange>(
+        all.ranks.all, group.all, parameters.layout(),
+        flat_part(parameters.gradients(), {0, parameters.layout().summed_size()}));
   return parts;
 }
 

@@ -60,6 +60,18 @@ inline std::string plain_deck(const std::string& parallel, int batch, int steps)
       steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
 }
 
+/// a ← (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b, of the elements from `first` to before `end`.
+inline void add_by_adasum(std::vector<double>& a, const std::vector<double>& b, std::size_t first, std::size_t end) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = first; i < end; ++i) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  for (std::size_t i = first; i < end; ++i)
+    a[i] = (aa > 0 ? 1 - ab / (2 * aa) : 1) * a[i] + (bb > 0 ? 1 - ab / (2 * bb) : 1) * b[i];
+}
+
 /// One replica: weights [classes, inputs] and biases, one after the other, and velocities.
 struct Replica {
   std::vector<double> x, v;

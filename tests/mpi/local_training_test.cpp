@@ -30,13 +30,34 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
   const LocalCase& c = GetParam();
   const Communicator comm = Communicator::world();
 
+  /// Of what replicas have done since then, weights and biases by themselves: neighbours' first.
+  static std::vector<double> adasum_of(const std::vector<Replica>& replicas, const std::vector<double>& common) {
+    std::vector<std::vector<double>> ways;
+    for (const Replica& replica : replicas) {
+      ways.push_back(common);
+      for (std::size_t i = 0; i < common.size(); ++i) ways.back()[i] -= replica.x[i];
+    }
+    while (ways.size() > 1) {
+      std::vector<std::vector<double>> sums;
+      for (std::size_t i = 0; i < ways.size(); i += 2) {
+        sums.push_back(ways[i]);
+        if (i + 1 == ways.size()) continue;
+        add_by_adasum(sums.back(), ways[i + 1], 0, classes * inputs);
+        add_by_adasum(sums.back(), ways[i + 1], classes * inputs, common.size());
+      }
+      ways = sums;
+    }
+    return ways[0];
+  }
+
   /// What becomes of replicas that meet; `common`: what the last meeting has left, `velocity`: of the outer step.
   void meet(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
     const std::string_view local = c.local;
     const auto has = [&](const char* word) { return local.find(word) != local.npos; };
     double all = 0;
     for (const Replica& replica : replicas) all += replica.examples;
-    const std::vector<double> before = common;
+    const std::vector<double> before = common,
+                              sum = has("adasum") ? adasum_of(replicas, common) : std::vector<double>();
     for (std::size_t i = 0; i < common.size(); ++i) {
       double mean = 0, mean_v = 0, pulls = 0;
       for (Replica& replica : replicas) {
@@ -50,6 +71,8 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
       } else if (has("nesterov")) {
         velocity[i] = 0.9 * velocity[i] + way;
         common[i] = before[i] - 0.7 * (way + 0.9 * velocity[i]);
+      } else if (has("adasum")) {
+        common[i] = before[i] - (has("learning_rate") ? 0.8 : 1) * sum[i];
       } else if (has("elastic")) {
         for (Replica& replica : replicas) {
           const double pull = 0.2 * (replica.x[i] - before[i]);
@@ -128,6 +151,10 @@ INSTANTIATE_TEST_SUITE_P(
         LocalCase{"nesterov", "every: 3, outer: nesterov"},
         LocalCase{"nesterov_later", "every: 4, from_step: 5, outer: nesterov, state: average", 7, 1, 4, 5},
         LocalCase{"elastic", "every: 3, outer: elastic, learning_rate: 0.2"},
+        LocalCase{"adasum", "every: 3, outer: adasum"},
+        LocalCase{"adasum_every_step", "every: 1, outer: adasum", 7, 1, 1},
+        LocalCase{"adasum_fewer_than_ranks", "every: 3, outer: adasum, learning_rate: 0.8, state: average", 3},
+        LocalCase{"adasum_pairs", "every: 4, from_step: 5, outer: adasum, group: 2", 7, 2, 4, 5},
         LocalCase{"pairs", "every: 3, group: 2", 7, 2},
         LocalCase{"pairs_by_slowmo", "every: 3, group: 2, outer: slowmo, learning_rate: 0.8, momentum: 0.6", 5, 2},
         LocalCase{"elastic_pairs", "every: 3, group: 2, outer: elastic, learning_rate: 0.2", 7, 2}),
@@ -188,10 +215,26 @@ TEST(LocalTraining, SendsWhatSynchronousStepsDoAtMeetingsAlone) {
   EXPECT_EQ(bytes(", local: {every: 4, from_step: 4}"), synchronous * 6 / 12);
 }
 
+/// Tensors of more than 1000 bytes, as often as a sum would: up the tree of groups, and down again.
+TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(1);
+  const Communicator comm = world.over(network);
+  Steps run(deck("local: {every: 6, outer: adasum}", "{type: sgd, momentum: 0.9}", 12, 100), comm, 12);
+  double bytes = 0;
+  for (const Parameter& parameter : run.trainer->model().parameters().parameters())
+    if (parameter.range.count > 125) bytes += 8 * static_cast<double>(parameter.range.count);
+  ASSERT_GT(bytes, 0);
+  network->take_bytes(world);
+  for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+  EXPECT_EQ(network->take_bytes(world), 2 * 2 * (world.size() - 1) * bytes);
+}
+
 /// Statistics among them: all that ranks have alike is compared at each meeting.
 TEST(LocalTraining, LeavesTheSameBitsAtMeetings) {
-  for (const char* local : {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}",
-                            "{every: 3, outer: elastic}", "{every: 3, state: reset, from_step: 2}"}) {
+  for (const char* local :
+       {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}", "{every: 3, outer: elastic}",
+        "{every: 3, outer: adasum}", "{every: 3, state: reset, from_step: 2}"}) {
     const test::RunOutcome left = test::train_to_the_end(fmt::format(
         "{{run: {{steps: 10, log_every: 1}}, batch: {{global: 13}}, parallel: {{audit_every: 1, local: {}}},"
         " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61}}}},"
@@ -271,6 +314,8 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, delay: -1}}", "parallel.local.delay"},
       {"parallel: {local: {every: 4, mix: 1}}", "parallel.local.mix"},
       {"parallel: {local: {every: 4, mix: 0.5, outer: elastic}}", "all parameters at once"},
+      {"parallel: {local: {every: 4, fragments: 2, outer: adasum}}", "to whole tensors"},
+      {"parallel: {local: {every: 4, outer: adasum, momentum: 0.5}}", "has none"},
       {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; take keep"},
       {"parallel: {local: {every: 4, state: reset}}, optimizer: {type: adamw}", "adamw divides by"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},

@@ -132,8 +132,13 @@ void LocalParallel::meet_at_once(const ExecSpace& space, std::optional<double> w
     show_common(space);
   } else if (weight) {
     const ParameterRange all{0, differences.count()};
-    meeting_.take_differences(space, *weight, all, differences);
-    parts_.all->finish_gradients(space, [] {});
+    if (parts_.adasum) {
+      meeting_.take_differences(space, 1, *weight * group_.size(), differences);
+      parts_.adasum->combine(space);
+    } else {
+      meeting_.take_differences(space, *weight, all, differences);
+      parts_.all->finish_gradients(space, [] {});
+    }
     meeting_.step(space, 1, learning_rate, 0, all, differences);
   }
 }
@@ -254,7 +259,8 @@ void LocalParallel::finish_gradients(const ExecSpace& space, const std::function
 
 double LocalParallel::take_exposed_seconds() {
   return parts_.all->take_exposed_seconds() + parts_.group->take_exposed_seconds() +
-         (parts_.fragments ? parts_.fragments->take_exposed_seconds() : 0);
+         (parts_.fragments ? parts_.fragments->take_exposed_seconds() : 0) +
+         (parts_.adasum ? parts_.adasum->take_exposed_seconds() : 0);
 }
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 
 #include "data/batch_partition.hpp"
 #include "parallel/data_parallel.hpp"
+#include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/local/replica_meeting.hpp"
 
@@ -33,6 +34,7 @@ class LocalParallel final : public ParallelStrategy {
     std::unique_ptr<DataParallel> all;        ///< of all ranks, which meet by its sums
     std::unique_ptr<DataParallel> group;      ///< of those of a step
     std::unique_ptr<FragmentSums> fragments;  ///< null: all parameters meet at once
+    std::unique_ptr<AdasumExchange> adasum;   ///< null: by sums
   };
   /// `group`: the ranks of this one's steps. `partition`: of batches among all ranks. `last_step`: of the run.
   /// Collective.
