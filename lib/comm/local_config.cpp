@@ -9,6 +9,9 @@ void LocalConfig::describe(Fields& fields) {
   static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic", "adasum"};
   static constexpr std::string_view states[] = {"keep", "average", "reset"};
   fields.integer("every", every, {1, 1e9}, "steps from one meeting of the groups to the next", Presence::required);
+  fields.integer("node_every", node_every, {1, 1e9},
+                 "steps from one average of the groups that share a node to the next, between the meetings of all "
+                 "(hierarchical local SGD); a divisor of every");
   fields.integer(
       "from_step", from_step, not_negative,
       "steps that all ranks do together, as without local, before groups go their own ways (post-local SGD)");
@@ -53,6 +56,7 @@ void LocalConfig::describe(Fields& fields) {
     fields.check(delay == 0 || delay < fragment_period(), "delay",
                  fmt::format("{} steps are not less than every / fragments, {}, where the next fragment meets", delay,
                              fragment_period()));
+  if (node_every) check_nodes(fields);
   fields.check(!streams() || outer != Outer::elastic, "outer",
                "replicas of elastic averaging only pull at a centre, by all parameters at once; leave fragments, delay "
                "and mix out, or take another outer rule");
@@ -66,6 +70,22 @@ void LocalConfig::describe(Fields& fields) {
                "the centre of elastic averaging and its replicas part at the first step; take from_step: 0");
   fields.check(outer != Outer::elastic || state == State::keep, "state",
                "groups that only pull at each other go on with their own states; take keep");
+}
+
+void LocalConfig::check_nodes(Fields& fields) const {
+  fields.check(every % *node_every == 0, "node_every",
+               fmt::format("{} steps do not divide the {} of every; take a divisor", *node_every, every));
+  fields.check(group.has_value(), "node_every", "is of no use where a node is one group (group: node); leave one out");
+  fields.check(
+      !streams(), "node_every",
+      "groups whose parameters meet in parts, beside steps, have no averages of a node; leave fragments, delay "
+      "and mix out, or node_every");
+  fields.check(outer != Outer::elastic, "outer",
+               "replicas of elastic averaging only pull at a centre, and node_every averages those of a node; take "
+               "another outer rule, or leave node_every out");
+  fields.check(outer != Outer::adasum, "outer",
+               "adasum compares groups, and node_every leaves those of a node alike; take group: node in the place of "
+               "node_every, or another outer rule");
 }
 
 double LocalConfig::learning_rate_or_default(std::int64_t groups) const {

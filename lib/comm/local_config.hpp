@@ -17,8 +17,9 @@ struct LocalConfig : Config {
   enum class State { keep, average, reset };
 
   bool present = false;
-  std::int64_t every = 0;      ///< steps between two meetings
-  std::int64_t from_step = 0;  ///< so many steps are done by all ranks together before
+  std::int64_t every = 0;                  ///< steps between two meetings
+  std::optional<std::int64_t> node_every;  ///< steps between those of the groups of a node; none: they have none
+  std::int64_t from_step = 0;              ///< so many steps are done by all ranks together before
   Outer outer = Outer::average;
   std::optional<double> learning_rate, momentum;  ///< none: the rule's own
   State state = State::keep;
@@ -34,6 +35,8 @@ struct LocalConfig : Config {
   bool streams() const { return fragments > 1 || delay > 0 || mix > 0; }
   /// Steps from one fragment's meeting to the next one's.
   std::int64_t fragment_period() const { return every / fragments; }
+  /// Whether groups that share a node meet between two meetings of all.
+  bool nests() const { return node_every && *node_every < every; }
   /// Whether groups have different parameters where they meet, as well.
   bool keeps_replicas() const { return outer == Outer::elastic || streams(); }
   /// Whether the rule has a momentum.
@@ -41,6 +44,9 @@ struct LocalConfig : Config {
   double momentum_or_default() const { return momentum.value_or(outer == Outer::nesterov ? 0.9 : 0.7); }
   /// `groups`: how many there are.
   double learning_rate_or_default(std::int64_t groups) const;
+
+ private:
+  void check_nodes(Fields& fields) const;
 };
 
 }  // namespace lockstep

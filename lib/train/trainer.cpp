@@ -56,9 +56,11 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  const Topology group = local.present       ? ranks_of_step(local, topology)
-                         : asynchronous.free ? topology.of(comm_.split(comm_.rank()))
-                                             : topology;
+  Topology group = topology;
+  comm_.run_collectively([&] {
+    if (local.present) with_positions(config.source, [&] { group = ranks_of_step(local, topology); });
+    else if (asynchronous.free) group = topology.of(comm_.split(comm_.rank()));
+  });
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());
   comm_.run_collectively([&] {

@@ -64,6 +64,11 @@ void ReplicaMeeting::take_differences(const ExecSpace& space, double trained, do
   take(statistics, parameters_.layout().statistics());
 }
 
+void ReplicaMeeting::average(const ExecSpace& space, const Tensor& differences) const {
+  copy(space, others(), values());
+  outer_step(space, {}, differences, {}, values());
+}
+
 void ReplicaMeeting::take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const {
   take_differences(space, config_.learning_rate_or_default(groups_) / group, weight, differences);
 }
