@@ -42,6 +42,10 @@ void LocalConfig::describe(Fields& fields) {
   fields.number(
       "mix", mix, fraction_below_one,
       "what groups keep of their own parameters at a meeting: they go on with global + mix · (local − global)");
+  fields.boolean(
+      "steps_by_speed", steps_by_speed,
+      "whether slow groups leave out the last steps before a meeting, by the time that passes took before the "
+      "last one, so that the others need not wait for them (dynamic local updates)");
   fields.integer_or("group", group, "node", at_least_one,
                     "ranks that step together, neighbours in the order of ranks, and have batch_norm's statistics "
                     "together; node: those that share memory");
@@ -57,6 +61,9 @@ void LocalConfig::describe(Fields& fields) {
                  fmt::format("{} steps are not less than every / fragments, {}, where the next fragment meets", delay,
                              fragment_period()));
   if (node_every) check_nodes(fields);
+  fields.check(!steps_by_speed || (!streams() && !nests()), "steps_by_speed",
+               "slow groups leave out the steps before a meeting of all, and fragments, delay, mix and node_every have "
+               "other meetings among them; leave those out, or steps_by_speed");
   fields.check(!streams() || outer != Outer::elastic, "outer",
                "replicas of elastic averaging only pull at a centre, by all parameters at once; leave fragments, delay "
                "and mix out, or take another outer rule");

@@ -26,6 +26,7 @@ struct LocalConfig : Config {
   std::int64_t fragments = 1;             ///< parts of the parameters that meet one after the other
   std::int64_t delay = 0;                 ///< steps from the beginning of a part's sum to where it is applied
   double mix = 0;                         ///< what groups keep of their own parameters there
+  bool steps_by_speed = false;            ///< whether slow groups do fewer steps between two meetings
   std::optional<std::int64_t> group = 1;  ///< ranks of each; none: those of a node
 
   void describe(Fields& fields) override;

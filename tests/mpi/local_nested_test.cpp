@@ -99,38 +99,17 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
                        c.batch, steps),
             comm, c.batch);
   const ParameterBuffer& parameters = run.trainer->model().parameters();
-  const auto numbers = [&] {
-    std::vector<double> all;
-    for (const char* name : {"fc/weight", "fc/bias"})
-      for (const Parameter& parameter : parameters.parameters())
-        if (parameter.name == name)
-          for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
-    return all;
-  };
-  common = numbers();
+  common = numbers_of(run);
   velocity.resize(common.size());
   replicas.assign(static_cast<std::size_t>(comm.size() / c.group), {common, std::vector<double>(common.size())});
   nodes.resize(static_cast<std::size_t>((comm.size() + c.ranks_per_node - 1) / c.ranks_per_node));
   for (std::size_t i = 0; i < replicas.size(); ++i)
     nodes[i * static_cast<std::size_t>(c.group) / static_cast<std::size_t>(c.ranks_per_node)].replicas.push_back(i);
   const Communicator node = network->node(comm);
-  std::vector<Sampler> samplers;
-  for (int rank = 0; rank < comm.size(); ++rank)
-    samplers.emplace_back(Sampler::Options{.dataset_size = data_size,
-                                           .global_batch = c.batch,
-                                           .seed = 5,
-                                           .rank = rank,
-                                           .partition = run.trainer->partition()});
+  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
-    std::vector<std::vector<std::int64_t>> batches(replicas.size());
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      const BatchPlan plan = *samplers[static_cast<std::size_t>(rank)].next();
-      for (int group = 0; group < std::ssize(batches); ++group)
-        if (group == rank / c.group || step <= c.from_step)
-          batches[static_cast<std::size_t>(group)].insert(batches[static_cast<std::size_t>(group)].end(),
-                                                          plan.examples.begin(), plan.examples.end());
-    }
+    const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(*run.experiment.data.train, batches[group]);
     const int alone = step - c.from_step;
@@ -148,7 +127,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
     }
     EXPECT_EQ(run.trainer->has_common_parameters(), all_meet);
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers(), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
   }
 }
 

@@ -97,35 +97,13 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 22;
   Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps), comm, c.batch);
-  const ParameterBuffer& parameters = run.trainer->model().parameters();
-  const auto numbers = [&] {
-    std::vector<double> all;
-    for (const char* name : {"fc/weight", "fc/bias"})
-      for (const Parameter& parameter : parameters.parameters())
-        if (parameter.name == name)
-          for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
-    return all;
-  };
-  std::vector<double> common = numbers(), velocity(common.size());
+  std::vector<double> common = numbers_of(run), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
-  std::vector<Sampler> samplers;
-  for (int rank = 0; rank < comm.size(); ++rank)
-    samplers.emplace_back(Sampler::Options{.dataset_size = data_size,
-                                           .global_batch = c.batch,
-                                           .seed = 5,
-                                           .rank = rank,
-                                           .partition = run.trainer->partition()});
+  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
-    std::vector<std::vector<std::int64_t>> batches(replicas.size());
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      const BatchPlan plan = *samplers[static_cast<std::size_t>(rank)].next();
-      const auto own = batches.begin() + rank / c.group;
-      for (auto batch = batches.begin(); batch != batches.end(); ++batch)
-        if (batch == own || step <= c.from_step)
-          batch->insert(batch->end(), plan.examples.begin(), plan.examples.end());
-    }
+    const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(*run.experiment.data.train, batches[group]);
     const bool meets = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
@@ -137,7 +115,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
       meet(replicas, common, velocity);
     }
     const auto& expected = meets ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers(), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
   }
 }
 
@@ -323,6 +301,9 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, node_every: 2, fragments: 2}}", "have no averages of a node"},
       {"parallel: {local: {every: 4, node_every: 2, outer: elastic}}", "leave node_every out"},
       {"parallel: {local: {every: 4, node_every: 2, outer: adasum}}", "take group: node"},
+      {"parallel: {local: {every: 4, steps_by_speed: true, delay: 1}}", "have other meetings among them"},
+      {"parallel: {local: {every: 4, steps_by_speed: true, node_every: 2}}", "have other meetings among them"},
+      {"parallel: {local: {every: 4, steps_by_speed: 2}}", "steps_by_speed"},
       {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; take keep"},
       {"parallel: {local: {every: 4, state: reset}}, optimizer: {type: adamw}", "adamw divides by"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},

@@ -43,7 +43,9 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
       last_step_(last_step),
       parameters_(parameters),
       meeting_(config, place_.groups, parameters),
-      weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt) {}
+      weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt) {
+  if (config_.steps_by_speed) period_.emplace(ranks_, place_.number, config_.every);
+}
 
 bool LocalParallel::is_common(std::int64_t step) const {
   return step <= config_.from_step || step == last_step_ || (step - config_.from_step) % config_.every == 0;
@@ -76,10 +78,22 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
     copy(space, meeting_.values(), meeting_.others());
   }
   has_others_ = true;
-  return {.examples = examples_of_group(batch.global_examples),
-          .group = is_local(number) ? &group_ : nullptr,
-          .numbers = group_ranks_,
-          .meets = is_common(number)};
+  StepRanks ranks{.examples = examples_of_group(batch.global_examples),
+                  .group = is_local(number) ? &group_ : nullptr,
+                  .numbers = group_ranks_,
+                  .meets = is_common(number)};
+  if (period_) {
+    const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
+    if (!period_->does(place_.number, of_period)) ranks.examples = 0;
+    ranks.examples_of_all = period_->examples(partition_, batch.global_examples, of_period);
+  }
+  return ranks;
+}
+
+std::int64_t LocalParallel::follow_times(std::span<const double> times) {
+  if (!period_) return config_.every;
+  period_->follow(times);
+  return period_->fewest();
 }
 
 Tensor LocalParallel::gradient_square(const ExecSpace& space) {

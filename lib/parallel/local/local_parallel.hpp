@@ -10,6 +10,7 @@
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/local/meeting_weights.hpp"
+#include "parallel/local/period_steps.hpp"
 #include "parallel/local/replica_meeting.hpp"
 
 namespace lockstep {
@@ -26,6 +27,8 @@ Topology ranks_of_step(const LocalConfig& config, const Topology& topology);
 ///
 /// Where periods are nested (hierarchical local SGD: Lin, Stich, Patel & Jaggi 2020), groups that share a node average
 /// every `node_every` steps in between, with the weights of MeetingWeights; x₀ stays that of the last meeting of all.
+///
+/// Where steps are by speed (PeriodSteps), a group leaves the last ones before a meeting of all to the others.
 ///
 /// Statistics of layers are averaged, whatever the outer step. Of elastic averaging, the parameters that a rank shows
 /// behind a meeting are the centre; the replica lies beside them until the next step.
@@ -53,6 +56,7 @@ class LocalParallel final : public ParallelStrategy {
   bool is_local(std::int64_t step) const override { return place_.groups > 1 && step > config_.from_step; }
   bool is_common(std::int64_t step) const override;
   std::int64_t steps_between_meetings() const override { return config_.every; }
+  std::int64_t follow_times(std::span<const double> times) override;
   bool ranks_have_same_states() const override { return !keeps_states(); }
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
@@ -92,7 +96,8 @@ class LocalParallel final : public ParallelStrategy {
   ParameterBuffer& parameters_;
   ReplicaMeeting meeting_;
   MeetingWeights weights_;
-  Tensor square_;  ///< gradient_square of the last step, whose gradients a meeting has overwritten
+  std::optional<PeriodSteps> period_;  ///< none: all groups do all steps
+  Tensor square_;                      ///< gradient_square of the last step, whose gradients a meeting has overwritten
   std::int64_t step_ = 0, examples_ = 0, examples_of_group_ = 0;
   bool steps_alone_ = false, has_others_ = false, has_met_ = false;
 };
