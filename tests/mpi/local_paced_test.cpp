@@ -142,12 +142,12 @@ TEST(PacedRun, LeavesTheSameBitsAtMeetings) {
                             "{every: 4, steps_by_speed: true, group: node, state: average, from_step: 2}",
                             "{every: 4, steps_by_speed: true, outer: elastic}"}) {
     const test::RunOutcome left = test::train_to_the_end(fmt::format(
-        "{{run: {{steps: 22, log_every: 5, evaluate_every: 5 steps}}, batch: {{global: 13, micro: 2}}, parallel: {{audit_every: 1, local: {}}},"
+        "{{run: {{steps: 13, log_every: 5, evaluate_every: 5 steps}}, batch: {{global: 13, micro: 2}}, parallel: {{audit_every: 1, local: {}}},"
         " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61, validation: 11}}}}, optimizer: {{type: adamw}},"
         " model: {{layers: [{{conv2d: {{filters: 4, kernel: 3}}}}, batch_norm, relu, flatten, {{linear: {{features: 7}}}}]}}}}",
         local));
     EXPECT_EQ(left.failure, "");
-    EXPECT_EQ(left.steps, 22);
+    EXPECT_EQ(left.steps, 13);
   }
 }
 
