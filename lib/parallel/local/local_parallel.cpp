@@ -84,8 +84,10 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
                   .meets = is_common(number)};
   if (period_) {
     const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
+    const std::int64_t computed = period_->examples(partition_, batch.global_examples, of_period);
+    if (computed == 0) return ranks;  // a last batch that slow groups alone have anything of
     if (!period_->does(place_.number, of_period)) ranks.examples = 0;
-    ranks.examples_of_all = period_->examples(partition_, batch.global_examples, of_period);
+    ranks.examples_of_all = computed;
   }
   return ranks;
 }
