@@ -6,9 +6,12 @@
 namespace lockstep {
 
 void LocalConfig::describe(Fields& fields) {
-  static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic"};
+  static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic", "adasum"};
   static constexpr std::string_view states[] = {"keep", "average", "reset"};
   fields.integer("every", every, {1, 1e9}, "steps from one meeting of the groups to the next", Presence::required);
+  fields.integer("node_every", node_every, {1, 1e9},
+                 "steps from one average of the groups that share a node to the next, between the meetings of all "
+                 "(hierarchical local SGD); a divisor of every");
   fields.integer(
       "from_step", from_step, not_negative,
       "steps that all ranks do together, as without local, before groups go their own ways (post-local SGD)");
@@ -16,10 +19,11 @@ void LocalConfig::describe(Fields& fields) {
       "outer", outer, outers,
       "what becomes of the parameters where groups meet: their average; or a step of another optimizer along the way from "
       "the last meeting to it, by slow momentum (slowmo) or Nesterov's (nesterov, as in DiLoCo); or groups and a centre, "
-      "which is what is evaluated and kept, pull at each other (elastic: EASGD)");
+      "which is what is evaluated and kept, pull at each other (elastic: EASGD); or a step along the Adasum of the groups' "
+      "ways, tensor by tensor (adasum)");
   fields.number(
       "learning_rate", learning_rate, positive,
-      "size of that step, as a share of the way (slowmo 1, nesterov 0.7, when not given), or of the pull (elastic; "
+      "size of that step, as a share of the way (slowmo and adasum 1, nesterov 0.7, when not given), or of the pull (elastic; "
       "0.9 divided by the groups)");
   fields.number(
       "momentum", momentum, fraction_below_one,
@@ -38,6 +42,10 @@ void LocalConfig::describe(Fields& fields) {
   fields.number(
       "mix", mix, fraction_below_one,
       "what groups keep of their own parameters at a meeting: they go on with global + mix · (local − global)");
+  fields.boolean(
+      "steps_by_speed", steps_by_speed,
+      "whether slow groups leave out the last steps before a meeting, by the time that passes took before the "
+      "last one, so that the others need not wait for them (dynamic local updates)");
   fields.integer_or("group", group, "node", at_least_one,
                     "ranks that step together, neighbours in the order of ranks, and have batch_norm's statistics "
                     "together; node: those that share memory");
@@ -52,9 +60,17 @@ void LocalConfig::describe(Fields& fields) {
     fields.check(delay == 0 || delay < fragment_period(), "delay",
                  fmt::format("{} steps are not less than every / fragments, {}, where the next fragment meets", delay,
                              fragment_period()));
+  if (node_every) check_nodes(fields);
+  fields.check(!steps_by_speed || (!streams() && !nests()), "steps_by_speed",
+               "slow groups leave out the steps before a meeting of all, and fragments, delay, mix and node_every have "
+               "other meetings among them; leave those out, or steps_by_speed");
   fields.check(!streams() || outer != Outer::elastic, "outer",
                "replicas of elastic averaging only pull at a centre, by all parameters at once; leave fragments, delay "
                "and mix out, or take another outer rule");
+  fields.check(
+      !streams() || outer != Outer::adasum, "outer",
+      "adasum compares what all groups have done to whole tensors, and fragments, delay and mix add it up beside "
+      "steps; leave them out, or take another outer rule");
   fields.check(!streams() || state == State::keep, "state",
                "fragments, delay and mix leave groups their own states; take keep");
   fields.check(outer != Outer::elastic || from_step == 0, "from_step",
@@ -63,9 +79,26 @@ void LocalConfig::describe(Fields& fields) {
                "groups that only pull at each other go on with their own states; take keep");
 }
 
+void LocalConfig::check_nodes(Fields& fields) const {
+  fields.check(every % *node_every == 0, "node_every",
+               fmt::format("{} steps do not divide the {} of every; take a divisor", *node_every, every));
+  fields.check(group.has_value(), "node_every", "is of no use where a node is one group (group: node); leave one out");
+  fields.check(
+      !streams(), "node_every",
+      "groups whose parameters meet in parts, beside steps, have no averages of a node; leave fragments, delay "
+      "and mix out, or node_every");
+  fields.check(outer != Outer::elastic, "outer",
+               "replicas of elastic averaging only pull at a centre, and node_every averages those of a node; take "
+               "another outer rule, or leave node_every out");
+  fields.check(outer != Outer::adasum, "outer",
+               "adasum compares groups, and node_every leaves those of a node alike; take group: node in the place of "
+               "node_every, or another outer rule");
+}
+
 double LocalConfig::learning_rate_or_default(std::int64_t groups) const {
   switch (outer) {
     case Outer::average:
+    case Outer::adasum:
     case Outer::slowmo: return learning_rate.value_or(1.0);
     case Outer::nesterov: return learning_rate.value_or(0.7);
     case Outer::elastic: return learning_rate.value_or(0.9 / static_cast<double>(groups));

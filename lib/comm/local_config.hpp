@@ -12,19 +12,21 @@ namespace lockstep {
 /// The deck's `parallel.local` section: groups of ranks step by themselves, and meet every now and then.
 struct LocalConfig : Config {
   /// What becomes of the parameters where groups meet.
-  enum class Outer { average, slowmo, nesterov, elastic };
+  enum class Outer { average, slowmo, nesterov, elastic, adasum };
   /// And of their optimizers' states.
   enum class State { keep, average, reset };
 
   bool present = false;
-  std::int64_t every = 0;      ///< steps between two meetings
-  std::int64_t from_step = 0;  ///< so many steps are done by all ranks together before
+  std::int64_t every = 0;                  ///< steps between two meetings
+  std::optional<std::int64_t> node_every;  ///< steps between those of the groups of a node; none: they have none
+  std::int64_t from_step = 0;              ///< so many steps are done by all ranks together before
   Outer outer = Outer::average;
   std::optional<double> learning_rate, momentum;  ///< none: the rule's own
   State state = State::keep;
   std::int64_t fragments = 1;             ///< parts of the parameters that meet one after the other
   std::int64_t delay = 0;                 ///< steps from the beginning of a part's sum to where it is applied
   double mix = 0;                         ///< what groups keep of their own parameters there
+  bool steps_by_speed = false;            ///< whether slow groups do fewer steps between two meetings
   std::optional<std::int64_t> group = 1;  ///< ranks of each; none: those of a node
 
   void describe(Fields& fields) override;
@@ -34,6 +36,8 @@ struct LocalConfig : Config {
   bool streams() const { return fragments > 1 || delay > 0 || mix > 0; }
   /// Steps from one fragment's meeting to the next one's.
   std::int64_t fragment_period() const { return every / fragments; }
+  /// Whether groups that share a node meet between two meetings of all.
+  bool nests() const { return node_every && *node_every < every; }
   /// Whether groups have different parameters where they meet, as well.
   bool keeps_replicas() const { return outer == Outer::elastic || streams(); }
   /// Whether the rule has a momentum.
@@ -41,6 +45,9 @@ struct LocalConfig : Config {
   double momentum_or_default() const { return momentum.value_or(outer == Outer::nesterov ? 0.9 : 0.7); }
   /// `groups`: how many there are.
   double learning_rate_or_default(std::int64_t groups) const;
+
+ private:
+  void check_nodes(Fields& fields) const;
 };
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct StepRanks {
   bool meets = true;                        ///< behind the step all ranks hold the same parameters
   bool one_version = true;                  ///< all its gradients are by the same parameters
   std::int64_t updates = 1;                 ///< steps of the run that are done with it; 0: it is a part of a later one
+  std::optional<std::int64_t> examples_of_all{};  ///< that all ranks compute in this step; none: the whole batch
   /// Its losses are those of a row; or are added to those of the steps before, of which the last one has come to
   /// nothing in some cases.
   enum class Losses { anew, added, in_place_of_last };
@@ -69,6 +71,9 @@ class ParallelStrategy {
   virtual bool is_common(std::int64_t /*step*/) const { return true; }
   /// Most steps from one that leaves common parameters to the next.
   virtual std::int64_t steps_between_meetings() const { return 1; }
+  /// Behind a step that leaves common parameters: how long the passes of a step took each rank before, in any unit. Of
+  /// the steps up to the next such one, those that the slowest rank does.
+  virtual std::int64_t follow_times(std::span<const double> /*times*/) { return steps_between_meetings(); }
   /// Whether the optimizer's states are the same where parameters are.
   virtual bool ranks_have_same_states() const { return true; }
 

@@ -110,7 +110,6 @@ const StepResult& TrainingRun::step() {
 void TrainingRun::step_once() {
   const HostBatch* const batch = &next_batch();
   const std::int64_t number = trainer_->steps() + 1;
-  here_.own_examples = batch->size();
   take(trainer_->step(*batch, [this] {
     return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
   }));
@@ -145,7 +144,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   here_.longest_step = std::max(here_.longest_step, seconds);
   const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
-  if (shares_) balance_shares(exposed);
+  if (shares_ || pass_times_) measure_passes(exposed);
   if (progress_.times().count() == steps) watchdog_.median_step(seconds);
   note_what_is_due();
   checkpoints_->audit_if_due();
@@ -162,12 +161,33 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
 }
 
 /// Passes wait for statistics alone: gradients are summed behind them, or beside.
-void TrainingRun::balance_shares(const Trainer::ExposedSeconds& exposed) {
+void TrainingRun::measure_passes(const Trainer::ExposedSeconds& exposed) {
   const double before = std::exchange(here_.pass_seconds, trainer_->pass_seconds());
-  shares_->step_done(here_.pass_seconds - before - exposed.statistics.value_or(0), here_.own_examples);
+  const double seconds = here_.pass_seconds - before - exposed.statistics.value_or(0);
+  if (shares_) balance_shares(seconds);
+  else pace_groups(seconds);
+}
+
+void TrainingRun::balance_shares(double seconds) {
+  shares_->step_done(seconds, trainer_->own_examples());
   if (trainer_->steps() % ShareBalance::every != 0) return;
   const std::optional<std::vector<std::int64_t>> parts = shares_->compare();
   if (parts) deal_shares(*parts);
+}
+
+/// Behind a meeting, by the times of the steps since the last one.
+void TrainingRun::pace_groups(double seconds) {
+  const std::int64_t step = trainer_->steps(), all = trainer_->strategy().steps_between_meetings();
+  if (!trainer_->strategy().is_local(step)) return;
+  if (trainer_->own_examples() > 0) pass_times_->add(seconds);
+  if (!trainer_->has_common_parameters()) return;
+  const std::vector<double> times = pass_times_->medians(comm_);
+  pass_times_->forget();
+  if (times.empty()) return;
+  const std::int64_t fewest = trainer_->strategy().follow_times(times);
+  if (fewest >= here_.fewest_steps.value_or(all)) return;
+  here_.fewest_steps = fewest;
+  log("steps        by speed: the slowest group does {} of {} until the next meeting", fewest, all);
 }
 
 void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {

@@ -62,7 +62,9 @@ class TrainingRun {
   void take(StepResult result);
   bool reads_parameters() const;
   void after_steps(std::int64_t steps, double seconds);
-  void balance_shares(const Trainer::ExposedSeconds& exposed);
+  void measure_passes(const Trainer::ExposedSeconds& exposed);
+  void balance_shares(double seconds);
+  void pace_groups(double seconds);
   void log_step();
   bool ends_between_rows() const {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
@@ -93,7 +95,8 @@ class TrainingRun {
   Datasets data_;
   std::string provenance_;  ///< of what this run is made; JSON
   std::unique_ptr<Trainer> trainer_;
-  std::optional<ShareBalance> shares_;  ///< where they may change
+  std::optional<ShareBalance> shares_;   ///< where they may change
+  std::optional<PassTimes> pass_times_;  ///< where slow groups of ranks do fewer steps
   std::unique_ptr<DataLoader> loader_;
   Progress progress_;
   std::optional<Selection> selection_;
@@ -115,8 +118,8 @@ class TrainingRun {
     double longest_step = 0;         ///< seconds; of ranks that go their own ways, from one meeting to the next
     std::int64_t steps_at_once = 1;  ///< the run's, that were done by the last call of `step`
     double pass_seconds = 0;         ///< that the trainer's clock has shown behind the last step
-    std::int64_t own_examples = 0;   ///< of this rank, in the last step
-    double start_seconds = 0;        ///< from the start of the process to the first step
+    std::optional<std::int64_t> fewest_steps;  ///< that a group has done between two meetings
+    double start_seconds = 0;                  ///< from the start of the process to the first step
     std::optional<Metrics> validation, test;
   } here_;
 };

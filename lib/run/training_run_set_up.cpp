@@ -80,6 +80,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   comm_.run_collectively([&] { prepare_for(trainer_->partition()); });
   if (config_.parallel.deals_anew() && comm_.size() > 1)
     shares_.emplace(comm_, trainer_->partition(), std::min(config_.batch.largest(), data_.train->size()));
+  if (config_.parallel.local.steps_by_speed && comm_.size() > 1) pass_times_.emplace();
   selection_.emplace(config_.selection());
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
                        RunCheckpoints::Contents{

@@ -15,18 +15,28 @@ namespace {
 LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups& all, const Topology& group,
                                  std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                                  std::span<const AllReduceRow> measured, ParameterBuffer& parameters) {
-  // The node's memory is that of sums over all: those of groups go by messages.
+  // The node's memory is that of sums over all: those of groups, and of a node's, go by messages.
   ParallelConfig by_messages = config.parallel;
   if (by_messages.all_reduce && by_messages.all_reduce->in_node_memory) by_messages.all_reduce = nullptr;
-  const bool on_device = on_devices != nullptr && group.all.size() > 1;
+  const bool on_device = on_devices != nullptr;
+  const auto sums_in = [&](const Topology& ranks) {
+    return std::make_unique<DataParallel>(
+        by_messages, std::span<const AllReduceRow>(), ShardGroups(by_messages, ranks), std::nullopt,
+        on_device && ranks.all.size() > 1 ? sums_on_devices(config, ranks.all) : std::unique_ptr<DeviceAllReduce>(),
+        parameters);
+  };
   LocalParallel::Parts parts;
   parts.all = std::make_unique<DataParallel>(config.parallel, measured, all, std::move(memory), std::move(on_devices),
                                              parameters);
-  parts.group = std::make_unique<DataParallel>(
-      by_messages, std::span<const AllReduceRow>(), ShardGroups(by_messages, group), std::nullopt,
-      on_device ? sums_on_devices(config, group.all) : std::unique_ptr<DeviceAllReduce>(), parameters);
+  parts.group = sums_in(group);
+  const Topology& ranks = all.ranks;
+  if (config.parallel.local.nests() && ranks.node.size() > group.all.size()) parts.node = sums_in(ranks.of(ranks.node));
   if (config.parallel.local.streams())
     parts.fragments = std::make_unique<FragmentSums>(config.parallel, all, parameters.layout());
+  if (config.parallel.local.outer == LocalConfig::Outer::adasum)
+    parts.adasum = std::make_unique<AdasumExchange>(
+        all.ranks.all, group.all, parameters.layout(),
+        flat_part(parameters.gradients(), {0, parameters.layout().summed_size()}));
   return parts;
 }
 

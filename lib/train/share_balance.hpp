@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "comm/communicator.hpp"
 #include "data/batch_partition.hpp"
+#include "train/pass_times.hpp"
 
 namespace lockstep {
 
@@ -33,9 +33,8 @@ class ShareBalance {
  private:
   const Communicator& comm_;
   BatchPartition partition_;
-  std::int64_t total_;                   ///< parts
-  std::array<double, every> seconds_{};  ///< an example, of the newest steps in which this rank had any
-  std::int64_t steps_ = 0;               ///< such
+  std::int64_t total_;  ///< parts
+  PassTimes times_;     ///< of an example
 };
 
 }  // namespace lockstep

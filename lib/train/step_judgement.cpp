@@ -33,7 +33,7 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
     return;
   }
   judgement.mean_loss = evidence.loss.mean();
-  judgement.gradient_factor = 1 / (evidence.loss.divisor() * judgement.loss_factor);
+  judgement.gradient_factor = evidence.loss.examples > 0 ? 1 / (evidence.loss.divisor() * judgement.loss_factor) : 0;
   judgement.scaler_before = judgement.scaler;
   judgement.verdict = verdict_of(evidence, judgement);
   switch (judgement.verdict) {

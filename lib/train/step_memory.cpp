@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/deterministic_reducer.hpp"
+#include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
 
@@ -91,6 +92,8 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
     memory.checkpoint += of_workers;
   }
   if (local.present) memory.parameters += static_cast<double>(layout.summed_size()) * master_bytes;
+  if (local.present && local.outer == LocalConfig::Outer::adasum)
+    memory.gradients += static_cast<double>(AdasumExchange::longest_part(layout)) * master_bytes;
   if (local.present && local.streams())
     memory.gradients +=
         static_cast<double>(

@@ -55,10 +55,13 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  const auto members = static_cast<int>(config.parallel.asynchronous.members(comm_.size()));
-  const Topology group = local.present                   ? ranks_of_step(local, topology)
-                         : config.parallel.runs_freely() ? topology.of(comm_.split(comm_.rank() / members))
-                                                         : topology;
+  Topology group = topology;
+  comm_.run_collectively([&] {
+    if (local.present) with_positions(config.source, [&] { group = ranks_of_step(local, topology); });
+    else if (config.parallel.runs_freely())
+      group = topology.of(
+          comm_.split(comm_.rank() / static_cast<int>(config.parallel.asynchronous.members(comm_.size()))));
+  });
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());
   comm_.run_collectively([&] {
@@ -84,27 +87,31 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !arrival &&
                   !strategy_->window_traffic() && !statistics_);
   voter_.emplace(topology, group);
+  no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
   early_.may_be = optimizer_->begins_early() && config.optimizer.clip_norm() == 0 && !guard_->loss_scale() &&
                   !guard_->watches_loss() && !partition_.separate;
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
   step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan, before_update_);
-  guard_->begin(space_, batch.plan, step_ranks_, count_.done + 1);
+  const HostBatch& own = step_ranks_.examples > 0 ? batch : no_examples_;
+  own_examples_ = own.size();
+  last_examples_ = step_ranks_.examples_of_all.value_or(batch.plan.global_examples);
+  guard_->begin(space_, own.plan, step_ranks_, count_.done + 1);
   noise_->begin_step(count_.done,
                      (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version);
-  graphs_->begin_step(batch.plan, step_ranks_, !batch.inputs_on_device && !batch.targets_on_device);
+  graphs_->begin_step(own.plan, step_ranks_, !own.inputs_on_device && !own.targets_on_device);
   sums_->begin(space_, step_ranks_.losses);
-  for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
-    const StepContext context = context_of(batch, micro_batch);
-    const DeviceBatch examples = upload(batch, micro_batch);
+  for (const MicroBatch& micro_batch : own.plan.micro_batches) {
+    const StepContext context = context_of(own, micro_batch);
+    const DeviceBatch examples = upload(own, micro_batch);
     forward(context, micro_batch, examples);
-    if (early_.may_be && &micro_batch == &batch.plan.micro_batches.back()) vote(requests());
+    if (early_.may_be && &micro_batch == &own.plan.micro_batches.back()) vote(requests());
     backward(context, micro_batch, examples);
   }
   if (!early_.voted) vote(requests());
   const StepVote votes = finish_gradients();
-  const StepResult result = conclude(batch, votes);
+  const StepResult result = conclude(votes);
   if (!result.done()) return result;
   noise_->end_step(space_, *strategy_, result.examples, guard_->loss_factor_tensor());
   count_.done += step_ranks_.updates;
@@ -197,9 +204,8 @@ StepVote Trainer::finish_gradients() {
 }
 
 /// What becomes of the step whose gradients are there: an update, or not.
-StepResult Trainer::conclude(const HostBatch& batch, const StepVote& votes) {
+StepResult Trainer::conclude(const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
-  last_examples_ = batch.plan.global_examples;
   if (!early_.may_be) provide_coefficients();
   StepResult result = early_.begun ? *early_.begun : judge(votes);
   early_ = {.may_be = early_.may_be};

@@ -110,6 +110,9 @@ class Trainer final : public Stateful {
   /// That this rank has computed passes of steps, as far as they are known to have ended; with the wait for statistics.
   double pass_seconds() const { return clock_.seconds(StepPhase::forward) + clock_.seconds(StepPhase::backward); }
 
+  /// Of this rank, that the last step was on.
+  std::int64_t own_examples() const { return own_examples_; }
+
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   StepGuard& guard() { return *guard_; }
@@ -135,7 +138,7 @@ class Trainer final : public Stateful {
   void provide_coefficients() { optimizer_steps_->provide(space_, applied_steps() - guard_->untaken()); }
   void update_early();
   StepVote finish_gradients();
-  StepResult conclude(const HostBatch& batch, const StepVote& votes);
+  StepResult conclude(const StepVote& votes);
   SummedLoss summed_loss(const StepVote& votes) const;
   StepResult judge(const StepVote& votes);
   void update();
@@ -177,7 +180,9 @@ class Trainer final : public Stateful {
   std::function<void()> before_update_ = [] {};
   StepCount count_;
   std::int64_t last_examples_ = 0;  ///< of the last step, of all ranks
-  StepRanks step_ranks_;            ///< of it
+  std::int64_t own_examples_ = 0;   ///< of the last step, of this rank
+  HostBatch no_examples_;           ///< what ranks have in a step that they leave out
+  StepRanks step_ranks_;            ///< of the last step
   EarlyUpdate early_;
   // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must
   // not outlive what they sum, nor be waited for by who frees memory. (Gradients may lie in its memory, which they do

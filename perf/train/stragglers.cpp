@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Steps of ranks of which one is slow, with equal and with measured shares, and asynchronously; called by perf/run
-// stragglers. Ranks take their time by sleeping, so many milliseconds an example, so that there may be more of them
-// than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN.
+// Steps of ranks of which one is slow, with equal and with measured shares, by themselves for a while, and
+// asynchronously; called by perf/run stragglers. Ranks take their time by sleeping, so many milliseconds an example, so
+// that there may be more of them than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -62,6 +62,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   initialize_parameters(config, trainer->model());
   trainer->share_parameters();
   ShareBalance balance(comm, trainer->partition(), batch);
+  PassTimes times;
   // Ranks that run freely come together behind every 50 steps.
   const bool is_free = config.parallel.runs_freely();
   const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
@@ -73,13 +74,20 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              .parts = is_free ? trainer->partition().ranks : 0}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
+  std::int64_t computed = 0;
   while (trainer->steps() < settling + measured) {
     const std::int64_t steps_before = trainer->steps();
     const HostBatch& examples = is_free ? loader.take(trainer->next_part()) : *loader.next();
     const double before = trainer->pass_seconds();
-    trainer->step(examples);
+    computed += trainer->step(examples).examples;
     const std::int64_t step = trainer->steps();
-    balance.step_done(trainer->pass_seconds() - before, examples.size());
+    const double seconds = trainer->pass_seconds() - before;
+    balance.step_done(seconds, trainer->own_examples());
+    if (trainer->own_examples() > 0) times.add(seconds);
+    if (config.parallel.local.steps_by_speed && trainer->has_common_parameters()) {
+      trainer->strategy().follow_times(times.medians(comm));
+      times.forget();
+    }
     if (config.parallel.deals_anew() && step % ShareBalance::every == 0)
       if (const auto parts = balance.compare()) {
         balance.set(*parts);
@@ -87,10 +95,13 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
           if (micro.count > 0) trainer->prepare(micro.count);
         loader.deal(*parts);
       }
-    if (step == settling && step > steps_before) timer.restart();
+    if (step == settling && step > steps_before) {
+      computed = 0;
+      timer.restart();
+    }
   }
-  const std::int64_t examples = config.parallel.examples_of_update(batch, comm.size());
-  Result result{.examples_per_second = static_cast<double>(examples * measured) / timer.seconds()};
+  if (is_free) computed = config.parallel.examples_of_update(batch, comm.size()) * measured;
+  Result result{.examples_per_second = static_cast<double>(computed) / timer.seconds()};
   if (!is_free) result.parts = balance.partition().parts;
   const Tensor values = trainer->model().parameters().values();
   std::vector<std::byte> bytes(values.bytes());
@@ -113,6 +124,9 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
       {"none is slow, equal, 28 shards", "shares: equal, deterministic: {shards: 28}", false},
       {"equal, 28 shards", "shares: equal, deterministic: {shards: 28}", true},
       {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
+      {"none is slow, local", "local: 20", false},
+      {"local", "local: 20", true},
+      {"local, steps by speed", "local: {every: 20, steps_by_speed: true}", true},
       {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
       {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
       {"none is slow, a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", false},

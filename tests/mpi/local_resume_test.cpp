@@ -80,7 +80,8 @@ TEST_P(LocalResume, OnAsManyRanksIsToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, LocalResume,
                          testing::Values("state: keep", "outer: nesterov", "outer: slowmo, state: average",
-                                         "outer: elastic", "outer: nesterov, fragments: 2, delay: 1, mix: 0.5"),
+                                         "outer: elastic", "outer: adasum", "outer: nesterov, node_every: 2",
+                                         "outer: nesterov, fragments: 2, delay: 1, mix: 0.5"),
                          [](const auto& info) { return fmt::format("way_{}", info.index); });
 
 using LocalResharding = LocalResume;

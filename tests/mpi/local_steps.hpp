@@ -60,6 +60,56 @@ inline std::string plain_deck(const std::string& parallel, int batch, int steps)
       steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
 }
 
+/// Weights and biases, one after the other.
+inline std::vector<double> numbers_of(Steps& run) {
+  const ParameterBuffer& parameters = run.trainer->model().parameters();
+  std::vector<double> all;
+  for (const char* name : {"fc/weight", "fc/bias"})
+    for (const Parameter& parameter : parameters.parameters())
+      if (parameter.name == name)
+        for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
+  return all;
+}
+
+/// Whose examples of each step are whose, of groups of so many ranks.
+class GroupBatches {
+ public:
+  GroupBatches(const Communicator& comm, int group, int batch, const BatchPartition& partition)
+      : group_(group), groups_(static_cast<std::size_t>(comm.size() / group)) {
+    for (int rank = 0; rank < comm.size(); ++rank)
+      samplers_.emplace_back(Sampler::Options{
+          .dataset_size = data_size, .global_batch = batch, .seed = 5, .rank = rank, .partition = partition});
+  }
+  /// Of the next step, those of each group; of all ranks together where they step so.
+  std::vector<std::vector<std::int64_t>> next(bool together) {
+    std::vector<std::vector<std::int64_t>> batches(groups_);
+    for (std::size_t rank = 0; rank < samplers_.size(); ++rank) {
+      const BatchPlan plan = *samplers_[rank].next();
+      for (std::size_t group = 0; group < groups_; ++group)
+        if (together || group == rank / static_cast<std::size_t>(group_))
+          batches[group].insert(batches[group].end(), plan.examples.begin(), plan.examples.end());
+    }
+    return batches;
+  }
+
+ private:
+  int group_;
+  std::size_t groups_;
+  std::vector<Sampler> samplers_;
+};
+
+/// a ← (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b, of the elements from `first` to before `end`.
+inline void add_by_adasum(std::vector<double>& a, const std::vector<double>& b, std::size_t first, std::size_t end) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = first; i < end; ++i) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  for (std::size_t i = first; i < end; ++i)
+    a[i] = (aa > 0 ? 1 - ab / (2 * aa) : 1) * a[i] + (bb > 0 ? 1 - ab / (2 * bb) : 1) * b[i];
+}
+
 /// One replica: weights [classes, inputs] and biases, one after the other, and velocities.
 struct Replica {
   std::vector<double> x, v;

@@ -70,15 +70,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
                  c.batch, steps),
       comm, c.batch);
   const ParameterBuffer& parameters = run.trainer->model().parameters();
-  const auto numbers = [&] {
-    std::vector<double> all;
-    for (const char* name : {"fc/weight", "fc/bias"})
-      for (const Parameter& parameter : parameters.parameters())
-        if (parameter.name == name)
-          for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
-    return all;
-  };
-  common = numbers();
+  common = numbers_of(run);
   velocity.resize(common.size());
   mean_way.resize(common.size());
   fragment_of.resize(common.size());
@@ -87,23 +79,10 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
       fragment_of[i] = (parameters.parameters()[0].name == "fc/bias") == (i >= classes * inputs) ? 0 : 1;
   const int groups = comm.size() / c.group, period = c.every / c.fragments;
   replicas.assign(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
-  std::vector<Sampler> samplers;
-  for (int rank = 0; rank < comm.size(); ++rank)
-    samplers.emplace_back(Sampler::Options{.dataset_size = data_size,
-                                           .global_batch = c.batch,
-                                           .seed = 5,
-                                           .rank = rank,
-                                           .partition = run.trainer->partition()});
+  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
-    std::vector<std::vector<std::int64_t>> batches(replicas.size());
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      const BatchPlan plan = *samplers[static_cast<std::size_t>(rank)].next();
-      for (int group = 0; group < groups; ++group)
-        if (group == rank / c.group || step <= c.from_step)
-          batches[static_cast<std::size_t>(group)].insert(batches[static_cast<std::size_t>(group)].end(),
-                                                          plan.examples.begin(), plan.examples.end());
-    }
+    const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(*run.experiment.data.train, batches[group]);
     const int alone = step - c.from_step;
@@ -122,7 +101,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), is_common);
     const auto& expected = is_common ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers(), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
     if (is_common)
       for (Replica& replica : replicas) replica.examples = 0;
   }

@@ -30,13 +30,34 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
   const LocalCase& c = GetParam();
   const Communicator comm = Communicator::world();
 
+  /// Of what replicas have done since then, weights and biases by themselves: neighbours' first.
+  static std::vector<double> adasum_of(const std::vector<Replica>& replicas, const std::vector<double>& common) {
+    std::vector<std::vector<double>> ways;
+    for (const Replica& replica : replicas) {
+      ways.push_back(common);
+      for (std::size_t i = 0; i < common.size(); ++i) ways.back()[i] -= replica.x[i];
+    }
+    while (ways.size() > 1) {
+      std::vector<std::vector<double>> sums;
+      for (std::size_t i = 0; i < ways.size(); i += 2) {
+        sums.push_back(ways[i]);
+        if (i + 1 == ways.size()) continue;
+        add_by_adasum(sums.back(), ways[i + 1], 0, classes * inputs);
+        add_by_adasum(sums.back(), ways[i + 1], classes * inputs, common.size());
+      }
+      ways = sums;
+    }
+    return ways[0];
+  }
+
   /// What becomes of replicas that meet; `common`: what the last meeting has left, `velocity`: of the outer step.
   void meet(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
     const std::string_view local = c.local;
     const auto has = [&](const char* word) { return local.find(word) != local.npos; };
     double all = 0;
     for (const Replica& replica : replicas) all += replica.examples;
-    const std::vector<double> before = common;
+    const std::vector<double> before = common,
+                              sum = has("adasum") ? adasum_of(replicas, common) : std::vector<double>();
     for (std::size_t i = 0; i < common.size(); ++i) {
       double mean = 0, mean_v = 0, pulls = 0;
       for (Replica& replica : replicas) {
@@ -50,6 +71,8 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
       } else if (has("nesterov")) {
         velocity[i] = 0.9 * velocity[i] + way;
         common[i] = before[i] - 0.7 * (way + 0.9 * velocity[i]);
+      } else if (has("adasum")) {
+        common[i] = before[i] - (has("learning_rate") ? 0.8 : 1) * sum[i];
       } else if (has("elastic")) {
         for (Replica& replica : replicas) {
           const double pull = 0.2 * (replica.x[i] - before[i]);
@@ -74,35 +97,13 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 22;
   Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps), comm, c.batch);
-  const ParameterBuffer& parameters = run.trainer->model().parameters();
-  const auto numbers = [&] {
-    std::vector<double> all;
-    for (const char* name : {"fc/weight", "fc/bias"})
-      for (const Parameter& parameter : parameters.parameters())
-        if (parameter.name == name)
-          for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
-    return all;
-  };
-  std::vector<double> common = numbers(), velocity(common.size());
+  std::vector<double> common = numbers_of(run), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
-  std::vector<Sampler> samplers;
-  for (int rank = 0; rank < comm.size(); ++rank)
-    samplers.emplace_back(Sampler::Options{.dataset_size = data_size,
-                                           .global_batch = c.batch,
-                                           .seed = 5,
-                                           .rank = rank,
-                                           .partition = run.trainer->partition()});
+  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
-    std::vector<std::vector<std::int64_t>> batches(replicas.size());
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      const BatchPlan plan = *samplers[static_cast<std::size_t>(rank)].next();
-      const auto own = batches.begin() + rank / c.group;
-      for (auto batch = batches.begin(); batch != batches.end(); ++batch)
-        if (batch == own || step <= c.from_step)
-          batch->insert(batch->end(), plan.examples.begin(), plan.examples.end());
-    }
+    const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(*run.experiment.data.train, batches[group]);
     const bool meets = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
@@ -114,7 +115,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
       meet(replicas, common, velocity);
     }
     const auto& expected = meets ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers(), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
   }
 }
 
@@ -128,6 +129,10 @@ INSTANTIATE_TEST_SUITE_P(
         LocalCase{"nesterov", "every: 3, outer: nesterov"},
         LocalCase{"nesterov_later", "every: 4, from_step: 5, outer: nesterov, state: average", 7, 1, 4, 5},
         LocalCase{"elastic", "every: 3, outer: elastic, learning_rate: 0.2"},
+        LocalCase{"adasum", "every: 3, outer: adasum"},
+        LocalCase{"adasum_every_step", "every: 1, outer: adasum", 7, 1, 1},
+        LocalCase{"adasum_fewer_than_ranks", "every: 3, outer: adasum, learning_rate: 0.8, state: average", 3},
+        LocalCase{"adasum_pairs", "every: 4, from_step: 5, outer: adasum, group: 2", 7, 2, 4, 5},
         LocalCase{"pairs", "every: 3, group: 2", 7, 2},
         LocalCase{"pairs_by_slowmo", "every: 3, group: 2, outer: slowmo, learning_rate: 0.8, momentum: 0.6", 5, 2},
         LocalCase{"elastic_pairs", "every: 3, group: 2, outer: elastic, learning_rate: 0.2", 7, 2}),
@@ -188,10 +193,26 @@ TEST(LocalTraining, SendsWhatSynchronousStepsDoAtMeetingsAlone) {
   EXPECT_EQ(bytes(", local: {every: 4, from_step: 4}"), synchronous * 6 / 12);
 }
 
+/// Tensors of more than 1000 bytes, as often as a sum would: up the tree of groups, and down again.
+TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(1);
+  const Communicator comm = world.over(network);
+  Steps run(deck("local: {every: 6, outer: adasum}", "{type: sgd, momentum: 0.9}", 12, 100), comm, 12);
+  double bytes = 0;
+  for (const Parameter& parameter : run.trainer->model().parameters().parameters())
+    if (parameter.range.count > 125) bytes += 8 * static_cast<double>(parameter.range.count);
+  ASSERT_GT(bytes, 0);
+  network->take_bytes(world);
+  for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+  EXPECT_EQ(network->take_bytes(world), 2 * 2 * (world.size() - 1) * bytes);
+}
+
 /// Statistics among them: all that ranks have alike is compared at each meeting.
 TEST(LocalTraining, LeavesTheSameBitsAtMeetings) {
-  for (const char* local : {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}",
-                            "{every: 3, outer: elastic}", "{every: 3, state: reset, from_step: 2}"}) {
+  for (const char* local :
+       {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}", "{every: 3, outer: elastic}",
+        "{every: 3, outer: adasum}", "{every: 3, state: reset, from_step: 2}"}) {
     const test::RunOutcome left = test::train_to_the_end(fmt::format(
         "{{run: {{steps: 10, log_every: 1}}, batch: {{global: 13}}, parallel: {{audit_every: 1, local: {}}},"
         " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61}}}},"
@@ -271,6 +292,18 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, delay: -1}}", "parallel.local.delay"},
       {"parallel: {local: {every: 4, mix: 1}}", "parallel.local.mix"},
       {"parallel: {local: {every: 4, mix: 0.5, outer: elastic}}", "all parameters at once"},
+      {"parallel: {local: {every: 4, fragments: 2, outer: adasum}}", "to whole tensors"},
+      {"parallel: {local: {every: 4, outer: adasum, momentum: 0.5}}", "has none"},
+      {"parallel: {local: {every: 4, node_every: 3}}", "3 steps do not divide the 4 of every"},
+      {"parallel: {local: {every: 4, node_every: 8}}", "8 steps do not divide the 4 of every"},
+      {"parallel: {local: {every: 4, node_every: 0}}", "parallel.local.node_every"},
+      {"parallel: {local: {every: 4, node_every: 2, group: node}}", "where a node is one group"},
+      {"parallel: {local: {every: 4, node_every: 2, fragments: 2}}", "have no averages of a node"},
+      {"parallel: {local: {every: 4, node_every: 2, outer: elastic}}", "leave node_every out"},
+      {"parallel: {local: {every: 4, node_every: 2, outer: adasum}}", "take group: node"},
+      {"parallel: {local: {every: 4, steps_by_speed: true, delay: 1}}", "have other meetings among them"},
+      {"parallel: {local: {every: 4, steps_by_speed: true, node_every: 2}}", "have other meetings among them"},
+      {"parallel: {local: {every: 4, steps_by_speed: 2}}", "steps_by_speed"},
       {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; take keep"},
       {"parallel: {local: {every: 4, state: reset}}, optimizer: {type: adamw}", "adamw divides by"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},

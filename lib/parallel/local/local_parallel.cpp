@@ -2,25 +2,23 @@
 #include "parallel/local/local_parallel.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "config/deck.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lockstep {
-namespace {
-
-/// sum += count, unless the step is left out.
-void add_examples(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
-  Kokkos::parallel_for(
-      "lockstep::local_parallel::count", RangePolicy(space, 0, 1),
-      KOKKOS_LAMBDA(const std::int64_t) { *sum += *left_out != 0 ? 0.0 : count; });
-}
-
-}  // namespace
 
 Topology ranks_of_step(const LocalConfig& config, const Topology& topology) {
   const int rank = topology.all.rank();
+  if (config.nests())
+    for (std::size_t other = 0; other < topology.node_of.size(); ++other) {
+      const std::size_t first = other - other % static_cast<std::size_t>(*config.group);
+      validate_key(topology.node_of[other] == topology.node_of[first], "parallel.local.node_every",
+                   "rank {} is on another node than the rest of its group, {} ranks from rank {} on; take a group that "
+                   "divides the ranks of each node, or leave node_every out",
+                   other, *config.group, first);
+    }
   const std::int64_t number = config.group ? rank / *config.group : topology.node_of[static_cast<std::size_t>(rank)];
   return topology.of(topology.all.split(static_cast<int>(number)));
 }
@@ -45,10 +43,16 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
       last_step_(last_step),
       parameters_(parameters),
       meeting_(config, place_.groups, parameters),
-      stepped_("lockstep::local_parallel::stepped", DType::f64, {1}) {}
+      weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt) {
+  if (config_.steps_by_speed) period_.emplace(ranks_, place_.number, config_.every);
+}
 
 bool LocalParallel::is_common(std::int64_t step) const {
   return step <= config_.from_step || step == last_step_ || (step - config_.from_step) % config_.every == 0;
+}
+
+bool LocalParallel::meets_in_node(std::int64_t step) const {
+  return parts_.node && (step - config_.from_step) % *config_.node_every == 0;
 }
 
 std::int64_t LocalParallel::examples_of_group(std::int64_t examples) {
@@ -74,10 +78,24 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
     copy(space, meeting_.values(), meeting_.others());
   }
   has_others_ = true;
-  return {.examples = examples_of_group(batch.global_examples),
-          .group = is_local(number) ? &group_ : nullptr,
-          .numbers = group_ranks_,
-          .meets = is_common(number)};
+  StepRanks ranks{.examples = examples_of_group(batch.global_examples),
+                  .group = is_local(number) ? &group_ : nullptr,
+                  .numbers = group_ranks_,
+                  .meets = is_common(number)};
+  if (period_) {
+    const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
+    const std::int64_t computed = period_->examples(partition_, batch.global_examples, of_period);
+    if (computed == 0) return ranks;  // a last batch that slow groups alone have anything of
+    if (!period_->does(place_.number, of_period)) ranks.examples = 0;
+    ranks.examples_of_all = computed;
+  }
+  return ranks;
+}
+
+std::int64_t LocalParallel::follow_times(std::span<const double> times) {
+  if (!period_) return config_.every;
+  period_->follow(times);
+  return period_->fewest();
 }
 
 Tensor LocalParallel::gradient_square(const ExecSpace& space) {
@@ -87,39 +105,27 @@ Tensor LocalParallel::gradient_square(const ExecSpace& space) {
 void LocalParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                            double statistics_factor) {
   current().update(space, optimizer, step, statistics_factor);
-  if (steps_alone_)
-    add_examples(space, static_cast<double>(examples_of_group_) / group_.size(), &step->left_out,
-                 stepped_.get().as<double>());
-}
-
-/// What this rank's numbers count in sums over all ranks, and `learning_rate` as rank 0 has it. None where no group has
-/// stepped.
-std::optional<double> LocalParallel::take_weight(const ExecSpace& space, double& learning_rate) {
-  double own = 0;
-  copy_to_host(space, stepped_.get(), &own);
-  fill_zero(space, stepped_.get());
-  std::array<double, 2> sums{own, ranks_.is_root() ? learning_rate : 0};
-  ranks_.all_reduce_sum(sums);
-  learning_rate = sums[1];
-  return sums[0] > 0 ? std::optional(own / sums[0]) : std::nullopt;
+  if (steps_alone_) weights_.add(space, static_cast<double>(examples_of_group_) / group_.size(), &step->left_out);
 }
 
 bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                              const std::function<void()>& before_change) {
   if (!steps_alone_) return false;
   if (parts_.fragments) return end_streamed_step(space, learning_rate, before_change);
-  if (!is_common(step_)) return false;
+  const bool all_meet = is_common(step_);
+  if (!all_meet && !meets_in_node(step_)) return false;
   square_ = current().gradient_square(space);
   before_change();
-  const std::optional<double> weight = take_weight(space, learning_rate);
-  meet_at_once(space, weight, learning_rate);
+  const std::optional<double> weight = all_meet ? weights_.take(space, learning_rate) : weights_.take_in_node(space);
+  if (all_meet) meet_at_once(space, weight, learning_rate);
+  else if (weight) average_in_node(space, *weight);
   parameters_.round(space);
   if (weight && config_.state == LocalConfig::State::average && place_.groups > 1)
-    average_states(space, optimizer, *weight);
+    average_states(space, optimizer, *weight, all_meet ? *parts_.all : *parts_.node);
   if (config_.state == LocalConfig::State::reset)
     for (const Optimizer::State& state : optimizer.states()) fill_zero(space, state.values);
   has_met_ = true;
-  return place_.groups > 1;
+  return all_meet && place_.groups > 1;
 }
 
 /// The gradients' memory holds differences meanwhile: it is as long, and ranks sum it.
@@ -132,10 +138,22 @@ void LocalParallel::meet_at_once(const ExecSpace& space, std::optional<double> w
     show_common(space);
   } else if (weight) {
     const ParameterRange all{0, differences.count()};
-    meeting_.take_differences(space, *weight, all, differences);
-    parts_.all->finish_gradients(space, [] {});
+    if (parts_.adasum) {
+      meeting_.take_differences(space, 1, *weight * group_.size(), differences);
+      parts_.adasum->combine(space);
+    } else {
+      meeting_.take_differences(space, *weight, all, differences);
+      parts_.all->finish_gradients(space, [] {});
+    }
     meeting_.step(space, 1, learning_rate, 0, all, differences);
   }
+}
+
+void LocalParallel::average_in_node(const ExecSpace& space, double weight) {
+  const Tensor differences = meeting_.room();
+  meeting_.take_differences(space, weight, weight, differences);
+  parts_.node->finish_gradients(space, [] {});
+  meeting_.average(space, differences);
 }
 
 /// What the last meetings have left changes places with what the group has stepped to.
@@ -170,14 +188,13 @@ bool LocalParallel::end_streamed_step(const ExecSpace& space, double learning_ra
   before_change();
   show_common(space);
   parameters_.round(space);
-  fill_zero(space, stepped_.get());
+  weights_.forget(space);
   return place_.groups > 1;
 }
 
 /// Examples travel with the sum, so that nobody waits for their number here.
 void LocalParallel::begin_fragment(const ExecSpace& space, std::size_t fragment, double learning_rate) {
-  double examples = 0;
-  copy_to_host(space, stepped_.get(), &examples);
+  const double examples = weights_.examples(space);
   FragmentSums& sums = *parts_.fragments;
   meeting_.take_differences(space, examples, sums.fragments()[fragment], sums.numbers(fragment));
   sums.begin(space, fragment, {examples, ranks_.is_root() ? learning_rate : 0});
@@ -192,16 +209,17 @@ void LocalParallel::finish_fragment(const ExecSpace& space, double mix) {
   parameters_.round(space);
 }
 
-void LocalParallel::average_states(const ExecSpace& space, const Optimizer& optimizer, double weight) {
+void LocalParallel::average_states(const ExecSpace& space, const Optimizer& optimizer, double weight,
+                                   DataParallel& sums) {
   const Tensor room = parameters_.gradients();
   for (const Optimizer::State& state : optimizer.states())
     for (std::int64_t first = 0; first < state.values.count(); first += parameters_.trained_size()) {
       const std::int64_t count = std::min(parameters_.trained_size(), state.values.count() - first);
-      const Tensor numbers = flat_part(state.values, {first, count}), sums = flat_part(room, {0, count});
+      const Tensor numbers = flat_part(state.values, {first, count}), averages = flat_part(room, {0, count});
       fill_zero(space, room);
-      accumulate(space, weight, numbers, sums);
-      parts_.all->finish_gradients(space, [] {});
-      copy(space, sums, numbers);
+      accumulate(space, weight, numbers, averages);
+      sums.finish_gradients(space, [] {});
+      copy(space, averages, numbers);
     }
 }
 
@@ -212,7 +230,7 @@ void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   if (config_.keeps_replicas()) group_.broadcast(space, meeting_.others());
   const Communicator& alike = keeps_states() ? group_ : ranks_;
   for (const Optimizer::State& state : optimizer.states()) alike.broadcast(space, state.values);
-  fill_zero(space, stepped_.get());
+  weights_.forget(space);
   has_others_ = false;
 }
 
@@ -254,7 +272,9 @@ void LocalParallel::finish_gradients(const ExecSpace& space, const std::function
 
 double LocalParallel::take_exposed_seconds() {
   return parts_.all->take_exposed_seconds() + parts_.group->take_exposed_seconds() +
-         (parts_.fragments ? parts_.fragments->take_exposed_seconds() : 0);
+         (parts_.node ? parts_.node->take_exposed_seconds() : 0) +
+         (parts_.fragments ? parts_.fragments->take_exposed_seconds() : 0) +
+         (parts_.adasum ? parts_.adasum->take_exposed_seconds() : 0);
 }
 
 }  // namespace lockstep

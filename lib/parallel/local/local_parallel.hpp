@@ -7,13 +7,16 @@
 
 #include "data/batch_partition.hpp"
 #include "parallel/data_parallel.hpp"
+#include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/meeting_weights.hpp"
+#include "parallel/local/period_steps.hpp"
 #include "parallel/local/replica_meeting.hpp"
 
 namespace lockstep {
 
-/// The ranks that step together (parallel.local.group). Throws SharedError where ranks of a node are asked for and
-/// nodes have none of their own. Collective.
+/// The ranks that step together (parallel.local.group). Throws KeyError (parallel.local.node_every), on all ranks,
+/// where groups of a node are to meet and a group has ranks on several. Collective.
 Topology ranks_of_step(const LocalConfig& config, const Topology& topology);
 
 /// Whole replicas, one for each group of ranks, which steps by itself (local SGD: Stich 2019; post-local SGD: Lin et
@@ -21,6 +24,11 @@ Topology ranks_of_step(const LocalConfig& config, const Topology& topology);
 /// and parameters x_g, their average is x̄ = Σ n_g x_g / Σ n_g, and what becomes of it an OuterStep says. Behind a
 /// meeting, all ranks hold the same bits. Steps up to `from_step` are those of DataParallel, and the last one of a run
 /// is followed by a meeting, too.
+///
+/// Where periods are nested (hierarchical local SGD: Lin, Stich, Patel & Jaggi 2020), groups that share a node average
+/// every `node_every` steps in between, with the weights of MeetingWeights; x₀ stays that of the last meeting of all.
+///
+/// Where steps are by speed (PeriodSteps), a group leaves the last ones before a meeting of all to the others.
 ///
 /// Statistics of layers are averaged, whatever the outer step. Of elastic averaging, the parameters that a rank shows
 /// behind a meeting are the centre; the replica lies beside them until the next step.
@@ -32,7 +40,9 @@ class LocalParallel final : public ParallelStrategy {
   struct Parts {
     std::unique_ptr<DataParallel> all;        ///< of all ranks, which meet by its sums
     std::unique_ptr<DataParallel> group;      ///< of those of a step
+    std::unique_ptr<DataParallel> node;       ///< of this node's, which also meet by themselves; null: they do not
     std::unique_ptr<FragmentSums> fragments;  ///< null: all parameters meet at once
+    std::unique_ptr<AdasumExchange> adasum;   ///< null: by sums
   };
   /// `group`: the ranks of this one's steps. `partition`: of batches among all ranks. `last_step`: of the run.
   /// Collective.
@@ -46,6 +56,7 @@ class LocalParallel final : public ParallelStrategy {
   bool is_local(std::int64_t step) const override { return place_.groups > 1 && step > config_.from_step; }
   bool is_common(std::int64_t step) const override;
   std::int64_t steps_between_meetings() const override { return config_.every; }
+  std::int64_t follow_times(std::span<const double> times) override;
   bool ranks_have_same_states() const override { return !keeps_states(); }
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
@@ -65,10 +76,11 @@ class LocalParallel final : public ParallelStrategy {
   static Place place_of_group(const Communicator& ranks, std::int64_t first_rank);
   DataParallel& current() { return steps_alone_ ? *parts_.group : *parts_.all; }
   bool keeps_states() const { return place_.groups > 1 && config_.state == LocalConfig::State::keep; }
+  bool meets_in_node(std::int64_t step) const;
   std::int64_t examples_of_group(std::int64_t examples);
-  std::optional<double> take_weight(const ExecSpace& space, double& learning_rate);
-  void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight);
+  void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight, DataParallel& sums);
   void meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate);
+  void average_in_node(const ExecSpace& space, double weight);
   void show_common(const ExecSpace& space);
   bool end_streamed_step(const ExecSpace& space, double learning_rate, const std::function<void()>& before_change);
   void begin_fragment(const ExecSpace& space, std::size_t fragment, double learning_rate);
@@ -83,8 +95,9 @@ class LocalParallel final : public ParallelStrategy {
   std::int64_t last_step_;
   ParameterBuffer& parameters_;
   ReplicaMeeting meeting_;
-  OwnedTensor stepped_;  // f64 [1]: examples of this rank's share in its group's steps since parameters were common
-  Tensor square_;        ///< gradient_square of the last step, whose gradients a meeting has overwritten
+  MeetingWeights weights_;
+  std::optional<PeriodSteps> period_;  ///< none: all groups do all steps
+  Tensor square_;                      ///< gradient_square of the last step, whose gradients a meeting has overwritten
   std::int64_t step_ = 0, examples_ = 0, examples_of_group_ = 0;
   bool steps_alone_ = false, has_others_ = false, has_met_ = false;
 };

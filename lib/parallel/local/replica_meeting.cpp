@@ -29,6 +29,7 @@ OuterStep ReplicaMeeting::rule(double learning_rate) const {
             .learning_rate = rate * learning_rate,
             .direct = 0,
             .by_velocity = 1};
+  if (config_.outer == Outer::adasum) return {.learning_rate = rate};
   return {};
 }
 
@@ -54,11 +55,22 @@ void ReplicaMeeting::step(const ExecSpace& space, double share, double learning_
   else pull_towards(space, 1 - mix, flat_part(others(), range), flat_part(values(), range));
 }
 
+void ReplicaMeeting::take_differences(const ExecSpace& space, double trained, double statistics,
+                                      const Tensor& differences) const {
+  const auto take = [&](double weight, ParameterRange range) {
+    if (range.count > 0) take_differences(space, weight, range, flat_part(differences, range));
+  };
+  take(trained, this->trained());
+  take(statistics, parameters_.layout().statistics());
+}
+
+void ReplicaMeeting::average(const ExecSpace& space, const Tensor& differences) const {
+  copy(space, others(), values());
+  outer_step(space, {}, differences, {}, values());
+}
+
 void ReplicaMeeting::take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const {
-  const double pull = config_.learning_rate_or_default(groups_);
-  take_differences(space, pull / group, trained(), flat_part(differences, trained()));
-  if (const ParameterRange statistics = parameters_.layout().statistics(); statistics.count > 0)
-    take_differences(space, weight, statistics, flat_part(differences, statistics));
+  take_differences(space, config_.learning_rate_or_default(groups_) / group, weight, differences);
 }
 
 void ReplicaMeeting::pull(const ExecSpace& space, const Tensor& differences) {

@@ -33,6 +33,12 @@ class ReplicaMeeting {
   void step(const ExecSpace& space, double share, double learning_rate, double mix, ParameterRange range,
             const Tensor& differences);
 
+  /// Of all parameters, with the weights of what is trained, and of statistics.
+  void take_differences(const ExecSpace& space, double trained, double statistics, const Tensor& differences) const;
+
+  /// x ← x₀ − differences.
+  void average(const ExecSpace& space, const Tensor& differences) const;
+
   // Elastic averaging, before and behind the sum of `differences` over all ranks:
   /// `weight`: of a rank's statistics; `group`: ranks of a group.
   void take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/local/adasum_exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/timer.hpp"
+#include "comm/spin_backoff.hpp"
+#include "ops/elementwise.hpp"
+#include "optim/adasum.hpp"
+#include "parallel/local/replica_meeting.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Messages of MPI are of less than 2³¹ bytes.
+constexpr std::int64_t most_elements = 1 << 27;
+
+/// ordered_all_reduce of each tensor: all on their way up the tree, and then down again.
+Schedule tree_of_tensors(int rank, int size, const std::vector<ParameterRange>& tensors) {
+  const Schedule of_one = ordered_all_reduce(rank, size, 1);
+  Schedule schedule;
+  const auto of = [](Step::Part part, ParameterRange range) {
+    if (part) part.first = range.first, part.count = range.count;
+    return part;
+  };
+  for (const bool down : {false, true})
+    for (const ParameterRange& tensor : tensors)
+      for (const Step& step : of_one)
+        for (std::int64_t first = tensor.first; first < tensor.end(); first += most_elements) {
+          const ParameterRange range{first, std::min(most_elements, tensor.end() - first)};
+          if ((step.send ? step.send : step.receive).final == down)
+            schedule.push_back({of(step.send, range), of(step.receive, range)});
+        }
+  return schedule;
+}
+
+}  // namespace
+
+AdasumExchange::AdasumExchange(const Communicator& ranks, const Communicator& group, const ParameterLayout& layout,
+                               const Tensor& numbers)
+    : numbers_(numbers),
+      statistics_(layout.statistics()),
+      in_group_{Executor(make_transport(group)), tree_broadcast(group.rank(), group.size(), numbers.count())} {
+  if (memory_is_separate) staging_.resize(numbers.bytes());
+  const Communicator alike = ranks.split(group.is_root() ? 0 : 1);
+  if (!group.is_root()) return;
+  for (const Parameter& parameter : trained_parameters(layout.parameters())) tensors_.push_back(parameter.range);
+  if (statistics_.count > 0) tensors_.push_back(statistics_);
+  between_groups_ = Way{Executor(make_transport(alike)), tree_of_tensors(alike.rank(), alike.size(), tensors_)};
+  const std::int64_t longest = longest_part(layout);
+  theirs_ = OwnedTensor("lockstep::adasum_exchange::theirs", numbers.dtype, {longest});
+  scratch_ = OwnedTensor("lockstep::adasum_exchange::scratch", DType::f64, {adasum_scratch(longest)});
+}
+
+std::int64_t AdasumExchange::longest_part(const ParameterLayout& layout) {
+  std::int64_t longest = layout.statistics().count;
+  for (const Parameter& parameter : trained_parameters(layout.parameters()))
+    longest = std::max(longest, parameter.range.count);
+  return longest;
+}
+
+void AdasumExchange::combine(const ExecSpace& space) {
+  wait_for_kernels(space);
+  const Timer timer;
+  space_ = &space;
+  if (between_groups_) go(*between_groups_);
+  go(in_group_);
+  exposed_seconds_ += timer.seconds();
+}
+
+void AdasumExchange::go(Way& way) {
+  way.executor.start(way.schedule, *this);
+  SpinBackoff backoff;
+  for (std::size_t before = 0; !way.executor.advance(); before = way.executor.steps_done()) {
+    if (way.executor.steps_done() == before) backoff.pause();
+    else backoff.reset();
+  }
+}
+
+const ParameterRange& AdasumExchange::tensor_of(const Step::Part& part) const {
+  return *std::prev(std::ranges::upper_bound(tensors_, part.first, {}, &ParameterRange::first));
+}
+
+/// Where a message's numbers come from or go to, in the step's memory.
+Tensor AdasumExchange::place_of(const Step::Part& part, bool arrives) const {
+  if (!arrives || part.final) return flat_part(numbers_, {part.first, part.count});
+  return flat_part(theirs_.get(), {part.first - tensor_of(part).first, part.count});
+}
+
+/// Where the host has them.
+std::byte* AdasumExchange::on_host(const Step::Part& part, const Tensor& place) {
+  if constexpr (memory_is_separate)
+    return staging_.data() + static_cast<std::size_t>(part.first) * size_of(place.dtype);
+  else return static_cast<std::byte*>(place.data);
+}
+
+std::span<const std::byte> AdasumExchange::outgoing(const Step::Part& part) {
+  const Tensor place = place_of(part, false);
+  std::byte* const data = on_host(part, place);
+  if constexpr (memory_is_separate) copy_to_host(*space_, place, data);
+  else space_->fence("lockstep::adasum_exchange");
+  return {data, place.bytes()};
+}
+
+std::span<std::byte> AdasumExchange::incoming(const Step::Part& part) {
+  const Tensor place = place_of(part, true);
+  return {on_host(part, place), place.bytes()};
+}
+
+void AdasumExchange::arrived(const Step::Part& part) {
+  if constexpr (memory_is_separate) copy_from_host(*space_, incoming(part).data(), place_of(part, true));
+  if (part.final) return;
+  const ParameterRange& tensor = tensor_of(part);
+  if (part.first + part.count < tensor.end()) return;
+  const Tensor own = flat_part(numbers_, tensor), theirs = flat_part(theirs_.get(), {0, tensor.count});
+  if (tensor == statistics_) accumulate(*space_, 1, theirs, own);
+  else adasum(*space_, own, theirs, scratch_.get());
+}
+
+double AdasumExchange::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/local/meeting_weights.hpp"
+
+#include <array>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+/// sum += count, unless the step is left out.
+void add_examples(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
+  Kokkos::parallel_for(
+      "lockstep::meeting_weights::count", RangePolicy(space, 0, 1),
+      KOKKOS_LAMBDA(const std::int64_t) { *sum += *left_out != 0 ? 0.0 : count; });
+}
+
+}  // namespace
+
+MeetingWeights::MeetingWeights(const Communicator& ranks, const std::optional<Communicator>& node)
+    : ranks_(ranks), node_(node), stepped_("lockstep::meeting_weights::stepped", DType::f64, {1}) {}
+
+void MeetingWeights::add(const ExecSpace& space, double examples, const std::int32_t* left_out) {
+  add_examples(space, examples, left_out, stepped_.get().as<double>());
+}
+
+void MeetingWeights::forget(const ExecSpace& space) {
+  fill_zero(space, stepped_.get());
+  examples_of_node_ = 0;
+}
+
+std::optional<double> MeetingWeights::take_in_node(const ExecSpace& space) {
+  const double own = examples(space);
+  fill_zero(space, stepped_.get());
+  double sum = own;
+  node_->all_reduce_sum({&sum, 1});
+  examples_of_node_ += sum;
+  return sum > 0 ? std::optional(own / sum) : std::nullopt;
+}
+
+std::optional<double> MeetingWeights::take(const ExecSpace& space, double& learning_rate) {
+  double own = 0;
+  if (node_) {
+    // Where none has stepped since the node's last meeting, its ranks have the same parameters.
+    const double share = take_in_node(space).value_or(1.0 / node_->size());
+    own = share * std::exchange(examples_of_node_, 0.0);
+  } else {
+    own = examples(space);
+    fill_zero(space, stepped_.get());
+  }
+  std::array<double, 2> sums{own, ranks_.is_root() ? learning_rate : 0};
+  ranks_.all_reduce_sum(sums);
+  learning_rate = sums[1];
+  return sums[0] > 0 ? std::optional(own / sums[0]) : std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Groups that share a node meet often, all groups rarely (hierarchical local SGD), against plain loops in fp64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "counting_network.hpp"
+#include "local_steps.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace test::local_steps;
+
+struct NestedCase {
+  const char* name;
+  const char* more;  ///< keys
+  int every, node_every;
+  int batch = 7, from_step = 0, group = 1, ranks_per_node = 2;
+};
+void PrintTo(const NestedCase& c, std::ostream* out) { *out << c.name; }
+
+/// The replicas of a node, and the examples that it has stepped on since the last meeting of all.
+struct Node {
+  std::vector<std::size_t> replicas;
+  double examples = 0;
+};
+
+class NestedSteps : public testing::TestWithParam<NestedCase> {
+ protected:
+  const NestedCase& c = GetParam();
+  const Communicator world = Communicator::world();
+  const std::shared_ptr<test::CountingNetwork> network = std::make_shared<test::CountingNetwork>(c.ranks_per_node);
+  const Communicator comm = world.over(network);
+  std::vector<Replica> replicas;
+  std::vector<Node> nodes;
+  std::vector<double> common, velocity;
+
+  bool has(const char* word) const { return std::string_view(c.more).find(word) != std::string_view::npos; }
+
+  /// Averages by examples since the last meeting of any kind.
+  void meet_in_nodes() {
+    for (Node& node : nodes) {
+      double all = 0;
+      for (const std::size_t replica : node.replicas) all += replicas[replica].examples;
+      node.examples += all;
+      for (std::size_t i = 0; i < common.size() && all > 0; ++i) {
+        double mean_x = 0, mean_v = 0;
+        for (const std::size_t replica : node.replicas) {
+          mean_x += replicas[replica].examples / all * replicas[replica].x[i];
+          mean_v += replicas[replica].examples / all * replicas[replica].v[i];
+        }
+        for (const std::size_t replica : node.replicas) {
+          replicas[replica].x[i] = mean_x;
+          if (has("state: average")) replicas[replica].v[i] = mean_v;
+        }
+      }
+      for (const std::size_t replica : node.replicas) replicas[replica].examples = 0;
+    }
+  }
+  /// Of nodes' averages, by all their examples.
+  void meet() {
+    meet_in_nodes();
+    double all = 0;
+    for (const Node& node : nodes) all += node.examples;
+    for (std::size_t i = 0; i < common.size(); ++i) {
+      double mean_x = 0, mean_v = 0;
+      for (const Node& node : nodes) {
+        mean_x += node.examples / all * replicas[node.replicas[0]].x[i];
+        mean_v += node.examples / all * replicas[node.replicas[0]].v[i];
+      }
+      const double way = common[i] - mean_x;
+      if (has("nesterov")) {
+        velocity[i] = 0.9 * velocity[i] + way;
+        common[i] -= 0.7 * (way + 0.9 * velocity[i]);
+      } else if (has("slowmo")) {
+        velocity[i] = 0.7 * velocity[i] + way / rate;
+        common[i] -= rate * velocity[i];
+      } else {
+        common[i] = mean_x;
+      }
+      for (Replica& replica : replicas) {
+        replica.x[i] = common[i];
+        if (has("state: average")) replica.v[i] = mean_v;
+      }
+    }
+    for (Node& node : nodes) node.examples = 0;
+  }
+};
+
+TEST_P(NestedSteps, AreThoseOfPlainLoops) {
+  if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
+  constexpr int steps = 22;
+  Steps run(plain_deck(fmt::format("local: {{every: {}, node_every: {}, from_step: {}, group: {}{}}}", c.every,
+                                   c.node_every, c.from_step, c.group, c.more),
+                       c.batch, steps),
+            comm, c.batch);
+  const ParameterBuffer& parameters = run.trainer->model().parameters();
+  common = numbers_of(run);
+  velocity.resize(common.size());
+  replicas.assign(static_cast<std::size_t>(comm.size() / c.group), {common, std::vector<double>(common.size())});
+  nodes.resize(static_cast<std::size_t>((comm.size() + c.ranks_per_node - 1) / c.ranks_per_node));
+  for (std::size_t i = 0; i < replicas.size(); ++i)
+    nodes[i * static_cast<std::size_t>(c.group) / static_cast<std::size_t>(c.ranks_per_node)].replicas.push_back(i);
+  const Communicator node = network->node(comm);
+  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
+  for (int step = 1; step <= steps; ++step) {
+    ASSERT_EQ(run.step().status, StepStatus::applied);
+    const auto batches = next_batches.next(step <= c.from_step);
+    for (std::size_t group = 0; group < replicas.size(); ++group)
+      replicas[group].step(*run.experiment.data.train, batches[group]);
+    const int alone = step - c.from_step;
+    const bool all_meet = alone <= 0 || step == steps || alone % c.every == 0;
+    if (alone <= 0) {
+      common = replicas[0].x;
+      for (Replica& replica : replicas) replica.examples = 0;
+    } else if (all_meet) {
+      meet();
+    } else if (alone % c.node_every == 0) {
+      meet_in_nodes();
+      std::int64_t hash = 0;
+      for (const std::uint8_t byte : test::bytes_of(parameters.values())) hash = hash * 31 % 1000000007 + byte;
+      EXPECT_EQ(node.all_reduce_max(hash), -node.all_reduce_max(-hash)) << "ranks of a node have other bits";
+    }
+    EXPECT_EQ(run.trainer->has_common_parameters(), all_meet);
+    const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
+    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NestedSteps,
+                         testing::Values(NestedCase{"average", "", 6, 2}, NestedCase{"each_step", "", 4, 1, 5, 1},
+                                         NestedCase{"states", ", state: average", 6, 3},
+                                         NestedCase{"nesterov_later", ", outer: nesterov", 6, 2, 7, 3},
+                                         NestedCase{"slowmo", ", outer: slowmo", 4, 2},
+                                         NestedCase{"fewer_than_ranks", "", 6, 2, 3},
+                                         NestedCase{"pairs", ", outer: nesterov", 6, 2, 7, 0, 2, 4}),
+                         [](const auto& info) { return info.param.name; });
+
+std::string deck(const std::string& local, int batch) {
+  return fmt::format(
+      "{{run: {{steps: 100}}, batch: {{global: {}}}, precision: {{compute: fp64}}, parallel: {{all_reduce: ring{}}},"
+      " data: {{synthetic: {{kind: random, shape: [40], classes: 40, train: 61}}}}, optimizer: {{type: sgd, momentum: 0.9}},"
+      " model: {{layers: [{{linear: {{features: 60}}}}, relu, {{linear: {{features: 40}}}}]}}}}",
+      batch, local);
+}
+
+/// With averages of nodes after each step, and what their optimizers keep, groups are nodes.
+TEST(NestedPeriods, OfOneStepAreStepsOfNodes) {
+  const Communicator comm = Communicator::world().over(std::make_shared<test::CountingNetwork>(2));
+  for (const int batch : {13, 3}) {
+    Steps nested(deck(", local: {every: 4, node_every: 1, state: average}", batch), comm, batch),
+        nodes(deck(", local: {every: 4, group: node, state: average}", batch), comm, batch);
+    for (int step = 0; step < 12; ++step) {
+      ASSERT_TRUE(nested.step().done());
+      ASSERT_TRUE(nodes.step().done());
+      EXPECT_LT(test::largest_difference(nested.values(), nodes.values()), 1e-12) << batch;
+    }
+  }
+}
+
+TEST(NestedPeriods, OfOneLengthAreOne) {
+  const Communicator comm = Communicator::world().over(std::make_shared<test::CountingNetwork>(2));
+  Steps nested(deck(", local: {every: 4, node_every: 4}", 13), comm, 13), plain(deck(", local: 4", 13), comm, 13);
+  for (int step = 0; step < 9; ++step) {
+    ASSERT_TRUE(nested.step().done());
+    ASSERT_TRUE(plain.step().done());
+    EXPECT_EQ(nested.values(), plain.values());
+  }
+}
+
+/// Rings of P ranks send 2 (P − 1) times what there is.
+TEST(NestedPeriods, SendAtMeetingsAlone) {
+  const Communicator world = Communicator::world();
+  const auto network = std::make_shared<test::CountingNetwork>(2);
+  const Communicator comm = world.over(network);
+  const auto bytes = [&](const std::string& local) {
+    Steps run(deck(local, 12), comm, 12);
+    network->take_bytes(world);
+    for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+    return network->take_bytes(world);
+  };
+  if (world.size() == 1) GTEST_SKIP() << "one rank";
+  const int of_nodes = world.size() / 2;  // ranks beside the first ones of nodes
+  const double once = bytes("") / 12 / (world.size() - 1);
+  EXPECT_NEAR(bytes(", local: {every: 6, node_every: 2}"), once * (2 * (world.size() - 1) + 4 * of_nodes), 1e-6);
+}
+
+TEST(NestedPeriods, WantGroupsWithinNodes) {
+  const Communicator world = Communicator::world();
+  if (world.size() != 4) GTEST_SKIP() << "ranks 2 and 3 are on one node";
+  const Communicator comm = world.over(std::make_shared<test::CountingNetwork>(3));
+  try {
+    Steps(plain_deck("local: {every: 4, node_every: 2, group: 2}", 7, 3), comm, 7);
+    ADD_FAILURE() << "a group of ranks of two nodes";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("rank 3 is on another node than the rest of its group, 2 ranks from rank 2 on"),
+              std::string::npos)
+        << message;
+    EXPECT_NE(message.find(":1:"), std::string::npos) << message;
+    EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
