@@ -85,11 +85,13 @@ std::string summary_json(const Summary& s) {
     json["ranks_ms"][spread.phase] = {
         {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
   json["sent_bytes_per_step"] = s.sent_bytes_per_step;
-  if (!s.staleness.empty())
+  if (!s.staleness.empty()) {
     json["staleness"] = {{"gradients", gradients_of(s.staleness)},
                          {"mean", mean_staleness(s.staleness)},
                          {"largest", std::ssize(s.staleness) - 1},
                          {"counts", s.staleness}};
+    if (s.groups) json["staleness"]["groups"] = *s.groups;
+  }
   json["examples_per_step"] = s.examples_per_step;
   json["flops_per_step"] = s.flops_per_example * static_cast<double>(s.examples_per_step);
   json["gflops_per_rank"] = gflops_per_rank(s);
@@ -118,7 +120,8 @@ std::string summary_text(const Summary& s, const std::string& folder) {
   if (!s.best.metric.empty())
     text += fmt::format("; best {} {:.6g} at step {}", s.best.metric, s.best.evaluation.value, s.best.evaluation.step);
   if (!s.staleness.empty())
-    text += fmt::format("; staleness {:.2f} updates, at most {}", mean_staleness(s.staleness),
+    text += fmt::format("; staleness{} {:.2f} updates, at most {}",
+                        s.groups ? fmt::format(" of {} groups", *s.groups) : "", mean_staleness(s.staleness),
                         std::ssize(s.staleness) - 1);
   if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
   return text + fmt::format("\nresults: {}", folder);

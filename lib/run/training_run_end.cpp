@@ -89,6 +89,7 @@ void TrainingRun::write_summary(const std::string& status) {
                                 static_cast<double>(std::max<std::int64_t>(1, times.count()));
   comm_.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
   summary.staleness = trainer_->strategy().staleness_counts(trainer_->steps());
+  summary.groups = config_.parallel.asynchronous.groups;
   summary.examples = progress_.examples();
   summary.examples_per_step = std::min(config_.batch.largest(), data_.train->size());
   summary.flops_per_example = trainer_->model().training_flops(1);

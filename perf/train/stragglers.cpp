@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Steps of ranks of which one is slow, with equal and with measured shares, and asynchronously; called by perf/run
-// stragglers. Ranks take their time by sleeping, so many milliseconds an example, so that there may be more of them
-// than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN.
+// Steps of ranks of which one is slow, with equal and with measured shares, and asynchronously, also in groups; called
+// by perf/run stragglers. Ranks take their time by sleeping, so many milliseconds an example, so that there may be more
+// of them than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
