@@ -102,7 +102,8 @@ struct ParallelConfig : Config {
   /// Parts of each batch whose gradients are computed by themselves, and added in a fixed tree; 0: there are none.
   std::int64_t separate_shards() const {
     if (deterministic.present) return deterministic.shards;
-    return asynchronous.present && !asynchronous.free && asynchronous.collect > 1 ? asynchronous.collect : 0;
+    const std::int64_t pieces = asynchronous.collect * asynchronous.recorded_members;
+    return asynchronous.present && !asynchronous.free && pieces > 1 ? pieces : 0;
   }
   void describe(Fields& fields) override;
 

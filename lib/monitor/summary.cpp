@@ -90,6 +90,7 @@ std::string summary_json(const Summary& s) {
                          {"mean", mean_staleness(counts)},
                          {"largest", std::ssize(counts) - 1},
                          {"counts", counts}};
+    if (s.groups) json["staleness"]["groups"] = *s.groups;
     json["discarded_examples"] = s.gradients.discarded_examples;
   }
   json["examples_per_step"] = s.examples_per_step;
@@ -120,7 +121,9 @@ std::string summary_text(const Summary& s, const std::string& folder) {
   if (!s.best.metric.empty())
     text += fmt::format("; best {} {:.6g} at step {}", s.best.metric, s.best.evaluation.value, s.best.evaluation.step);
   if (const std::vector<std::int64_t>& counts = s.gradients.by_staleness; std::ssize(counts) > 1)
-    text += fmt::format("; staleness {:.2f} updates, at most {}", mean_staleness(counts), std::ssize(counts) - 1);
+    text += fmt::format("; staleness{} {:.2f} updates, at most {}",
+                        s.groups ? fmt::format(" of {} groups", *s.groups) : "", mean_staleness(counts),
+                        std::ssize(counts) - 1);
   if (s.gradients.discarded_examples > 0)
     text += fmt::format("; {} examples came too late", s.gradients.discarded_examples);
   if (s.ranks > 1) text += "\n" + spread_text(s.spreads);

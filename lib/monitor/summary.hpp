@@ -44,6 +44,7 @@ struct Summary {
   std::int64_t examples_per_step = 0;  ///< of all ranks, that count, in a full batch
   double flops_per_example = 0;        ///< large products only
   GradientCounts gradients;            ///< ParallelStrategy::gradient_counts
+  std::optional<std::int64_t> groups;  ///< of ranks, by parallel.asynchronous.groups
   std::int64_t peak_rss_bytes = 0;
   std::int64_t parameters = 0;
   CheckpointWriter::Times checkpoints;

@@ -89,6 +89,7 @@ void TrainingRun::write_summary(const std::string& status) {
                                 static_cast<double>(std::max<std::int64_t>(1, times.count()));
   comm_.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
   summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());
+  summary.groups = config_.parallel.asynchronous.groups;
   summary.examples = progress_.examples();
   summary.examples_per_step =
       config_.parallel.examples_of_update(std::min(config_.batch.largest(), data_.train->size()), comm_.size());

@@ -40,6 +40,17 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
   return parts;
 }
 
+/// The sums of the gradients of an update that is played, each of which one rank of those has that compute it together.
+/// Collective.
+std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const Topology& topology,
+                                                  ParameterBuffer& parameters) {
+  const int together = AsynchronousParallel::ranks_of_gradient(config.asynchronous, topology.all.size());
+  config.asynchronous.recorded_members = 1;  // pieces of gradients are summed before
+  const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
+  return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
+                                        std::nullopt, nullptr, parameters);
+}
+
 }  // namespace
 
 std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
@@ -69,11 +80,11 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
                                            partition, problem.length.steps(), parameters);
   if (config.parallel.shard != ParallelConfig::Shard::none && topology.all.size() > 1)
     return std::make_unique<ShardedParallel>(config.parallel, groups, std::move(memory), parameters);
-  auto whole = std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
-                                              std::move(on_devices), parameters, problem.seed);
-  if (!asynchronous.present) return whole;
-  return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes), std::move(whole),
-                                                parameters);
+  if (asynchronous.present)
+    return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes),
+                                                  sums_of_updates(config.parallel, topology, parameters), parameters);
+  return std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
+                                        std::move(on_devices), parameters, problem.seed);
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "parallel/asynchronous/asynchronous_parallel.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "parallel/local/adasum_exchange.hpp"
@@ -45,13 +46,19 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
   memory.gradients = master_bytes *
                      (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
-  if (parallel.separate_shards() > 0)
-    memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
   const auto tree_bytes = [&](std::int64_t shards, int of_ranks) {
     return master_bytes *
            static_cast<double>(layout.summed_size() *
                                DeterministicReducer::buffers(ParallelConfig::in_fixed_tree(shards), of_ranks));
   };
+  if (const std::int64_t pieces = parallel.asynchronous.recorded_members; pieces > 1) {
+    const int together = AsynchronousParallel::ranks_of_gradient(parallel.asynchronous, ranks.all);
+    memory.gradients += tree_bytes(pieces, together);
+    if (parallel.asynchronous.collect > 1)
+      memory.gradients += tree_bytes(parallel.asynchronous.collect, ranks.all / together);
+  } else if (parallel.separate_shards() > 0) {
+    memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
+  }
   double errors = 0;  // of compressed sums, on the first rank of a node
   if (parallel.compress.keeps_errors() && ranks.all > 1)
     errors = static_cast<double>(layout.trained_size()) * master_bytes;
@@ -87,7 +94,6 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
                        (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
     const double of_workers = copies * master_bytes *
                               static_cast<double>(asynchronous.simulation.ranks * layout.trained_size());
-    if (asynchronous.recorded_members > 1) memory.gradients += tree_bytes(asynchronous.recorded_members, 1);
     memory.states += of_workers;
     memory.checkpoint += of_workers;
   }

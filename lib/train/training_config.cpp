@@ -71,9 +71,11 @@ void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
 
 void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  validate_key(asynchronous.free || asynchronous.collect % ranks == 0, "parallel.asynchronous.collect",
-               "{} gradients of an update cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks",
-               asynchronous.collect, ranks);
+  const std::int64_t collect = asynchronous.collect, members = asynchronous.members(ranks);
+  validate_key(asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
+               "parallel.asynchronous.collect",
+               "{} gradients of an update{} cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks",
+               collect, members > 1 ? fmt::format(", of {} pieces each,", members) : "", ranks);
   validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
                "{} ranks would each know the squares of some of a worker's gradients; use one rank, or a constant "
                "lambda",
@@ -102,8 +104,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   const std::int64_t members = parallel.asynchronous.members(ranks);
-  const std::int64_t shards = members > 1 && !parallel.asynchronous.free ? parallel.asynchronous.collect * members
-                                                                         : parallel.separate_shards();
+  const std::int64_t shards = parallel.separate_shards();
   const LocalConfig& local = parallel.local;
   if (local.present && local.group)
     validate_key(ranks % *local.group == 0, "parallel.local.group",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Steps of ranks of which one is slow, with equal and with measured shares, by themselves for a while, and
-// asynchronously; called by perf/run stragglers. Ranks take their time by sleeping, so many milliseconds an example, so
-// that there may be more of them than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN.
+// asynchronously, also in groups, with servers and with backup ranks; called by perf/run stragglers. Ranks take their
+// time by sleeping, so many milliseconds an example, so that there may be more of them than cores. Usage, under mpirun:
+// stragglers MILLISECONDS SLOWDOWN.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -16,12 +16,12 @@ import program
 from processes import ranks_of
 from program import LockstepTest, summary
 
-RANKS, STEPS, COLLECT = 4, 240, 4
+RANKS, COLLECT = 4, 4
 
 
-def deck(schedule, **more):
+def deck(steps, schedule, **more):
     return {
-        "run": {"steps": STEPS, "log_every": 20, "seed": 7},
+        "run": {"steps": steps, "log_every": 20, "seed": 7},
         "data": {"drop_last": True, "synthetic": {"kind": "glyphs", "train": 500}},
         "model": {"layers": ["flatten", {"linear": {"features": 64}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
         "optimizer": {"type": "adamw", "learning_rate": 0.002},
@@ -33,13 +33,13 @@ def deck(schedule, **more):
 
 class FreeRunning(LockstepTest):
     def test_killed_gone_on_with_and_played_again(self):
-        self.kill_go_on_and_play(3, (1, 2, 4))
+        self.kill_go_on_and_play(240, 3, (1, 2, 4))
 
     def test_groups_killed_gone_on_with_and_played_again(self):
-        self.kill_go_on_and_play(1, (1, 4), groups=2)
+        self.kill_go_on_and_play(100, 1, (1, 4), groups=2)
 
-    def kill_go_on_and_play(self, kills, played_on, **more):
-        self.deck("free.yaml", **deck({"free": True, "record": "order.txt"}, **more))
+    def kill_go_on_and_play(self, steps, kills, played_on, **more):
+        self.deck("free.yaml", **deck(steps, {"free": True, "record": "order.txt"}, **more))
         chance = random.Random(1)
         for _ in range(kills):
             status, err = self.train_and_kill(chance)
@@ -47,11 +47,12 @@ class FreeRunning(LockstepTest):
             self.assertNotRegex(err, "fault of Lockstep|terminate called|Segmentation", err)
         self.lockstep("train", "free.yaml", "run.output_dir=free", ranks=RANKS, limit=60)
         staleness = summary(self.folder / "free")["staleness"]
-        self.assertEqual(sum(staleness["counts"]), STEPS * COLLECT)
-        self.deck("played.yaml", **deck({"replay": "order.txt"}, **more))
+        self.assertEqual(sum(staleness["counts"]), steps * COLLECT)
+        self.assertEqual(staleness.get("groups"), more.get("groups"))
+        self.deck("played.yaml", **deck(steps, {"replay": "order.txt"}, **more))
         for ranks in played_on:
             self.lockstep("train", "played.yaml", f"run.output_dir=on{ranks}", ranks=ranks, limit=60)
-            self.expect_same_state("free", f"on{ranks}")
+            self.expect_same_state("free", f"on{ranks}", steps)
             self.assertEqual(summary(self.folder / f"on{ranks}")["staleness"], staleness)
 
     def train_and_kill(self, chance):
@@ -77,8 +78,8 @@ class FreeRunning(LockstepTest):
     def newest(self):
         return max((path.name for path in (self.folder / "free/checkpoints").glob("step-*.h5")), default="")
 
-    def expect_same_state(self, a, b):
-        files = [h5py.File(self.folder / name / f"checkpoints/step-{STEPS:08}.h5") for name in (a, b)]
+    def expect_same_state(self, a, b, step):
+        files = [h5py.File(self.folder / name / f"checkpoints/step-{step:08}.h5") for name in (a, b)]
         names = []
         files[0].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and name.split("/")[0] in ("model", "optimizer") else None)
         self.assertGreater(len(names), 8)

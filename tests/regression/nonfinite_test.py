@@ -76,6 +76,14 @@ class Nonfinite(LockstepTest):
                     self.assertIn(f"of its batch, the inputs of example {example} of bad.h5:/train are not finite", error)
                     self.expect_finite_checkpoints(step - 1)
 
+    def test_an_input_of_one_of_asynchronous_groups(self):
+        """All ranks of its group find it in their sum, and end the others."""
+        self.decked(self.dataset("bad.h5", [(31, math.inf), (31, -math.inf)]))
+        result = self.lockstep("train", "deck.yaml", "model.layers.1=tanh", "run.epochs=1", "run.log_every=8", "checkpoint.every_steps=0",
+                               "parallel={asynchronous: {groups: 2, collect: 2, schedule: {free: true}}}", ranks=4, status=70, limit=60)
+        self.assertIn("the inputs of example 31 of bad.h5:/train are not finite", result.errors()[0])
+        self.assertNotIn("fault of Lockstep", result.err)
+
     def test_the_same_step_again(self):
         """What is started again ends where it did."""
         self.decked(self.dataset("bad.h5", [(37, math.nan), (38, math.nan)]))

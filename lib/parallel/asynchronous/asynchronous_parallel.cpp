@@ -16,10 +16,12 @@ AsynchronousParallel::AsynchronousParallel(const AsynchronousConfig& config, con
       ranks_(ranks),
       order_(std::move(order)),
       sums_(std::move(sums)),
+      together_(ranks_of_gradient(config, ranks.size())),
       parameters_(parameters),
-      each_(order_.collect() / ranks.size()) {
+      each_(order_.collect() * together_ / ranks.size()) {
   if (order_.members() > 1)
-    pieces_.emplace(ranks.split(ranks.rank()), ParallelConfig::in_fixed_tree(order_.members()), parameters.gradients());
+    pieces_.emplace(ranks.split(ranks.rank() / together_), ParallelConfig::in_fixed_tree(order_.members()),
+                    parameters.gradients());
   for (int i = 0; i < order_.workers(); ++i) {
     Worker& worker = workers_.emplace_back();
     const Shape shape{parameters.trained_size()};
@@ -68,7 +70,7 @@ void AsynchronousParallel::correct(const ExecSpace& space) {
 void AsynchronousParallel::shard_done(const ExecSpace& space) {
   if (pieces_) {
     pieces_->shard_done(space);
-    if (++pieces_done_ % order_.members() != 0) return;
+    if (++pieces_done_ % (order_.members() / together_) != 0) return;
     pieces_->finish(space, [] {});
   }
   correct(space);
@@ -89,7 +91,9 @@ bool AsynchronousParallel::end_step(const ExecSpace& space, Optimizer&, double, 
 }
 
 void AsynchronousParallel::share(const ExecSpace& space, Optimizer& optimizer) {
-  sums_->share(space, optimizer);
+  ranks_.broadcast(space, parameters_.values());
+  parameters_.round(space);
+  share_states(space, ranks_, optimizer);
   for (const Worker& worker : workers_)
     for (const Tensor& numbers : {worker.read.get(), worker.mean_square.get()})
       if (numbers) ranks_.broadcast(space, numbers);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,13 +16,18 @@ namespace lockstep {
 /// Asynchronous training in a known order (PushOrder), played. A step is an update; each of its gradients, of an equal
 /// part of the batch, is computed by the version of the parameters that its worker has read, and applied to the newest.
 /// Ranks divide the gradients of an update, and have all copies of parameters: they add in a fixed tree, so the numbers
-/// are the same on any number of ranks that divides `collect`.
+/// are the same on any number of ranks that divides `collect`. Where gradients are sums of pieces (PushOrder::members),
+/// there may be several ranks for each, which divide its pieces.
 ///
 /// Copies of versions are of what is trained. Statistics of layers change in the order of updates, and no worker has
 /// any of its own.
 class AsynchronousParallel final : public ParallelStrategy {
  public:
-  /// `sums`: of the gradients of an update.
+  /// Ranks, of so many, that compute a gradient together: neighbours.
+  static int ranks_of_gradient(const AsynchronousConfig& config, int ranks) {
+    return std::max(1, static_cast<int>(ranks / config.collect));
+  }
+  /// `sums`: of the gradients of an update, over ranks one of which has each (of ranks_of_gradient).
   AsynchronousParallel(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
                        std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
@@ -51,7 +57,7 @@ class AsynchronousParallel final : public ParallelStrategy {
     OwnedTensor read;         ///< the version that its next gradient is by
     OwnedTensor mean_square;  ///< of its gradients, for adaptive compensation
   };
-  std::int64_t place() const { return ranks_.rank() * each_ + done_; }
+  std::int64_t place() const { return ranks_.rank() / together_ * each_ + done_; }
   const PushOrder::Push& push() const { return order_.of_update(step_)[static_cast<std::size_t>(place())]; }
   Worker& worker() { return workers_[static_cast<std::size_t>(push().worker)]; }
   Tensor trained() const { return parameters_.values({0, parameters_.trained_size()}); }
@@ -63,13 +69,14 @@ class AsynchronousParallel final : public ParallelStrategy {
   Communicator ranks_;
   PushOrder order_;
   std::unique_ptr<ParallelStrategy> sums_;
-  std::optional<DeterministicReducer> pieces_;  ///< of a gradient (PushOrder::members); none: it is in one
+  int together_;                                ///< ranks_of_gradient
+  std::optional<DeterministicReducer> pieces_;  ///< of a gradient; none: it is in one
   ParameterBuffer& parameters_;
   std::vector<Worker> workers_;
   std::int64_t each_;  ///< gradients of an update that this rank computes
   std::int64_t step_ = 0, examples_ = 0;
   std::int64_t done_ = 0;         ///< of this rank's gradients
-  std::int64_t pieces_done_ = 0;  ///< of all their pieces
+  std::int64_t pieces_done_ = 0;  ///< of all their pieces, this rank's
 };
 
 }  // namespace lockstep

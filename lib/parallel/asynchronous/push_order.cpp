@@ -181,7 +181,7 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   workers = number("workers");
   if ((in >> std::ws).peek() == 'm') members = number("members");
   collect = number("collect");
-  validate(!config.groups || workers == *config.groups, ExitStatus::bad_data,
+  validate(config.free || !config.groups || workers == *config.groups, ExitStatus::bad_data,
            "{}: has {} workers, and parallel.asynchronous.groups is {}; give as many, or leave it out", file, workers,
            config.groups.value_or(0));
   validate(collect == config.collect, ExitStatus::bad_data,
