@@ -11,6 +11,12 @@ void BackupConfig::describe(Fields& fields) {
       "duplicate: they compute parts of the batch that other ranks compute, too, and who comes first counts: "
       "a step is what the other ranks alone would make of it; drop: all ranks compute parts of their own, and "
       "those that come last are left out of the mean");
+  fields.text(
+      "record", record,
+      "of drop, a file to write which parts have counted in each step, which asynchronous.schedule.replay plays "
+      "again");
+  fields.check(record.empty() || mode == Mode::drop, "record",
+               "is of no use to duplicates, which leave the same bits whoever comes first; leave it out");
 }
 
 }  // namespace lockstep

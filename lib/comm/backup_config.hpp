@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "config/fields.hpp"
@@ -19,6 +20,7 @@ struct BackupConfig : Config {
   bool present = false;
   std::int64_t ranks = 1;  ///< that a step can do without
   Mode mode = Mode::duplicate;
+  std::string record;  ///< file; empty: none
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "ranks"; }

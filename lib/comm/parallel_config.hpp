@@ -76,10 +76,6 @@ struct ParallelConfig : Config {
   std::int64_t parts_of_batch(int ranks) const {
     return backup.present && backup.mode == BackupConfig::Mode::drop ? workers(ranks) : gradients_of_update(ranks);
   }
-  /// Examples of a batch of so many by which the parameters change.
-  std::int64_t examples_of_update(std::int64_t batch, int ranks) const {
-    return runs_freely() ? batch / parts_of_batch(ranks) * gradients_of_update(ranks) : batch;
-  }
 
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;

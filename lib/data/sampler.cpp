@@ -65,11 +65,9 @@ std::optional<BatchPlan> Sampler::next_parts() {
   BatchPlan plan;
   const std::span<const std::int64_t> parts = options_.parts_of(++options_.batches);
   if (parts.empty()) return std::nullopt;
-  const RankShare own = share_of(options_.parts, options_.rank, options_.partition.ranks);
-  const std::int64_t run = options_.parts / std::ssize(parts);
-  for (std::int64_t i = own.first; i < own.first + own.count; ++i)
-    add_part(parts[static_cast<std::size_t>(i / run)] * run + i % run, plan);
-  plan.global_examples = options_.global_batch;
+  const RankShare own = share_of(std::ssize(parts), options_.rank, options_.partition.ranks);
+  for (std::int64_t i = 0; i < own.count; ++i) add_part(parts[static_cast<std::size_t>(own.first + i)], plan);
+  plan.global_examples = std::ssize(parts) * options_.global_batch / options_.parts;
   plan.epoch = position_.epoch;
   position_ = position_behind(options_.batches);
   plan.last_of_epoch = position_.next == 0;

@@ -67,8 +67,7 @@ class Sampler {
     /// come. All batches are of the same size then.
     std::int64_t parts = 0;
     std::int64_t batches = 0;  ///< of the run, before `start`
-    /// Numbers of the parts that step number `step` of the run takes, as many as a batch has; where these are fewer
-    /// numbers, each is that of a run of so many neighbours. Empty: they are asked for one by one.
+    /// Numbers of the parts that step number `step` of the run takes; empty: they are asked for one by one.
     std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of;
   };
 

@@ -103,10 +103,10 @@ std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t
   };
 }
 
-/// Throws KeyError where batches have no equal parts, which are taken in an order of their own, or parts no equal
-/// pieces.
-void check_parts(const RunConfig& config, std::int64_t examples, int ranks, std::int64_t members) {
-  const std::int64_t batch = config.batch.global, parts = config.parallel.parts_of_batch(ranks) * members;
+/// Throws KeyError where batches have no equal parts, which are taken in an order of their own, or parts not one equal
+/// piece for each member of a worker.
+void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t parts_of_batch, std::int64_t members) {
+  const std::int64_t batch = config.batch.global, parts = parts_of_batch * members;
   const std::string key = config.parallel.backup.present
                               ? "parallel.backup"
                               : fmt::format("parallel.asynchronous.collect{}",
@@ -144,10 +144,14 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   RunConfig chosen = with_chosen_shard(config, graph, train, comm);
   AsynchronousConfig& asynchronous = chosen.parallel.asynchronous;
   asynchronous.recorded_members = pushes.members();
-  if (config.parallel.runs_freely() || pushes.has_parts())
+  const bool runs_freely = config.parallel.runs_freely();
+  if (runs_freely || pushes.has_parts())
     comm.run_collectively([&] {
-      with_positions(config.source,
-                     [&] { check_parts(config, train.size(), comm.size(), asynchronous.members(comm.size())); });
+      with_positions(config.source, [&] {
+        check_parts(config, train.size(),
+                    runs_freely ? config.parallel.parts_of_batch(comm.size()) : pushes.parts_of_batch(),
+                    asynchronous.members(comm.size()));
+      });
     });
   return std::make_unique<Trainer>(chosen, std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),

@@ -91,8 +91,8 @@ void TrainingRun::write_summary(const std::string& status) {
   summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());
   summary.groups = config_.parallel.asynchronous.groups;
   summary.examples = progress_.examples();
-  summary.examples_per_step =
-      config_.parallel.examples_of_update(std::min(config_.batch.largest(), data_.train->size()), comm_.size());
+  summary.examples_per_step = trainer_->strategy().examples_of_update(
+      std::min(config_.batch.largest(), data_.train->size()));
   summary.flops_per_example = trainer_->model().training_flops(1);
   summary.parameters = trainer_->model().graph().parameter_count();
   summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());

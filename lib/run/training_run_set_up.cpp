@@ -231,7 +231,7 @@ void TrainingRun::start_loader() {
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
                          .partition = shares_ ? shares_->partition() : partition,
-                         .parts = dealing == Dealing::batches ? 0 : partition.ranks * partition.shards,
+                         .parts = trainer_->strategy().parts_of_batch(),
                          .batches = trainer_->steps(),
                          .parts_of = dealing == Dealing::in_known_order
                                          ? [this](std::int64_t step) { return trainer_->strategy().parts_of(step); }

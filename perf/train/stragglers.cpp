@@ -72,7 +72,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              .global_batch = batch,
                              .rank = comm.rank(),
                              .partition = trainer->partition(),
-                             .parts = is_free ? trainer->partition().ranks : 0}),
+                             .parts = trainer->strategy().parts_of_batch()}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
   std::int64_t computed = 0;
@@ -101,7 +101,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
       timer.restart();
     }
   }
-  if (is_free) computed = config.parallel.examples_of_update(batch, comm.size()) * measured;
+  if (is_free) computed = trainer->strategy().examples_of_update(batch) * measured;
   Result result{.examples_per_second = static_cast<double>(computed) / timer.seconds()};
   if (!is_free) result.parts = balance.partition().parts;
   const Tensor values = trainer->model().parameters().values();

@@ -230,6 +230,33 @@ TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
     }
 }
 
+/// Which parts have counted is in a record.
+TEST_F(Backup, WhatIsDroppedIsPlayedAgainBitForBit) {
+  if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
+  const int ranks = world_.size(), counted = ranks - 1;
+  if (ranks == 1) GTEST_SKIP() << "of more ranks";
+  for (const int log_every : {1, 6}) {
+    const std::string record = folder_.path() / fmt::format("record_{}", log_every),
+                      name = fmt::format("every_{}", log_every);
+    const auto with = [&](const std::string& parallel) { return deck_with(parallel, sgd, "fp32", log_every); };
+    const std::string drop = with(fmt::format("backup: {{ranks: 1, mode: drop, record: '{}'}}", record));
+    const Arrays expected = train_deck("dropped_" + name, ranks, drop);
+    if (world_.is_root()) {
+      EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * counted}));
+      EXPECT_GE(counts_.discarded_examples, log_every == 1 ? 0 : 12 / ranks);
+    }
+    const std::string played = with(
+        fmt::format("asynchronous: {{collect: {}, schedule: {{replay: '{}'}}}}", counted, record));
+    EXPECT_TRUE(train_deck("played_" + name, 1, played) == expected);
+    if (log_every == 1) {
+      EXPECT_LE(test::largest_difference(rows_of("dropped_" + name), rows_of("played_" + name)), 1e-12)
+          << "losses are those of what counts";
+    }
+    const Arrays gone_on = train_deck("again_" + name, ranks, drop, file("dropped_" + name, 14));
+    EXPECT_TRUE(train_deck("played_again_" + name, 1, played) == gone_on) << "the record goes on with the run";
+  }
+}
+
 TEST(FreeRunningGroup, OfAllRanksIsDeterministicBitForBit) {
   if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const std::string shards = fmt::format("deterministic: {{shards: {}}}", Communicator::world().size());
@@ -368,6 +395,7 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
           "parallel.servers: serve single ranks");
   refused(backed(", asynchronous: {schedule: {free: true}}"), "parallel.backup: is of steps that wait");
   refused(backed(", shard: optimizer"), "parallel.backup: wants whole copies of parameters");
+  refused(deck_with("backup: {ranks: 1, record: a}", sgd), "parallel.backup.record: is of no use to duplicates");
   refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");
   refused(backed(", all_reduce: ring"), "parallel.all_reduce: backup cuts batches");
   refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: leaves each rank a part of an update");

@@ -32,7 +32,13 @@ class AsynchronousParallel final : public ParallelStrategy {
                        std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
   Dealing dealing() const override { return order_.has_parts() ? Dealing::in_known_order : Dealing::batches; }
-  std::span<const std::int64_t> parts_of(std::int64_t step) const override { return order_.parts_of(step); }
+  std::int64_t parts_of_batch() const override {
+    return order_.has_parts() ? order_.parts_of_batch() * order_.members() : 0;
+  }
+  std::span<const std::int64_t> parts_of(std::int64_t step) const override { return order_.pieces_of(step); }
+  std::int64_t examples_of_update(std::int64_t batch) const override {
+    return order_.has_parts() ? batch / order_.parts_of_batch() * order_.collect() : batch;
+  }
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,

@@ -40,7 +40,10 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ran
       store_(config_, rules_, ranks.split(group.all.rank()), parameters, group_.fraction(), part_examples()),
       mailbox_(ranks),
       order_(rules_),
-      square_("lockstep::free_parallel::square", DType::f64, {1}) {}
+      square_("lockstep::free_parallel::square", DType::f64, {1}) {
+  config_.collect = rules_.collect;
+  if (config.backup.present) config_.record = config.backup.record;
+}
 
 /// A record holds the whole run: what there is of it, the run goes on with.
 void FreeParallel::go_on_behind(std::int64_t steps) {
@@ -48,7 +51,8 @@ void FreeParallel::go_on_behind(std::int64_t steps) {
   if (!ranks_.is_root() || config_.record.empty() || steps == 0) return;
   const std::string text = read_text_file(config_.record);
   const PushOrder done = PushOrder::parse(text, config_.record, config_, steps);
-  validate(done.workers() == rules_.workers && done.members() == group_.size() && done.has_parts(),
+  validate(done.workers() == rules_.workers && done.members() == group_.size() && done.has_parts() &&
+               done.parts_of_batch() == rules_.parts,
            ExitStatus::bad_data,
            "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
            "run goes on from step {}; go on with as many, or record to another file from the beginning",
@@ -180,7 +184,7 @@ void FreeParallel::write_record() {
     fmt::format_to(std::back_inserter(text), "{} {} {}\n", entry.push.worker, entry.push.version, entry.part);
   if (!std::exchange(has_file_, true))
     return replace_text_file(config_.record,
-                             PushOrder::head(rules_.workers, group_.size(), rules_.collect, true) + text);
+                             PushOrder::head(rules_.workers, group_.size(), rules_.collect, rules_.parts) + text);
   std::ofstream file(config_.record, std::ios::app);
   file << text << std::flush;
   validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);

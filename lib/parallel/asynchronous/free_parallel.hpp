@@ -42,6 +42,8 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   void go_on_behind(std::int64_t steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   Dealing dealing() const override { return Dealing::as_they_come; }
+  std::int64_t parts_of_batch() const override { return rules_.parts * group_.size(); }
+  std::int64_t examples_of_update(std::int64_t) const override { return update_examples(); }
   PartRequest next_part(const ExecSpace& space) override;
 
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,

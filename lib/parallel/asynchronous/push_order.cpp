@@ -125,6 +125,12 @@ std::span<const std::int64_t> PushOrder::parts_of(std::int64_t update) const {
                                    static_cast<std::size_t>(collect_));
 }
 
+std::span<const std::int64_t> PushOrder::pieces_of(std::int64_t update) const {
+  const std::int64_t each = collect_ * members_;
+  if (update * each > std::ssize(pieces_)) return {};
+  return std::span(pieces_).subspan(static_cast<std::size_t>((update - 1) * each), static_cast<std::size_t>(each));
+}
+
 std::vector<std::int64_t> PushOrder::staleness_counts(std::int64_t updates) const {
   std::vector<std::int64_t> counts;
   for (std::int64_t update = 1; update <= updates; ++update)
@@ -142,13 +148,15 @@ std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool be
   return {found.begin(), found.end()};
 }
 
-std::string PushOrder::head(int workers, std::int64_t members, std::int64_t collect, bool has_parts) {
-  return fmt::format("{}\nworkers {}\n{}collect {}\n", has_parts ? first_line_with_parts : first_line, workers,
-                     members > 1 ? fmt::format("members {}\n", members) : "", collect);
+std::string PushOrder::head(int workers, std::int64_t members, std::int64_t collect,
+                            std::optional<std::int64_t> parts_of_batch) {
+  return fmt::format("{}\nworkers {}\n{}collect {}\n{}", parts_of_batch ? first_line_with_parts : first_line, workers,
+                     members > 1 ? fmt::format("members {}\n", members) : "", collect,
+                     parts_of_batch.value_or(collect) != collect ? fmt::format("parts {}\n", *parts_of_batch) : "");
 }
 
 std::string PushOrder::text() const {
-  std::string text = head(workers_, members_, collect_, has_parts());
+  std::string text = head(workers_, members_, collect_, has_parts() ? std::optional(parts_of_batch_) : std::nullopt);
   std::size_t i = 0;
   for (const std::vector<Push>* pushes : {&pushes_, &behind_})
     for (const Push& push : *pushes) {
@@ -187,6 +195,7 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   validate(collect == config.collect, ExitStatus::bad_data,
            "{}: updates are made of {} gradients there, and parallel.asynchronous.collect is {}; give the same", file,
            collect, config.collect);
+  const std::int64_t parts_of_batch = (in >> std::ws).peek() == 'p' ? number("parts") : collect;
   std::vector<Push> pushes, behind;
   std::vector<std::int64_t> parts;
   for (Push push; in >> push.worker >> push.version;) {
@@ -203,6 +212,9 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind),
                     std::move(parts));
     order.members_ = members;
+    order.parts_of_batch_ = parts_of_batch;
+    for (const std::int64_t part : order.parts_)
+      for (std::int64_t i = 0; i < members; ++i) order.pieces_.push_back(part * members + i);
     return order;
   } catch (const Error& error) {
     throw Error(error.status(), fmt::format("{}: {}", file, error.what()));

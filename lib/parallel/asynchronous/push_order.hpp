@@ -35,8 +35,12 @@ class PushOrder {
   /// DeterministicReducer.
   std::int64_t members() const { return members_; }
   bool has_parts() const { return !parts_.empty(); }
+  /// Equal parts of each batch: `collect`, unless an update is of some of them.
+  std::int64_t parts_of_batch() const { return parts_of_batch_; }
   /// Of the pushes of update number `update`; empty behind the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
+  /// Likewise, of their pieces, of which a batch has parts_of_batch() · members().
+  std::span<const std::int64_t> pieces_of(std::int64_t update) const;
   /// Those of update number `update`, from 1 on; their places are those in the sum.
   std::span<const Push> of_update(std::int64_t update) const;
   /// Updates between the reading and the application of push `place` of an update.
@@ -61,7 +65,8 @@ class PushOrder {
   /// As a file, and from it; the first lines, and one for each push. Throws Error(bad_data) for what is no record of so
   /// many updates.
   std::string text() const;
-  static std::string head(int workers, std::int64_t members, std::int64_t collect, bool has_parts);
+  static std::string head(int workers, std::int64_t members, std::int64_t collect,
+                          std::optional<std::int64_t> parts_of_batch);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
                          std::int64_t updates);
 
@@ -69,9 +74,9 @@ class PushOrder {
   void plan_copies();
 
   int workers_ = 1;
-  std::int64_t collect_ = 1, members_ = 1;
+  std::int64_t collect_ = 1, members_ = 1, parts_of_batch_ = 1;
   std::vector<Push> pushes_, behind_;
-  std::vector<std::int64_t> parts_;
+  std::vector<std::int64_t> parts_, pieces_;
   std::vector<Copy> copies_;  ///< in rising order
 };
 

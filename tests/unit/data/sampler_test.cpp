@@ -293,12 +293,13 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   EXPECT_EQ(known.next()->after, plans[1].after);
   EXPECT_FALSE(known.next()) << "what comes behind is not known";
 
-  // Of two runs of two parts each.
-  const std::vector<std::int64_t> runs{1, 0};
-  options.parts_of = [&](std::int64_t) { return std::span(runs); };
-  EXPECT_EQ(Sampler(options).next()->examples, std::vector(examples.begin(), examples.begin() + 6));
-  options.partition = {.ranks = 4, .separate = true, .micro = 3};
-  EXPECT_EQ(Sampler(options).next()->examples, std::vector(examples.begin() + 9, examples.end()));
+  // Of two parts of the four.
+  const std::vector<std::int64_t> some{3, 1};
+  options.parts_of = [&](std::int64_t) { return std::span(some); };
+  const BatchPlan half = *Sampler(options).next();
+  EXPECT_EQ(half.examples, std::vector(examples.begin() + 3, examples.begin() + 6));
+  EXPECT_EQ(half.global_examples, 6);
+  EXPECT_EQ(half.after, plans[0].after);
 
   options.batches = 1;
   EXPECT_THROW(Sampler{options}, Error) << "the run stands elsewhere";
