@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/asynchronous/free_order.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+/// What it tells for each gradient: r (worker: part) of reading, p of adding, with u where that is an update, d of
+/// dropping.
+class ToldOrder {
+ public:
+  explicit ToldOrder(const FreeRules& rules) : order_(rules, [this] { return now_; }) {}
+
+  std::string begin(std::int64_t version, std::int64_t meeting) {
+    order_.begin(version, meeting, tell_);
+    return std::exchange(told_, "");
+  }
+  std::string take(int worker, double now = 0) {
+    now_ = now;
+    order_.take(worker, tell_);
+    return std::exchange(told_, "");
+  }
+  const std::vector<std::int64_t>& counts() const { return order_.staleness_counts(); }
+  std::int64_t dropped() const { return order_.dropped(); }
+
+ private:
+  double now_ = 0;
+  std::string told_;
+  const FreeOrder::Tell tell_ = [this](const StoreEvent& event) {
+    using Kind = StoreEvent::Kind;
+    if (event.kind == Kind::read) told_ += fmt::format("r{}:{} ", event.worker, event.part);
+    else if (event.kind == Kind::push) told_ += fmt::format("p{}{} ", event.worker, event.is_update != 0 ? "u" : "");
+    else if (event.kind == Kind::drop) told_ += fmt::format("d{} ", event.worker);
+    else told_ += "meet ";
+  };
+  FreeOrder order_;
+};
+
+TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
+  ToldOrder order({.workers = 3, .collect = 2, .parts = 2, .bound = 1});
+  EXPECT_EQ(order.begin(5, 9), "r0:10 r1:11 r2:12 ");
+  EXPECT_EQ(order.take(1), "p1 r1:13 ");
+  EXPECT_EQ(order.take(1), "p1u ") << "two ahead of the others";
+  EXPECT_EQ(order.take(2), "p2 r2:14 ");
+  EXPECT_EQ(order.take(0), "p0u r1:15 r0:16 ") << "worker 1 has waited for it, and comes first";
+  EXPECT_EQ(order.take(2), "p2 r2:17 ");
+  EXPECT_EQ(order.take(2), "p2u ");
+  EXPECT_EQ(order.take(0), "p0 ");
+  EXPECT_EQ(order.take(1), "p1u meet ");
+  EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{3, 5}));
+}
+
+TEST(FreeOrder, DropsWhatComesTooLate) {
+  ToldOrder order({.workers = 3, .collect = 2, .parts = 3, .is_synchronous = true});
+  EXPECT_EQ(order.begin(4, 6), "r0:12 r1:13 r2:14 ");
+  EXPECT_EQ(order.take(2), "p2 ") << "all parts of the batch are given out";
+  EXPECT_EQ(order.take(0), "p0u r2:15 r0:16 ");
+  EXPECT_EQ(order.take(1), "d1 r1:17 ");
+  EXPECT_EQ(order.take(0), "p0 ");
+  EXPECT_EQ(order.take(1), "p1u ") << "the last update: rank 2 is still at its part";
+  EXPECT_EQ(order.take(2), "d2 meet ");
+  EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(order.dropped(), 2);
+}
+
+TEST(FreeOrder, TakesTheFirstOfTwoInTheOrderOfParts) {
+  ToldOrder order({.workers = 4, .collect = 3, .parts = 3, .is_synchronous = true, .duplicates = 1});
+  EXPECT_EQ(order.begin(0, 3), "r0:0 r1:1 r2:2 r3:0 ") << "nothing is known of who is slow";
+  EXPECT_EQ(order.take(3, 1), "p3 ");
+  EXPECT_EQ(order.take(2, 2), "") << "before it comes part 1";
+  EXPECT_EQ(order.take(0, 4), "d0 ") << "part 0 is done";
+  EXPECT_EQ(order.take(1, 8), "p1 p2u r3:3 r0:4 r1:5 r2:5 ") << "rank 1 was the slowest";
+  EXPECT_EQ(order.take(2, 9), "");
+  EXPECT_EQ(order.take(0, 10), "");
+  EXPECT_EQ(order.take(3, 10), "p3 p0 p2u r3:6 r0:7 r2:8 ");
+  EXPECT_EQ(order.take(1, 16), "d1 r1:7 ") << "ranks 0 and 3 took as long as each other";
+  EXPECT_EQ(order.take(0, 17), "");
+  EXPECT_EQ(order.take(2, 17), "");
+  EXPECT_EQ(order.take(3, 18), "p3 p0 p2u ");
+  EXPECT_EQ(order.take(1, 19), "d1 meet ");
+  EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{9}));
+  EXPECT_EQ(order.dropped(), 3);
+}
+
+}  // namespace
+}  // namespace lockstep
