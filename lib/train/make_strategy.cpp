@@ -60,7 +60,8 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   if (config.parallel.shard != ParallelConfig::Shard::none && topology.all.size() > 1)
     return std::make_unique<ShardedParallel>(config.parallel, groups, std::move(memory), parameters);
   auto whole = std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
-                                              std::move(on_devices), parameters, problem.seed);
+                                              std::move(on_devices), parameters,
+                                              CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});
   if (!asynchronous.present) return whole;
   return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes), std::move(whole),
                                                 parameters);
