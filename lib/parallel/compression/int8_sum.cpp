@@ -59,12 +59,12 @@ class Int8Sum final : public Collective {
 
   void start(std::int64_t first, std::int64_t count) override {
     place_ = {first, first + count};
-    own_.add_errors(place_);
     const Stretch mine = slice(exchange_.rank());
+    own_.add_errors(mine);
     for (int rank = 0; rank < exchange_.size(); ++rank) {
       if (rank == exchange_.rank()) continue;
       const Stretch theirs = slice(rank);
-      encode(theirs, room(outgoing_, rank), Keep::numbers);
+      encode(theirs, room(outgoing_, rank), Of::parts);
       exchange_.to(rank) = {room(outgoing_, rank), bytes(theirs)};
       exchange_.from(rank) = {room(incoming_, rank), bytes(mine)};
     }
@@ -89,7 +89,7 @@ class Int8Sum final : public Collective {
 
  private:
   enum class Stage { slices, sums, done };
-  enum class Keep { numbers, sent };  ///< what stands in the buffer behind an encoding
+  enum class Of { parts, sums };  ///< which errors are added to, or which become what was sent
 
   /// The sums of this rank's slice go to all.
   void gather() {
@@ -97,7 +97,7 @@ class Int8Sum final : public Collective {
     for (int rank = 0; rank < exchange_.size(); ++rank)
       if (rank != exchange_.rank()) decode(mine, room(incoming_, rank), [](T& number, T value) { number += value; });
     std::byte* const sums = room(outgoing_, exchange_.rank());
-    encode(mine, sums, Keep::sent);
+    encode(mine, sums, Of::sums);
     for (int rank = 0; rank < exchange_.size(); ++rank) {
       exchange_.to(rank) = {sums, bytes(mine)};
       exchange_.from(rank) = {room(incoming_, rank), bytes(slice(rank))};
@@ -122,25 +122,26 @@ class Int8Sum final : public Collective {
   }
 
   /// Scales, and then the bytes.
-  void encode(const Stretch& place, std::byte* to, Keep keep) const {
+  void encode(const Stretch& place, std::byte* to, Of what) const {
     T* scale = reinterpret_cast<T*>(to);
     auto* bytes = reinterpret_cast<std::int8_t*>(scale + blocks(place));
     for (std::int64_t first = place.first; first < place.end; first += own_.config.block, ++scale) {
       T* const numbers = own_.numbers + first;
       const std::int64_t count = std::min(place.end - first, own_.config.block);
+      if (what == Of::parts) own_.add_errors({first, first + count});  // while the block is at hand
       *scale = largest_size(numbers, count) / 127;
       quantize(numbers, count, *scale, bytes);
-      leave(numbers, count, *scale, bytes, own_.errors ? own_.errors + first : nullptr, keep);
+      leave(numbers, count, *scale, bytes, own_.errors ? own_.errors + first : nullptr, what);
       bytes += count;
     }
   }
   void leave(T* __restrict numbers, std::int64_t count, T scale, const std::int8_t* __restrict bytes,
-             T* __restrict errors, Keep keep) const {
+             T* __restrict errors, Of what) const {
     const T unit = own_.error_unit();
     for (std::int64_t i = 0; i < count; ++i) {
       const T sent = scale * static_cast<T>(bytes[i]);
       if (errors) errors[i] = (numbers[i] - sent) * unit;
-      if (keep == Keep::sent) numbers[i] = sent;
+      if (what == Of::sums) numbers[i] = sent;
     }
   }
   template <class Put>
