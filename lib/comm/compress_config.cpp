@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/compress_config.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace lockstep {
 
 void CompressConfig::describe(Fields& fields) {
@@ -8,21 +11,34 @@ void CompressConfig::describe(Fields& fields) {
       "method", method, compression_names,
       "what travels in a gradient's place: bytes and a scale for each block (int8); a norm for each block, and "
       "levels of it that are drawn so that the mean is right (qsgd); signs, and a mean size for each tensor "
-      "(sign); the largest numbers of each tensor (topk); or two thin matrices for each tensor (powersgd)");
+      "(sign); the largest numbers of each tensor (topk), with the momentum of sgd applied before (dgc: Deep Gradient "
+      "Compression); or two thin matrices for each tensor (powersgd)");
   fields.integer("block", block, {1, 1 << 20}, "elements that have a scale, or norm, in common (int8, qsgd)");
   fields.integer("levels", levels, {1, 127}, "levels between 0 and the norm of a block (qsgd)");
-  fields.number("keep", keep, {0, 1, true}, "part of the numbers of each tensor that travels (topk)");
+  fields.number("keep", keep, {0, 1, true}, "part of the numbers of each tensor that travels (topk, dgc)");
+  fields.integer(
+      "ramp_steps", ramp_steps, not_negative,
+      "steps, after from_step, in each of which 1/4 of the numbers travels, then as many with 1/16, 1/64 and "
+      "1/256, as long as that is more than keep (topk, dgc); 0: keep at once");
   fields.integer("rank", rank, at_least_one, "columns of the thin matrices, of which more are more exact (powersgd)");
   fields.number("min_ratio", min_ratio, positive,
                 "a tensor of n × m that would not become so many times as small travels as it is (powersgd)");
   fields.boolean("error_feedback", error_feedback,
                  "whether what a step has not sent is added to the next step's gradient");
   fields.integer("from_step", from_step, not_negative, "steps at the beginning whose sums are exact");
+  fields.check(method != Method::dgc || error_feedback, "error_feedback",
+               "dgc accumulates what it has not sent, and false forgets that; remove it");
   // With errors that can be as large as the numbers themselves, what is left over grows from step to step.
   fields.check(
       method != Method::qsgd || !error_feedback || levels * levels > block, "levels",
       "errors of qsgd with so few levels for so long blocks can be larger than what is sent, so that error feedback "
       "makes them grow; take more levels than the square root of block, or error_feedback: false");
+}
+
+double CompressConfig::kept_in(std::int64_t step) const {
+  if (ramp_steps == 0) return keep;
+  const std::int64_t stage = std::max<std::int64_t>(0, step - 1 - from_step) / ramp_steps;
+  return stage < 4 ? std::max(keep, std::pow(0.25, static_cast<double>(stage + 1))) : keep;
 }
 
 }  // namespace lockstep

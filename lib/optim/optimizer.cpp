@@ -89,6 +89,10 @@ double OptimizerConfig::learning_rate() const { return options_of(*this).learnin
 
 double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; }
 
+bool OptimizerConfig::clips() const { return clip_norm() > 0 || options_of(*this).clip_value > 0; }
+
+Momentum OptimizerConfig::gradient_momentum() const { return options_of(*this).gradient_momentum(); }
+
 bool OptimizerConfig::divides() const { return options_of(*this).divides(); }
 
 bool OptimizerConfig::counts_steps() const { return options_of(*this).counts_steps(); }

@@ -22,6 +22,12 @@ struct StepRate {
   std::int64_t number = 1;          ///< of the steps that the optimizer has taken, this one included
 };
 
+/// Velocities u ← factor·u + g, of which a step takes u, or Nesterov's g + factor·u.
+struct Momentum {
+  double factor = 0;  ///< 0: none
+  bool nesterov = false;
+};
+
 /// Keys that every optimizer has.
 struct OptimizerOptions : Config {
   double learning_rate = 0.1;
@@ -44,6 +50,8 @@ struct OptimizerOptions : Config {
   }
   /// Whether ranks may each have a part of the states.
   virtual bool divides() const { return true; }
+  /// Of what the rule does with gradients, where it is no more than momentum, so that it may be done to parts of them.
+  virtual Momentum gradient_momentum() const { return {}; }
   /// Whether the states mean nothing without the number of steps that they come of.
   virtual bool counts_steps() const { return false; }
   virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
@@ -68,6 +76,9 @@ class Optimizer {
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
   /// New parameters, and their average, where there is one. `step`: in the step's memory.
   virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
+  /// From here on OptimizerOptions::gradient_momentum is in the gradients: steps add none but to what is not of these,
+  /// the weight decay.
+  virtual void expect_momentum_in_gradients() {}
   /// Whether a step needs all gradients before it changes any parameter.
   virtual bool needs_all_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; zero at first.
@@ -171,11 +182,13 @@ struct OptimizerConfig : Config {
   OptimizerConfig();
   void describe(Fields& fields) override;
   double learning_rate() const;
-  double clip_norm() const;   ///< 0: off
-  bool divides() const;       ///< OptimizerOptions::divides
-  bool counts_steps() const;  ///< OptimizerOptions::counts_steps
-  bool averages() const;      ///< whether it keeps a moving average of the parameters
-  bool offloads() const;      ///< whether states may be in a file, and there are such
+  double clip_norm() const;            ///< 0: off
+  bool clips() const;                  ///< by norm or by value
+  Momentum gradient_momentum() const;  ///< OptimizerOptions::gradient_momentum
+  bool divides() const;                ///< OptimizerOptions::divides
+  bool counts_steps() const;           ///< OptimizerOptions::counts_steps
+  bool averages() const;               ///< whether it keeps a moving average of the parameters
+  bool offloads() const;               ///< whether states may be in a file, and there are such
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   /// What one of them keeps of the trained ones among `parameters`, and where.

@@ -13,20 +13,24 @@ struct SgdConfig : OptimizerOptions {
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
   std::vector<std::string> state_names() const override;
+  Momentum gradient_momentum() const override { return {dampening == 0 ? momentum : 0, nesterov}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
 /// Stochastic gradient descent in PyTorch's form: g ← g + weight_decay·p; v ← momentum·v + (1 − dampening)·g, in the
-/// first step v ← g; p ← p − lr·v, or p − lr·(g + momentum·v) with Nesterov.
+/// first step v ← g; p ← p − lr·v, or p − lr·(g + momentum·v) with Nesterov. Where gradients come with their momentum,
+/// v is that of weight_decay·p alone, and p ← p − lr·(g + v), or p − lr·(g + weight_decay·p + momentum·v).
 class Sgd final : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : Optimizer(config, parameters), config_(config) {}
 
+  void expect_momentum_in_gradients() override { momentum_in_gradients_ = true; }
   StepCoefficients coefficients(const StepRate& rate) const override;
   void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
   SgdConfig config_;
+  bool momentum_in_gradients_ = false;
 };
 
 }  // namespace lockstep

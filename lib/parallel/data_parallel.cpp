@@ -9,7 +9,8 @@ namespace lockstep {
 
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                            const ShardGroups& groups, std::optional<NodeMemory> memory,
-                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters, std::uint64_t seed)
+                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters,
+                           const CompressionBasis& basis)
     : ranks_(groups.ranks.all),
       parameters_(parameters),
       memory_(std::move(memory)),
@@ -19,7 +20,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   GradientBuckets buckets(parameters.layout(), config);
   std::unique_ptr<Collective> compressed;
   if (config.compress.present && ranks_.size() > 1) {
-    compression_ = std::make_unique<Compression>(config, groups.ranks, memory_, parameters.layout(), seed);
+    compression_ = std::make_unique<Compression>(config, groups.ranks, memory_, parameters.layout(), basis);
     buckets.trained = compression_->stretches();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});
   }

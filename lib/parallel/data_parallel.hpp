@@ -17,10 +17,10 @@ class DataParallel final : public ParallelStrategy {
  public:
   /// `measured`: see make_all_reduce. `memory`: of the node's gradients (gradient_memory), on hosts that in which those
   /// of `parameters` lie. `on_devices`: sums gradients in the devices' memory; null: they are summed on the hosts.
-  /// `seed`: of what compression draws. Collective.
+  /// Collective.
   DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
-               ParameterBuffer& parameters, std::uint64_t seed = 0);
+               ParameterBuffer& parameters, const CompressionBasis& basis = {});
 
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
@@ -29,6 +29,7 @@ class DataParallel final : public ParallelStrategy {
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override { return compression_ ? 0 : reducer_->summed(); }
   bool sums_exactly() const override { return compression_ == nullptr; }
+  bool applies_momentum() const override { return compression_ && compression_->applies_momentum(); }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;

@@ -96,6 +96,9 @@ class ParallelStrategy {
   /// Whether these sums are exact, to rounding.
   virtual bool sums_exactly() const { return true; }
 
+  /// Whether the optimizer's momentum is in them.
+  virtual bool applies_momentum() const { return false; }
+
   // What is said of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
   /// f64 [1] in the step's memory: the sum of their squares.
   virtual Tensor gradient_square(const ExecSpace& space) = 0;

@@ -148,6 +148,10 @@ void RunConfig::describe(Fields& fields) {
             "local averages or forgets states where groups meet, which it takes from memory alone; leave one out");
     f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
             "what compression leaves over of a step whose scaled gradients overflow is lost; take precision.compute bf16 or fp32, without loss_scale, or leave compress out");
+    f.check(!parallel.compress.corrects_momentum() || optimizer.gradient_momentum().factor > 0, "compress",
+            "method: dgc applies the momentum of sgd before it compresses, and there is none (optimizer.type, momentum, dampening); take sgd with momentum and without dampening, or method: topk");
+    f.check(!parallel.compress.corrects_momentum() || !optimizer.clips(), "compress",
+            "method: dgc sends sums of several steps' gradients, which are no longer what optimizer.clip_norm and clip_value are for; leave them out, or take method: topk");
   }, "How ranks work together");
   fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
   fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");

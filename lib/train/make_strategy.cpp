@@ -84,7 +84,8 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
     return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes),
                                                   sums_of_updates(config.parallel, topology, parameters), parameters);
   return std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
-                                        std::move(on_devices), parameters, problem.seed);
+                                        std::move(on_devices), parameters,
+                                        CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});
 }
 
 }  // namespace lockstep

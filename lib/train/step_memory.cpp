@@ -59,17 +59,18 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   } else if (parallel.separate_shards() > 0) {
     memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
   }
-  double errors = 0;  // of compressed sums, on the first rank of a node
-  if (parallel.compress.keeps_errors() && ranks.all > 1)
-    errors = static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.gradients += errors;
+  double left_over = 0;  // of compressed sums, on the first rank of a node
+  if (ranks.all > 1)
+    left_over = (parallel.compress.keeps_errors() ? 1 : 0) + (parallel.compress.corrects_momentum() ? 1 : 0);
+  left_over *= static_cast<double>(layout.trained_size()) * master_bytes;
+  memory.gradients += left_over;
   for (const std::string& state : config.optimizer.state_names())
     for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
       memory.states += static_cast<double>(part.range.count) * master_bytes;
   if (divides) memory.states /= group;
   const LocalConfig& local = parallel.local;
   if (local.present && local.has_momentum()) memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes + errors;
+  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes + left_over;
   if (parallel.offload.present) {
     const std::size_t states = config.optimizer.state_names().size();
     const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * master_bytes));

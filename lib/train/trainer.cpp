@@ -67,6 +67,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
+      if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
       optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
     });
     strategy_->update_by(*optimizer_, [this](std::int64_t applied) { return optimizer_steps_->scalars(applied); });

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes power_sgd.json: what PyTorch's powerSGD_hook makes of gradients of 2 ranks in 20 steps. Needs torch with gloo:
+"""Makes power_sgd.json and quantization_hooks.json: what PyTorch's powerSGD_hook, and its hooks that quantise, make of
+gradients of 2 ranks in 20 steps. Needs torch with gloo:
     python3 tests/golden/make_compression_golden.py"""
 import json
 import os
@@ -11,10 +12,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as hook
+from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks
 
 HERE = pathlib.Path(__file__).parent
 SHAPES = [(24, 24), (7,), (20, 2, 13), (5, 9)]
 STEPS, RANKS, EVERY = 20, 2, 17
+COUNT = sum(torch.Size(shape).numel() for shape in SHAPES)
 
 
 def filled(tag, shape):
@@ -53,11 +56,14 @@ class Bucket:
         return tensors
 
 
-def work(rank, columns, results):
+def gradient(step, rank):
+    return filled(1000 + 10 * step + rank, (COUNT,))
+
+
+def power_sgd(rank, columns, results):
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     state = hook.PowerSGDState(None, matrix_approximation_rank=columns, start_powerSGD_iter=2)
     state.iter = 2
-    count = sum(torch.Size(shape).numel() for shape in SHAPES)
     thin, lefts = [], 0
     for number, shape in enumerate(SHAPES):
         n, m = shape[0], torch.Size(shape[1:]).numel()
@@ -69,8 +75,7 @@ def work(rank, columns, results):
     state.q_memory_dict[0] = torch.cat(thin)
     norms = []
     for step in range(STEPS):
-        values = filled(1000 + 10 * step + rank, (count,))
-        sums = hook.powerSGD_hook(state, Bucket(values)).wait()
+        sums = hook.powerSGD_hook(state, Bucket(gradient(step, rank))).wait()
         sums = sums[0] if isinstance(sums, list) else sums
         norms.append(sums.norm().item())
     if rank == 0:
@@ -79,20 +84,43 @@ def work(rank, columns, results):
     dist.destroy_process_group()
 
 
+def quantization(rank, block, results):
+    """`block`: elements with a scale in common, at which the second hook is; none: all, as for the first one."""
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    steps = []
+    for step in range(STEPS):
+        bucket = Bucket(gradient(step, rank).float())
+        if block:
+            means = quantization_hooks.quantization_perchannel_hook(None, bucket, block).wait()
+        else:
+            means = quantization_hooks.quantization_pertensor_hook(None, bucket).wait()
+        steps.append([float(f"{mean:.9g}") for mean in means[::EVERY].tolist()])
+    if rank == 0:
+        results.put({"block": block or COUNT, "means": steps})
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def on_ranks(work, argument):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    ranks = [context.Process(target=work, args=(rank, argument, results)) for rank in range(RANKS)]
+    for process in ranks:
+        process.start()
+    result = results.get()
+    for process in ranks:
+        process.join()
+    return result
+
+
+def save(name, golden):
+    (HERE / name).write_text(json.dumps({"every": EVERY} | golden) + "\n")
+
+
 def main():
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
-    cases = []
-    for columns in (1, 2, 4):
-        context = multiprocessing.get_context("spawn")
-        results = context.Queue()
-        ranks = [context.Process(target=work, args=(rank, columns, results)) for rank in range(RANKS)]
-        for process in ranks:
-            process.start()
-        cases.append(results.get())
-        for process in ranks:
-            process.join()
-    golden = {"every": EVERY, "shapes": SHAPES, "cases": cases}
-    (HERE / "power_sgd.json").write_text(json.dumps(golden) + "\n")
+    save("power_sgd.json", {"shapes": SHAPES, "cases": [on_ranks(power_sgd, columns) for columns in (1, 2, 4)]})
+    save("quantization_hooks.json", {"cases": [on_ranks(quantization, block) for block in (None, 128)]})
 
 
 if __name__ == "__main__":

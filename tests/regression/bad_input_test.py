@@ -317,12 +317,17 @@ class BadInput(LockstepTest):
         for wrong, message in [("method: zip", "method: 'zip' is unknown"), ("method: qsgd, levels: 0", "levels: 0 is out of range"),
                                ("method: topk, keep: 0", "keep: 0 is out of range"), ("method: topk, keep: 1.5", "keep: 1.5 is out of range"),
                                ("method: powersgd, rank: 0", "rank: 0 is out of range"), ("from_step: -1", "from_step: -1 is out of range"),
-                               ("method: qsgd, levels: 4", "levels: errors of qsgd with so few levels")]:
+                               ("method: qsgd, levels: 4", "levels: errors of qsgd with so few levels"), ("method: dgc, ramp_steps: -1", "ramp_steps: -1 is out of range"),
+                               ("method: dgc, error_feedback: false", "error_feedback: dgc accumulates")]:
             self.train(78, ["parallel.compress." + message], "parallel={compress: {%s}}" % wrong)
         for beside, message in [("shard: gradients", "shard: compressed sums are whole"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
                                 ("wire: bf16", "wire: compress says itself"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),
                                 ("all_reduce: tree", "all_reduce: compress sums in a node"), ("leaders: 2", "leaders: compressed sums have one"), ("local: 5", "local: compress is of gradients")]:
             self.train(78, ["parallel." + message], "parallel={compress: {}, %s}" % beside)
+        for optimizer, message in [("{type: sgd}", "method: dgc applies the momentum of sgd"), ("{type: adam}", "method: dgc applies the momentum of sgd"),
+                                   ("{type: sgd, momentum: 0.9, dampening: 0.1}", "method: dgc applies the momentum of sgd"),
+                                   ("{type: sgd, momentum: 0.9, clip_norm: 1}", "method: dgc sends sums"), ("{type: sgd, momentum: 0.9, clip_value: 1}", "method: dgc sends sums")]:
+            self.train(78, ["parallel.compress: " + message], "parallel={compress: {method: dgc}}", "optimizer=" + optimizer)
         self.train(78, ["parallel.compress: what compression leaves over"], "parallel={compress: {}}", "precision.compute=fp16")
         self.train(78, ["loss_watch.on_anomaly: what is skipped"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
         self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})

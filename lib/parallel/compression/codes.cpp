@@ -147,6 +147,7 @@ class TopKCode final : public Code<T> {
     for (const CompressedTensor& tensor : bucket.tensors) {
       const Stretch& all = tensor.place;
       const std::int64_t count = kept(tensor);
+      const bool masks = own_.velocities && count < all.count();  // where all travels, nothing comes late
       for (std::int64_t i = all.first; i < all.end; ++i) sizes_[static_cast<std::size_t>(i - all.first)] = size(i);
       const auto last = sizes_.begin() + (count - 1);
       std::nth_element(sizes_.begin(), last, sizes_.begin() + all.count(), std::greater<>());
@@ -157,6 +158,7 @@ class TopKCode final : public Code<T> {
         const bool is_sent = size(i) > least || (size(i) == least && of_least-- > 0);
         if (is_sent) send(i);
         else if (own_.errors) own_.errors[i] = own_.numbers[i] * own_.error_unit();
+        if (is_sent && masks) own_.velocities[i] = 0;
       }
     }
   }
@@ -175,7 +177,8 @@ class TopKCode final : public Code<T> {
     return std::isnan(size) ? std::numeric_limits<T>::infinity() : size;
   }
   std::int64_t kept(const CompressedTensor& tensor) const {
-    return static_cast<std::int64_t>(std::ceil(own_.config.keep * static_cast<double>(tensor.place.count())));
+    const double part = own_.config.kept_in(own_.step.number);
+    return static_cast<std::int64_t>(std::ceil(part * static_cast<double>(tensor.place.count())));
   }
   std::int64_t kept(const CompressedBucket& bucket) const {
     std::int64_t count = 0;

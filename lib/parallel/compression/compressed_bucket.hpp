@@ -7,6 +7,7 @@
 
 #include "comm/collective/schedule.hpp"
 #include "comm/compress_config.hpp"
+#include "optim/optimizer.hpp"
 
 namespace lockstep {
 
@@ -39,9 +40,21 @@ struct CompressedNumbers {
   /// What this rank has not sent, as parts of the mean's gradient and not of the sum: so they are of the same size
   /// whatever the batch is. Null: they are forgotten.
   T* errors = nullptr;
+  /// In the same units, of each number; null: the optimizer applies its momentum itself.
+  T* velocities = nullptr;
+  Momentum momentum = {};
 
   const CompressedBucket& bucket_at(std::int64_t first) const {
     return *std::ranges::lower_bound(buckets, first, {}, [](const auto& bucket) { return bucket.place.first; });
+  }
+  /// Gradients become what the velocities, u ← m u + g, make a step of: this place's part of it.
+  void apply_momentum(const Stretch& place) const {
+    if (!velocities) return;
+    const T kept = static_cast<T>(momentum.factor), unit = error_unit(), examples = static_cast<T>(step.examples);
+    for (std::int64_t i = place.first; i < place.end; ++i) {
+      velocities[i] = kept * velocities[i] + numbers[i] * unit;
+      numbers[i] = momentum.nesterov ? numbers[i] + kept * velocities[i] * examples : velocities[i] * examples;
+    }
   }
   /// Numbers become p = g + e.
   void add_errors(const Stretch& place) const {

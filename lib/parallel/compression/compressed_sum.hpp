@@ -23,7 +23,7 @@ template <class T>
 class Code {
  public:
   virtual ~Code() = default;
-  /// Bytes of a bucket.
+  /// Bytes of a bucket in the running step; in none are they more than in the first.
   virtual std::size_t bytes(const CompressedBucket& bucket) const = 0;
   /// Writes this rank's numbers of the bucket, and keeps what is left of them.
   virtual void encode(const CompressedBucket& bucket, std::byte* to) = 0;
@@ -41,9 +41,16 @@ std::unique_ptr<Code<T>> qsgd_code(const CompressedNumbers<T>& numbers, int rank
 /// ‖p‖₁ / d · sgn(p) for each tensor of d numbers, a bit for each; 0 has the sign +.
 template <class T>
 std::unique_ptr<Code<T>> sign_code(const CompressedNumbers<T>& numbers);
-/// The ⌈keep · d⌉ largest of each tensor of d numbers, with their places; of equal ones the first.
+/// The ⌈keep · d⌉ largest of each tensor of d numbers, with their places; of equal ones the first. Where there are
+/// velocities, those of what is sent become 0 (momentum factor masking: Lin et al. 2018, "Deep gradient compression"),
+/// unless the whole tensor is, of which nothing was late.
 template <class T>
 std::unique_ptr<Code<T>> top_k_code(const CompressedNumbers<T>& numbers);
+
+/// Sums of gradients with their momentum, where there are velocities; exact up to from_step, compressed from then on.
+template <class T>
+std::unique_ptr<Collective> sum_by_step(const CompressedNumbers<T>& numbers, std::unique_ptr<Collective> exact,
+                                        std::unique_ptr<Collective> compressed);
 
 /// Columns of the thin matrices of a tensor; 0: it travels as it is.
 std::int64_t thin_columns(const CompressConfig& config, const CompressedTensor& tensor);

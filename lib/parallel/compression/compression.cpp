@@ -8,26 +8,6 @@
 namespace lockstep {
 namespace {
 
-/// Exact in the first steps, compressed from then on.
-class SumByStep final : public Collective {
- public:
-  SumByStep(const StepFacts& step, std::int64_t from_step, std::unique_ptr<Collective> exact,
-            std::unique_ptr<Collective> compressed)
-      : step_(step), from_step_(from_step), exact_(std::move(exact)), compressed_(std::move(compressed)) {}
-
-  void start(std::int64_t first, std::int64_t count) override {
-    running_ = step_.number > from_step_ ? compressed_.get() : exact_.get();
-    running_->start(first, count);
-  }
-  bool advance() override { return running_->advance(); }
-
- private:
-  const StepFacts& step_;
-  std::int64_t from_step_;
-  std::unique_ptr<Collective> exact_, compressed_;
-  Collective* running_ = nullptr;
-};
-
 CompressedTensor as_matrix(const Parameter& parameter) {
   const std::int64_t rows = parameter.shape.rank() > 0 ? parameter.shape[0] : 1;
   return {
@@ -67,11 +47,12 @@ std::vector<Parameter> thin_layout(const CompressConfig& config, const std::vect
 }  // namespace
 
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
-                         const ParameterLayout& layout, std::uint64_t seed)
+                         const ParameterLayout& layout, const CompressionBasis& basis)
     : config_(config),
       ranks_(ranks),
       memory_(memory),
-      step_{.seed = seed},
+      step_{.seed = basis.seed},
+      momentum_(basis.momentum),
       trained_(trained_parameters(layout.parameters())),
       places_(memory ? (ranks.one_node() ? 0 : ranks.nodes) : ranks.all.size()) {
   buckets_ = buckets_of(trained_, layout.trained_size(), config.bucket_mb, size_of(layout.master()));
@@ -81,8 +62,10 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
   }
   if (!memory) place_ = ranks.all.rank();
   else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];
-  if (config.compress.error_feedback)
-    errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), {place_ >= 0 ? layout.trained_size() : 0});
+  const Shape trained{place_ >= 0 ? layout.trained_size() : 0};
+  if (config.compress.error_feedback) errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), trained);
+  if (config.compress.corrects_momentum())
+    velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
   if (config.compress.method != CompressConfig::Method::powersgd) return;
   thin_layout_ = thin_layout(config.compress, trained_);
   const std::int64_t count = thin_layout_.empty() ? 0 : thin_layout_.back().range.end();
@@ -98,8 +81,13 @@ std::vector<Stretch> Compression::stretches() const {
 template <class T>
 std::unique_ptr<Collective> Compression::between_places(const Communicator& places, const ReduceBuffer& gradients) {
   using Method = CompressConfig::Method;
-  const CompressedNumbers<T> numbers{config_.compress, step_, buckets_, static_cast<T*>(gradients.data),
-                                     static_cast<T*>(errors_.get().data)};
+  const CompressedNumbers<T> numbers{.config = config_.compress,
+                                     .step = step_,
+                                     .buckets = buckets_,
+                                     .numbers = static_cast<T*>(gradients.data),
+                                     .errors = static_cast<T*>(errors_.get().data),
+                                     .velocities = static_cast<T*>(velocities_.get().data),
+                                     .momentum = momentum_};
   const Topology topology = ranks_.of(places);
   ParallelConfig by_messages = config_;
   by_messages.all_reduce = config_.between_nodes;
@@ -114,12 +102,13 @@ std::unique_ptr<Collective> Compression::between_places(const Communicator& plac
     case Method::int8: compressed = int8_sum<T>(numbers, make_transport(places)); break;
     case Method::qsgd: compressed = gathered(qsgd_code<T>(numbers, places.rank())); break;
     case Method::sign: compressed = gathered(sign_code<T>(numbers)); break;
-    case Method::topk: compressed = gathered(top_k_code<T>(numbers)); break;
+    case Method::topk:
+    case Method::dgc: compressed = gathered(top_k_code<T>(numbers)); break;
     case Method::powersgd:
       compressed = power_sum<T>(numbers, static_cast<T*>(thin_.get().data), places.size(), exact_sum);
       break;
   }
-  return std::make_unique<SumByStep>(step_, config_.compress.from_step, exact_sum(gradients), std::move(compressed));
+  return sum_by_step<T>(numbers, exact_sum(gradients), std::move(compressed));
 }
 
 std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients) {
@@ -130,14 +119,17 @@ std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients)
 }
 
 void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
-  if (config_.compress.error_feedback)
+  const auto add_of_all_places = [&](const char* state, const Tensor& values) {
     for (int place = 0; place < places_; ++place) {
-      HeldNumbers errors{.state = "error", .layout = trained_, .values = errors_.get()};
-      if (place == place_) errors.held = {{0, errors.values.count()}};
-      else errors.values.shape = {0};
-      errors.part = {place, places_};
-      numbers.push_back(std::move(errors));
+      HeldNumbers held{.state = state, .layout = trained_, .values = values};
+      if (place == place_) held.held = {{0, values.count()}};
+      else held.values.shape = {0};
+      held.part = {place, places_};
+      numbers.push_back(std::move(held));
     }
+  };
+  if (config_.compress.error_feedback) add_of_all_places("error", errors_.get());
+  if (config_.compress.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
   if (thin_layout_.empty()) return;
   HeldNumbers thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
   if (ranks_.all.is_root()) thin.held = {{0, thin.values.count()}};

@@ -14,17 +14,25 @@
 
 namespace lockstep {
 
+/// What a compression needs to know of the run.
+struct CompressionBasis {
+  std::uint64_t seed = 0;  ///< of what is drawn
+  Momentum momentum = {};  ///< of the optimizer
+};
+
 /// What a run with parallel.compress has beside others: how gradients are cut into buckets and summed, and what steps
 /// leave to the next ones. What a node's ranks sum in their memory is exact; what travels between nodes, or between
 /// ranks that share no memory, is compressed (compressed_sum.hpp), once for each node: such a place has an error.
 class Compression {
  public:
-  /// `memory`: of the node's gradients, where its ranks share any. `seed`: of what is drawn. Collective.
+  /// `memory`: of the node's gradients, where its ranks share any. Collective.
   Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
-              const ParameterLayout& layout, std::uint64_t seed);
+              const ParameterLayout& layout, const CompressionBasis& basis);
 
   /// The buckets of what is trained, which begin with tensors.
   std::vector<Stretch> stretches() const;
+  /// Whether these have the optimizer's momentum in them, so that it is to add none.
+  bool applies_momentum() const { return places_ > 0 && config_.compress.corrects_momentum(); }
   /// Their sum in the flat buffer of gradients of the host. Collective.
   std::unique_ptr<Collective> make_sum(const ReduceBuffer& gradients);
   /// `examples`: of all ranks.
@@ -33,7 +41,7 @@ class Compression {
     step_.examples = static_cast<double>(examples);
   }
 
-  /// Adds the errors of all places, and all Q.
+  /// Adds the errors and the velocities of all places, and all Q.
   void add_held_numbers(std::vector<HeldNumbers>& numbers) const;
   /// All ranks get Q of rank 0. Collective.
   void share(const ExecSpace& space) const;
@@ -46,11 +54,12 @@ class Compression {
   Topology ranks_;
   std::optional<NodeMemory> memory_;
   StepFacts step_;
+  Momentum momentum_;
   std::vector<CompressedBucket> buckets_;
   std::vector<Parameter> trained_, thin_layout_;
-  int places_, place_ = -1;  ///< that have errors; that of this rank, if it has any
-  OwnedTensor errors_;       ///< like the flat buffer
-  OwnedTensor thin_;         ///< all Q, one after the other
+  int places_, place_ = -1;          ///< that have errors; that of this rank, if it has any
+  OwnedTensor errors_, velocities_;  ///< like the flat buffer
+  OwnedTensor thin_;                 ///< all Q, one after the other
 };
 
 }  // namespace lockstep

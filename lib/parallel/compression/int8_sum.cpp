@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "comm/collective/exchange.hpp"
 #include "parallel/compression/compressed_sum.hpp"
@@ -7,11 +9,36 @@
 namespace lockstep {
 namespace {
 
-/// x / scale, rounded, for a scale that may be 0, or no number where one of the numbers is none.
+/// The largest absolute value; no number, where one of the numbers is none.
 template <class T>
-std::int8_t quantized(T x, T scale) {
-  if (!(scale > 0) || !std::isfinite(scale)) return 0;
-  return static_cast<std::int8_t>(std::lrint(std::clamp(x / scale, T(-127), T(127))));
+T largest_size(const T* numbers, std::int64_t count) {
+  constexpr int lanes = 16;  // that vectors of a processor may look at beside each other
+  T sizes[lanes] = {}, nothing[lanes] = {};
+  for (std::int64_t first = 0; first < count; first += lanes)
+    for (int lane = 0; lane < std::min<std::int64_t>(lanes, count - first); ++lane) {
+      const T size = std::abs(numbers[first + lane]);
+      sizes[lane] = sizes[lane] < size ? size : sizes[lane];
+      nothing[lane] += numbers[first + lane] * T(0);
+    }
+  T largest = 0;
+  for (const T size : sizes) largest = std::max(largest, size);
+  for (const T none : nothing) largest += none;
+  return largest;
+}
+
+/// x / scale, rounded to the nearest whole number, of ties to the even one, in arithmetic that vectors have. The scale
+/// may be 0, or no number where one of the numbers is none: all bytes are 0 then.
+template <class T>
+void quantize(const T* __restrict numbers, std::int64_t count, T scale, std::int8_t* __restrict bytes) {
+  if (!(scale > 0) || !std::isfinite(scale)) {
+    std::fill_n(bytes, count, std::int8_t{0});
+    return;
+  }
+  constexpr T whole = T(1.5) / std::numeric_limits<T>::epsilon();  // about which numbers have no fractions
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T x = std::clamp(numbers[i] / scale, T(-127), T(127));
+    bytes[i] = static_cast<std::int8_t>((x + whole) - whole);
+  }
 }
 
 template <class T>
@@ -32,12 +59,12 @@ class Int8Sum final : public Collective {
 
   void start(std::int64_t first, std::int64_t count) override {
     place_ = {first, first + count};
-    own_.add_errors(place_);
     const Stretch mine = slice(exchange_.rank());
+    own_.add_errors(mine);
     for (int rank = 0; rank < exchange_.size(); ++rank) {
       if (rank == exchange_.rank()) continue;
       const Stretch theirs = slice(rank);
-      encode(theirs, room(outgoing_, rank), Keep::numbers);
+      encode(theirs, room(outgoing_, rank), Of::parts);
       exchange_.to(rank) = {room(outgoing_, rank), bytes(theirs)};
       exchange_.from(rank) = {room(incoming_, rank), bytes(mine)};
     }
@@ -62,7 +89,7 @@ class Int8Sum final : public Collective {
 
  private:
   enum class Stage { slices, sums, done };
-  enum class Keep { numbers, sent };  ///< what stands in the buffer behind an encoding
+  enum class Of { parts, sums };  ///< which errors are added to, or which become what was sent
 
   /// The sums of this rank's slice go to all.
   void gather() {
@@ -70,7 +97,7 @@ class Int8Sum final : public Collective {
     for (int rank = 0; rank < exchange_.size(); ++rank)
       if (rank != exchange_.rank()) decode(mine, room(incoming_, rank), [](T& number, T value) { number += value; });
     std::byte* const sums = room(outgoing_, exchange_.rank());
-    encode(mine, sums, Keep::sent);
+    encode(mine, sums, Of::sums);
     for (int rank = 0; rank < exchange_.size(); ++rank) {
       exchange_.to(rank) = {sums, bytes(mine)};
       exchange_.from(rank) = {room(incoming_, rank), bytes(slice(rank))};
@@ -95,34 +122,38 @@ class Int8Sum final : public Collective {
   }
 
   /// Scales, and then the bytes.
-  void encode(const Stretch& place, std::byte* to, Keep keep) const {
+  void encode(const Stretch& place, std::byte* to, Of what) const {
     T* scale = reinterpret_cast<T*>(to);
-    auto* code = reinterpret_cast<std::int8_t*>(scale + blocks(place));
-    const T unit = own_.error_unit();
+    auto* bytes = reinterpret_cast<std::int8_t*>(scale + blocks(place));
     for (std::int64_t first = place.first; first < place.end; first += own_.config.block, ++scale) {
-      const std::int64_t end = std::min(place.end, first + own_.config.block);
-      T largest = 0, nothing = 0;  // no number, where one of them is none
-      for (std::int64_t i = first; i < end; ++i) {
-        largest = std::max(largest, std::abs(own_.numbers[i]));
-        nothing += own_.numbers[i] * T(0);
-      }
-      *scale = largest / 127 + nothing;
-      for (std::int64_t i = first; i < end; ++i) {
-        const std::int8_t byte = quantized(own_.numbers[i], *scale);
-        const T sent = *scale * static_cast<T>(byte);
-        if (own_.errors) own_.errors[i] = (own_.numbers[i] - sent) * unit;
-        if (keep == Keep::sent) own_.numbers[i] = sent;
-        *code++ = byte;
-      }
+      T* const numbers = own_.numbers + first;
+      const std::int64_t count = std::min(place.end - first, own_.config.block);
+      if (what == Of::parts) own_.add_errors({first, first + count});  // while the block is at hand
+      *scale = largest_size(numbers, count) / 127;
+      quantize(numbers, count, *scale, bytes);
+      leave(numbers, count, *scale, bytes, own_.errors ? own_.errors + first : nullptr, what);
+      bytes += count;
+    }
+  }
+  void leave(T* __restrict numbers, std::int64_t count, T scale, const std::int8_t* __restrict bytes,
+             T* __restrict errors, Of what) const {
+    const T unit = own_.error_unit();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T sent = scale * static_cast<T>(bytes[i]);
+      if (errors) errors[i] = (numbers[i] - sent) * unit;
+      if (what == Of::sums) numbers[i] = sent;
     }
   }
   template <class Put>
   void decode(const Stretch& place, const std::byte* from, Put put) const {
-    const T* scale = reinterpret_cast<const T*>(from);
-    const auto* code = reinterpret_cast<const std::int8_t*>(scale + blocks(place));
-    for (std::int64_t first = place.first; first < place.end; first += own_.config.block, ++scale)
-      for (std::int64_t i = first; i < std::min(place.end, first + own_.config.block); ++i)
-        put(own_.numbers[i], *scale * static_cast<T>(*code++));
+    const T* scales = reinterpret_cast<const T*>(from);
+    const auto* bytes = reinterpret_cast<const std::int8_t*>(scales + blocks(place));
+    for (std::int64_t first = place.first; first < place.end; first += own_.config.block) {
+      const std::int64_t count = std::min(place.end - first, own_.config.block);
+      T* const __restrict numbers = own_.numbers + first;
+      const T scale = *scales++;
+      for (std::int64_t i = 0; i < count; ++i) put(numbers[i], scale * static_cast<T>(*bytes++));
+    }
   }
 
   CompressedNumbers<T> own_;

@@ -50,7 +50,6 @@ class PowerSum final : public Collective {
     T* to = sums_.data();
     for (const Stretch& place : plan_->whole) to = std::copy(own_.numbers + place.first, own_.numbers + place.end, to);
     for (const Matrix& matrix : plan_->matrices) {
-      own_.add_errors(matrix.tensor.place);
       make_thin_orthonormal(matrix);
       multiply(matrix);
     }
@@ -115,12 +114,15 @@ class PowerSum final : public Collective {
     if (has_lost) make_orthonormal<T>(right(matrix), matrix.thin_columns, length, [](std::int64_t) {});
   }
 
-  /// P = M Q.
+  /// M += E; P = M Q.
   void multiply(const Matrix& matrix) {
-    for (std::int64_t i = 0; i < matrix.tensor.rows; ++i)
+    for (std::int64_t i = 0; i < matrix.tensor.rows; ++i) {
+      const std::int64_t first = row(matrix, i) - own_.numbers;
+      own_.add_errors({first, first + matrix.tensor.columns});
       for (std::int64_t k = 0; k < matrix.thin_columns; ++k)
         left(matrix)[k * matrix.tensor.rows + i] = inner_product<T>(
             row(matrix, i), right(matrix) + k * matrix.tensor.columns, matrix.tensor.columns);
+    }
   }
   /// Q = Mᵀ P.
   void multiply_transposed(const Matrix& matrix) {
