@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
 
-#include "base/log.hpp"
+#include "mpi/free_runs.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
 #include "mpi/softmax_regression.hpp"
@@ -42,17 +41,6 @@ AsynchronousConfig asynchronous_config(const std::string& asynchronous) {
   return test::read_run_config(plain_deck(asynchronous, 64, 1), "none").parallel.asynchronous;
 }
 
-/// Weights [classes, inputs] and biases, one after the other.
-std::vector<double> numbers_of(Trainer& trainer) {
-  const ParameterBuffer& parameters = trainer.model().parameters();
-  std::vector<double> all;
-  for (const char* name : {"fc/weight", "fc/bias"})
-    for (const Parameter& parameter : parameters.parameters())
-      if (parameter.name == name)
-        for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
-  return all;
-}
-
 struct Way {
   const char* name;
   const char* keys;  ///< of parallel.asynchronous
@@ -80,7 +68,7 @@ TEST_P(AsynchronousSteps, AreThoseOfPlainLoops) {
   const Experiment experiment = open_experiment(config);
   const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, steps);
   TrainingRun run(config, comm);
-  std::vector<std::vector<double>> versions{numbers_of(run.trainer())};
+  std::vector<std::vector<double>> versions{numbers_of(run.trainer().model().parameters())};
   const std::size_t size = versions[0].size();
   std::vector<double> velocity(size);
   std::vector<std::vector<double>> squares(static_cast<std::size_t>(way.workers), std::vector<double>(size));
@@ -115,7 +103,7 @@ TEST_P(AsynchronousSteps, AreThoseOfPlainLoops) {
       next[i] -= rate * velocity[i];
     }
     versions.push_back(next);
-    EXPECT_LT(test::largest_difference(numbers_of(run.trainer()), next), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.trainer().model().parameters()), next), 1e-12) << "step " << step;
   }
   EXPECT_GT(order.staleness_counts(steps).size(), 2u) << "stale gradients are what this is about";
 }
@@ -192,42 +180,18 @@ TEST(Asynchronous, BoundOfZeroIsSynchronous) {
       1e-12);
 }
 
-using Arrays = std::map<std::string, std::vector<std::byte>>;
-
-class AsynchronousRuns : public testing::TestWithParam<const char*> {
+class AsynchronousRuns : public test::OnRanks, public testing::WithParamInterface<const char*> {
  protected:
-  AsynchronousRuns() { enable_log(false); }
-  ~AsynchronousRuns() override { enable_log(true); }
-
-  /// On the first `ranks` ranks; from a checkpoint, if there is any. The arrays that it leaves, on rank 0. Collective.
-  Arrays train(const std::string& name, int ranks, const std::string& keys, const std::string& from = "") {
-    const bool takes_part = world_.rank() < ranks;
-    const Communicator group = world_.split(takes_part ? 0 : 1);
-    if (takes_part) {
-      RunConfig config = test::read_run_config(deep_deck(asynchronously(keys)), (folder_.path() / name).string());
-      if (!from.empty()) config.run.resume = from;
-      EXPECT_EQ(TrainingRun(config, group).run(), ExitStatus::done);
-    }
-    world_.barrier();
-    Arrays arrays;
-    if (!world_.is_root()) return arrays;
-    for (const NamedArray& array : test::read_checkpoint(file(name, 18)).arrays)
-      arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
-    return arrays;
+  test::Arrays train(const std::string& name, int ranks, const std::string& keys, const std::string& from = "") {
+    return train_deck(name, ranks, deep_deck(asynchronously(keys)), from);
   }
-  std::string file(const std::string& run, int step) const {
-    return folder_.path() / run / "checkpoints" / checkpoint_name(step);
-  }
-
-  const Communicator world_ = Communicator::world();
-  const test::TemporaryFolder folder_;
 };
 
 TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksPlayedAgainAndGoingOn) {
   const std::string keys = fmt::format("{}, collect: 4, schedule: ", GetParam());
   const std::string record = folder_.path() / "record";
-  const Arrays expected = train("one", 1,
-                                fmt::format("{}{{simulate: {{ranks: 6, spread: 0.5}}, record: '{}'}}", keys, record));
+  const test::Arrays expected = train(
+      "one", 1, fmt::format("{}{{simulate: {{ranks: 6, spread: 0.5}}, record: '{}'}}", keys, record));
   const std::string replay = fmt::format("{}{{replay: '{}'}}", keys, record);
   const bool adapts = std::string_view(GetParam()).find("adaptive") != std::string_view::npos;
   for (int ranks = 1; ranks <= (adapts ? 1 : world_.size()); ranks *= 2) {

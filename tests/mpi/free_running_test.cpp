@@ -52,7 +52,8 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
   Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
     const int servers = schedule.starts_with("free") ? GetParam().servers : 0;
     const std::string parallel = fmt::format("servers: {}, asynchronous: {{{}}}", servers, keys(schedule));
-    return train_deck(name, ranks, deck_with(parallel, GetParam().optimizer, GetParam().precision), from);
+    return without_replicas(
+        train_deck(name, ranks, deck_with(parallel, GetParam().optimizer, GetParam().precision), from));
   }
   void expect_counts(const std::string& record) const {
     if (!world_.is_root()) return;
@@ -139,7 +140,7 @@ TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
   const RunConfig config = read_run_config(
       fmt::format("{{run: {{steps: {}, seed: 5, log_every: 10}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
                   " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
-                  " model: {{layers: [{{linear: {{features: {}}}}}]}},"
+                  " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}},"
                   " optimizer: {{type: sgd, learning_rate: {}, momentum: {}}}, parallel: {{asynchronous: {{groups: 2,"
                   " collect: {}, staleness: divide, schedule: {{free: true, record: '{}'}}}}}}}}",
                   updates, batch, inputs, classes, size, classes, rate, momentum, collect, record),
@@ -147,21 +148,12 @@ TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
   const Experiment experiment = open_experiment(config);
   enable_log(false);
   TrainingRun run(config, comm);
-  // Weights [classes, inputs] and biases, wherever the buffer has them.
-  const auto numbers = [&] {
-    const ParameterBuffer& buffer = run.trainer().model().parameters();
-    std::vector<double> all;
-    for (const std::size_t length : {std::size_t{inputs * classes}, std::size_t{classes}})
-      for (const Parameter& parameter : buffer.parameters())
-        if (const auto values = values_of(buffer.values(parameter)); values.size() == length)
-          all.insert(all.end(), values.begin(), values.end());
-    return all;
-  };
-  std::vector<std::vector<double>> versions{numbers()};
+  const ParameterBuffer& parameters = run.trainer().model().parameters();
+  std::vector<std::vector<double>> versions{numbers_of(parameters)};
   const std::int64_t before = scheduled_bytes_sent();
   EXPECT_EQ(run.run(), ExitStatus::done);
   enable_log(true);
-  const std::vector<double> found = numbers();
+  const std::vector<double> found = numbers_of(parameters);
   // Inside the two groups: for each gradient a sum (up a tree and down again) and a gather, at meetings a gather.
   std::array<double, 1> sent{static_cast<double>(scheduled_bytes_sent() - before)};
   comm.all_reduce_sum(sent);

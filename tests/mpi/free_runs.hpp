@@ -41,8 +41,7 @@ class OnRanks : public testing::Test {
   OnRanks() { enable_log(false); }
   ~OnRanks() override { enable_log(true); }
 
-  /// On the first `ranks` ranks; from a checkpoint, if there is any. What it leaves of parameters and the optimizer, on
-  /// rank 0. Collective.
+  /// On the first `ranks` ranks; from a checkpoint, if there is any. The arrays that it leaves, on rank 0. Collective.
   Arrays train_deck(const std::string& name, int ranks, const std::string& deck, const std::string& from = "") {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
@@ -57,8 +56,7 @@ class OnRanks : public testing::Test {
     Arrays arrays;
     if (!world_.is_root()) return arrays;
     for (const NamedArray& array : read_checkpoint(file(name, steps)).arrays)
-      if (!array.name.starts_with("/replicas"))
-        arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
+      arrays[array.name].assign(array.data.get(), array.data.get() + array.bytes());
     return arrays;
   }
   std::string file(const std::string& run, int step) const {
@@ -69,6 +67,12 @@ class OnRanks : public testing::Test {
   const TemporaryFolder folder_;
   GradientCounts counts_;
 };
+
+/// Without what played workers keep, which ranks that run freely have none of.
+inline Arrays without_replicas(Arrays arrays) {
+  std::erase_if(arrays, [](const auto& array) { return array.first.starts_with("/replicas"); });
+  return arrays;
+}
 
 /// At its place, with this reason. Collective.
 inline void expect_refused(const std::string& deck, const std::string& why) {

@@ -99,7 +99,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
                        c.batch, steps),
             comm, c.batch);
   const ParameterBuffer& parameters = run.trainer->model().parameters();
-  common = numbers_of(run);
+  common = numbers_of(run.trainer->model().parameters());
   velocity.resize(common.size());
   replicas.assign(static_cast<std::size_t>(comm.size() / c.group), {common, std::vector<double>(common.size())});
   nodes.resize(static_cast<std::size_t>((comm.size() + c.ranks_per_node - 1) / c.ranks_per_node));
@@ -127,7 +127,8 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
     }
     EXPECT_EQ(run.trainer->has_common_parameters(), all_meet);
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
+        << "step " << step;
   }
 }
 

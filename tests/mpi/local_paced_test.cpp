@@ -76,7 +76,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
                        c.batch, steps),
             comm, c.batch);
   const Dataset& data = *run.experiment.data.train;
-  std::vector<double> common = numbers_of(run), velocity(common.size());
+  std::vector<double> common = numbers_of(run.trainer->model().parameters()), velocity(common.size());
   std::vector<Replica> replicas(static_cast<std::size_t>(comm.size() / c.group),
                                 {common, std::vector<double>(common.size())});
   std::vector<int> of_groups(replicas.size(), c.every);
@@ -135,7 +135,8 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
     if (meets)
       for (Replica& replica : replicas) replica.examples = 0;
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
+        << "step " << step;
   }
 }
 

@@ -60,17 +60,6 @@ inline std::string plain_deck(const std::string& parallel, int batch, int steps)
       steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
 }
 
-/// Weights and biases, one after the other.
-inline std::vector<double> numbers_of(Steps& run) {
-  const ParameterBuffer& parameters = run.trainer->model().parameters();
-  std::vector<double> all;
-  for (const char* name : {"fc/weight", "fc/bias"})
-    for (const Parameter& parameter : parameters.parameters())
-      if (parameter.name == name)
-        for (const double value : test::values_of(parameters.values(parameter))) all.push_back(value);
-  return all;
-}
-
 /// Whose examples of each step are whose, of groups of so many ranks.
 class GroupBatches {
  public:

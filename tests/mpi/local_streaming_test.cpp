@@ -70,7 +70,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
                  c.batch, steps),
       comm, c.batch);
   const ParameterBuffer& parameters = run.trainer->model().parameters();
-  common = numbers_of(run);
+  common = numbers_of(run.trainer->model().parameters());
   velocity.resize(common.size());
   mean_way.resize(common.size());
   fragment_of.resize(common.size());
@@ -101,7 +101,8 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), is_common);
     const auto& expected = is_common ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
+        << "step " << step;
     if (is_common)
       for (Replica& replica : replicas) replica.examples = 0;
   }

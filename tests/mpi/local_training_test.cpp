@@ -97,7 +97,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 22;
   Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps), comm, c.batch);
-  std::vector<double> common = numbers_of(run), velocity(common.size());
+  std::vector<double> common = numbers_of(run.trainer->model().parameters()), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
   GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
@@ -115,7 +115,8 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
       meet(replicas, common, velocity);
     }
     const auto& expected = meets ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run), expected), 1e-12) << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
+        << "step " << step;
   }
 }
 

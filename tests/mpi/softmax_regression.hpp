@@ -7,12 +7,24 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "nn/parameter_buffer.hpp"
+#include "support/fixtures.hpp"
 
 // The smallest network that learns something, in plain loops: weights [classes, inputs] and biases, one after the
 // other.
 namespace lockstep::test::softmax_regression {
 
 inline constexpr int inputs = 6, classes = 5;
+
+/// Of a network that has a linear layer of the name fc, and nothing else.
+inline std::vector<double> numbers_of(const ParameterBuffer& parameters) {
+  std::vector<double> all;
+  for (const char* name : {"fc/weight", "fc/bias"})
+    for (const Parameter& parameter : parameters.parameters())
+      if (parameter.name == name)
+        for (const double value : values_of(parameters.values(parameter))) all.push_back(value);
+  return all;
+}
 
 /// The mean gradient of some examples, at least one, by the parameters x.
 inline std::vector<double> gradient_of(const Dataset& data, std::span<const std::int64_t> batch,
