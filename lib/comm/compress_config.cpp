@@ -26,6 +26,10 @@ void CompressConfig::describe(Fields& fields) {
   fields.boolean("error_feedback", error_feedback,
                  "whether what a step has not sent is added to the next step's gradient");
   fields.integer("from_step", from_step, not_negative, "steps at the beginning whose sums are exact");
+  fields.check(ramp_steps == 0 || method == Method::topk || method == Method::dgc, "ramp_steps",
+               "is of topk and dgc, and of no use to this method; leave it out");
+  fields.check(ramp_steps == 0 || keep < 0.25, "ramp_steps",
+               "begins with a quarter of the numbers, and keep lets at least as many travel; leave it out");
   fields.check(method != Method::dgc || error_feedback, "error_feedback",
                "dgc accumulates what it has not sent, and false forgets that; remove it");
   // With errors that can be as large as the numbers themselves, what is left over grows from step to step.

@@ -70,7 +70,7 @@ std::vector<std::int64_t> steps_by_speed(std::span<const double> seconds, std::i
   std::vector<std::int64_t> steps;
   for (const double own : seconds)
     steps.push_back(
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(static_cast<double>(most) * fastest / own))));
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(static_cast<double>(most) * (fastest / own)))));
   return steps;
 }
 

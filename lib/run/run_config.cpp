@@ -133,6 +133,8 @@ void RunConfig::describe(Fields& fields) {
       refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
     }
     if (parallel.local.present) {
+      f.check(!parallel.local.steps_by_speed || !optimizer.counts_steps(), "local",
+              "steps_by_speed: true lets slow groups leave steps out, and " + optimizer.type + " divides by a function of the steps done; take sgd or another that does not, or leave steps_by_speed out");
       f.check(!optimizer.averages(), "local",
               "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "
               "several; leave one out");

@@ -138,6 +138,11 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
           !config.parallel.runs_freely() || loss->counts_alike(), "loss",
           "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an update "
           "by its examples before they know what these count; leave one out");
+      validate_key(
+          !config.parallel.compress.corrects_momentum() || loss->counts_alike(), "loss",
+          "lets targets count differently (class_weights, ignore_class), so that steps are divided by different "
+          "numbers, and parallel.compress.method: dgc keeps velocities from one to the next; take topk, or "
+          "leave one out");
     });
   });
   PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);

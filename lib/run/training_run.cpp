@@ -162,6 +162,8 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
 
 /// Passes wait for statistics alone: gradients are summed behind them, or beside.
 void TrainingRun::measure_passes(const Trainer::ExposedSeconds& exposed) {
+  if (pass_times_)
+    trainer_->clock().catch_up();  // the next step may have none, to which a device's late times would count
   const double before = std::exchange(here_.pass_seconds, trainer_->pass_seconds());
   const double seconds = here_.pass_seconds - before - exposed.statistics.value_or(0);
   if (shares_) balance_shares(seconds);
@@ -211,7 +213,9 @@ void TrainingRun::log_step() {
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_->step_scales()});
-  watchdog_.median_step(progress_.times().quantile(0.5) * static_cast<double>(here_.steps_at_once));
+  // A slow group may leave out most steps.
+  const double usual = pass_times_ ? here_.longest_step : progress_.times().quantile(0.5);
+  watchdog_.median_step(usual * static_cast<double>(here_.steps_at_once));
 }
 
 /// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.

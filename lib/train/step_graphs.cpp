@@ -9,6 +9,10 @@ namespace lockstep {
 
 void StepGraphs::begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs) {
   if (!are_wanted_) return;
+  if (plan.examples.empty()) {  // nothing to start quickly, and the graphs of other steps are kept
+    is_recorded_ = false;
+    return;
+  }
   Size size{plan.global_examples, ranks.examples, ranks.numbers.size(), plan.micro_batches};
   is_recorded_ = recurs && size == last_;
   if (is_recorded_ && size != recorded_) {

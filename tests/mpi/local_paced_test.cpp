@@ -152,7 +152,7 @@ TEST(PacedRun, LeavesTheSameBitsAtMeetings) {
                             "{every: 4, steps_by_speed: true, outer: elastic}"}) {
     const test::RunOutcome left = test::train_to_the_end(fmt::format(
         "{{run: {{steps: 13, log_every: 5, evaluate_every: 5 steps}}, batch: {{global: 13, micro: 2}}, parallel: {{audit_every: 1, local: {}}},"
-        " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61, validation: 11}}}}, optimizer: {{type: adamw}},"
+        " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61, validation: 11}}}}, optimizer: {{type: rmsprop}},"
         " model: {{layers: [{{conv2d: {{filters: 4, kernel: 3}}}}, batch_norm, relu, flatten, {{linear: {{features: 7}}}}]}}}}",
         local));
     EXPECT_EQ(left.failure, "");

@@ -318,7 +318,8 @@ class BadInput(LockstepTest):
                                ("method: topk, keep: 0", "keep: 0 is out of range"), ("method: topk, keep: 1.5", "keep: 1.5 is out of range"),
                                ("method: powersgd, rank: 0", "rank: 0 is out of range"), ("from_step: -1", "from_step: -1 is out of range"),
                                ("method: qsgd, levels: 4", "levels: errors of qsgd with so few levels"), ("method: dgc, ramp_steps: -1", "ramp_steps: -1 is out of range"),
-                               ("method: dgc, error_feedback: false", "error_feedback: dgc accumulates")]:
+                               ("method: dgc, error_feedback: false", "error_feedback: dgc accumulates"),
+                               ("method: int8, ramp_steps: 4", "ramp_steps: is of topk and dgc"), ("method: topk, keep: 0.3, ramp_steps: 4", "ramp_steps: begins with a quarter")]:
             self.train(78, ["parallel.compress." + message], "parallel={compress: {%s}}" % wrong)
         for beside, message in [("shard: gradients", "shard: compressed sums are whole"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
                                 ("wire: bf16", "wire: compress says itself"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),
@@ -328,6 +329,8 @@ class BadInput(LockstepTest):
                                    ("{type: sgd, momentum: 0.9, dampening: 0.1}", "method: dgc applies the momentum of sgd"),
                                    ("{type: sgd, momentum: 0.9, clip_norm: 1}", "method: dgc sends sums"), ("{type: sgd, momentum: 0.9, clip_value: 1}", "method: dgc sends sums")]:
             self.train(78, ["parallel.compress: " + message], "parallel={compress: {method: dgc}}", "optimizer=" + optimizer)
+        self.train(78, ["loss: lets targets count differently", "parallel.compress.method: dgc"], "parallel={compress: {method: dgc}}",
+                   "optimizer={type: sgd, momentum: 0.9}", "loss={type: cross_entropy, ignore_class: 3}")
         self.train(78, ["parallel.compress: what compression leaves over"], "parallel={compress: {}}", "precision.compute=fp16")
         self.train(78, ["loss_watch.on_anomaly: what is skipped"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
         self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})

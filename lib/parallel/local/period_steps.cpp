@@ -11,6 +11,7 @@ PeriodSteps::PeriodSteps(const Communicator& ranks, int group, std::int64_t ever
       steps_(static_cast<std::size_t>(std::ranges::max(group_of_) + 1), every) {}
 
 void PeriodSteps::follow(std::span<const double> times) {
+  if (times.empty()) return;
   std::vector<double> of_groups(steps_.size());
   for (std::size_t rank = 0; rank < group_of_.size(); ++rank) {
     double& slowest = of_groups[static_cast<std::size_t>(group_of_[rank])];
