@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "core/memory_plan.hpp"
@@ -134,9 +134,10 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
                     bytes = block_bytes + parameter_bytes + group_bytes;
   tables_ = Buffer("lockstep::optimizer::tables", bytes);
   std::vector<std::byte> tables(bytes);
-  std::memcpy(tables.data(), made.blocks.data(), block_bytes);
-  std::memcpy(tables.data() + block_bytes, made.parameters.data(), parameter_bytes);
-  std::memcpy(tables.data() + block_bytes + parameter_bytes, groups_.data(), group_bytes);
+  // A rank may have no blocks.
+  auto end = std::ranges::copy(std::as_bytes(std::span(made.blocks)), tables.begin()).out;
+  end = std::ranges::copy(std::as_bytes(std::span(made.parameters)), end).out;
+  std::ranges::copy(std::as_bytes(std::span(groups_)), end);
   copy_from_host(space, tables.data(), tables_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
   blocks_ = {.blocks = reinterpret_cast<const ParameterBlock*>(tables_.data()),
              .count = static_cast<std::int64_t>(made.blocks.size()),

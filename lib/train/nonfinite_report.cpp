@@ -194,6 +194,7 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
   }
   std::string all;
   for (const std::string& text : ranks.gather_to_root(named)) all += text;
+  ranks.broadcast(all);  // any of them may be the first to say it
   double total = static_cast<double>(found);
   ranks.all_reduce_sum({&total, 1});
   if (total == 0) return "the inputs of its batch are all finite";
