@@ -155,7 +155,7 @@ void ParallelConfig::describe(Fields& fields) {
       "gradients travel in a smaller form between nodes, or between ranks that share no memory");
   fields.optional_section(
       "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
-      "workers compute gradients by parameters that others have changed since (played in a known order)");
+      "workers compute gradients by parameters that others have changed since, as the ranks come or played in a known order");
   fields.optional_section(
       "backup", backup.present, [this](Fields& section) { backup.describe(section); },
       "more ranks than a step waits for, so that none waits for a slow one", "ranks");

@@ -14,8 +14,8 @@ DeckChange::Effect effect_of(const std::string& key) {
   const auto ends = [&](std::string_view name) { return key.ends_with(name); };
   for (const char* key :
        {"model.weights.freeze", "parallel.sync_batch_norm", "parallel.group_size", "parallel.virtual_replicas",
-        "parallel.local", "parallel.compress", "parallel.asynchronous", "parallel.backup"})
-    if (below(key)) return DeckChange::Effect::training;
+        "parallel.local", "parallel.compress", "parallel.asynchronous", "parallel.backup", "parallel.servers"})
+    if (below(key) && !ends(".record")) return DeckChange::Effect::training;
   if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends(".initial_std") ||
       ends(".zero_gamma"))
     return DeckChange::Effect::none;

@@ -211,6 +211,8 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
     const std::int64_t gradients = parallel.asynchronous.free ? parallel.asynchronous.collect : partition.ranks;
     parts = counted(gradients, "gradient");
     if (partition.ranks > gradients) parts += " × " + counted(partition.ranks / gradients, "rank");
+    if (parallel.backup.present && parallel.backup.mode == BackupConfig::Mode::drop)
+      parts += fmt::format(" (of which {} count)", gradients - parallel.backup.ranks);
   }
   return fmt::format("batch {} = {} × {}{}{}", batch, parts,
                      least == most       ? ""

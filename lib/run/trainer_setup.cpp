@@ -107,8 +107,9 @@ std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t
 /// piece for each member of a worker.
 void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t parts_of_batch, std::int64_t members) {
   const std::int64_t batch = config.batch.global, parts = parts_of_batch * members;
-  const std::string key = config.parallel.backup.present
-                              ? "parallel.backup"
+  const std::string key = config.parallel.backup.present ? "parallel.backup"
+                          : parts_of_batch != config.parallel.asynchronous.collect
+                              ? "as the record has them"
                               : fmt::format("parallel.asynchronous.collect{}",
                                             members > 1 ? fmt::format(", and {} ranks of a group", members) : "");
   validate_key(config.batch.ramp.empty(), "batch.ramp",
@@ -146,16 +147,16 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
     });
   });
   PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
-  RunConfig chosen = with_chosen_shard(config, graph, train, comm);
-  AsynchronousConfig& asynchronous = chosen.parallel.asynchronous;
-  asynchronous.recorded_members = pushes.members();
+  RunConfig known = config;
+  known.parallel.asynchronous.recorded_members = pushes.members();
+  const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
   const bool runs_freely = config.parallel.runs_freely();
   if (runs_freely || pushes.has_parts())
     comm.run_collectively([&] {
       with_positions(config.source, [&] {
         check_parts(config, train.size(),
                     runs_freely ? config.parallel.parts_of_batch(comm.size()) : pushes.parts_of_batch(),
-                    asynchronous.members(comm.size()));
+                    known.parallel.asynchronous.members(comm.size()));
       });
     });
   return std::make_unique<Trainer>(chosen, std::move(graph),

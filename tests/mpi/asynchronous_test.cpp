@@ -282,7 +282,9 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
   refused(text, "has 3 workers, and parallel.asynchronous.groups is 2");
   config.groups.reset();
   config.collect = 3;
-  refused(text, "and parallel.asynchronous.collect is 3");
+  refused(text, "of 3 here (parallel.asynchronous.collect)");
+  config.collect = 2;
+  refused(text.substr(0, text.find('\n') + 1) + "workers 3\ncollect 2\nparts 1\n", "parts, which are fewer");
 }
 
 TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {

@@ -43,7 +43,6 @@ void FreeOrder::begin(std::int64_t version, std::int64_t meeting, const Tell& te
   meeting_ = meeting;
   pushed_ = version * rules_.collect;
   next_part_ = version * rules_.parts;
-  duplicates_ = 0;
   waiting_.resize(workers_.size());
   std::iota(waiting_.begin(), waiting_.end(), 0);
   give_out(tell);
@@ -54,12 +53,11 @@ void FreeOrder::give_out(const Tell& tell) {
   std::erase_if(waiting_, [&](int number) {
     Worker& next = worker(number);
     if (rules_.bound && next.given - least > *rules_.bound) return false;
-    const std::optional<std::int64_t> part = next_part();
+    const std::optional<std::int64_t> part = next_part(next);
     if (!part) return false;
     next.version = version_;
     next.part = *part;
     next.computes = true;
-    next.is_duplicated = false;
     next.since = seconds_();
     tell({.kind = StoreEvent::Kind::read, .worker = number, .part = next.part});
     return true;
@@ -67,25 +65,36 @@ void FreeOrder::give_out(const Tell& tell) {
 }
 
 /// For whoever asks; none where there is nothing to do.
-std::optional<std::int64_t> FreeOrder::next_part() {
+std::optional<std::int64_t> FreeOrder::next_part(const Worker& asks) {
   const std::int64_t end = rules_.is_synchronous ? std::min(version_ + 1, meeting_) : meeting_;
-  if (next_part_ < end * rules_.parts) return next_part_++;
-  if (duplicates_ == rules_.duplicates) return std::nullopt;
+  if (next_part_ < end * rules_.parts && may_compute_more(asks)) return next_part_++;
+  if (rules_.duplicates == 0 || asks.counted == version_) return std::nullopt;
   return part_of_slowest();
 }
 
-/// Of those that are computed once, the part that will come last, as it seems: its worker takes as long as the last
-/// time.
-std::optional<std::int64_t> FreeOrder::part_of_slowest() {
-  Worker* slowest = nullptr;
+/// Whoever has done its part of an update does another where it is wanted, and else is there for the next update.
+bool FreeOrder::may_compute_more(const Worker& asks) const {
+  if (!rules_.is_synchronous || asks.counted != version_) return true;
+  const auto computing = std::ranges::count_if(
+      workers_, [&](const Worker& each) { return each.computes && each.version == version_; });
+  return computing < (version_ + 1) * rules_.collect - pushed_ - std::ssize(complete_);
+}
+
+/// Of the parts that one worker computes, that which will come last, as it seems: its worker takes as long as the last
+/// time. None where enough are computed twice.
+std::optional<std::int64_t> FreeOrder::part_of_slowest() const {
+  std::map<std::int64_t, int> computed;  // parts of this update, and by how many
+  int copies = 0;
+  for (const Worker& each : workers_)
+    if (each.computes && each.version == version_ && (computed[each.part]++ > 0 || is_complete(each.part))) ++copies;
+  if (copies >= rules_.duplicates) return std::nullopt;
+  const Worker* slowest = nullptr;
   const auto end = [](const Worker& each) { return each.since + each.took; };
-  for (Worker& each : workers_)
-    if (each.computes && !each.is_duplicated && each.version == version_ && (!slowest || end(each) > end(*slowest)))
+  for (const Worker& each : workers_)
+    if (each.computes && each.version == version_ && computed[each.part] == 1 && !is_complete(each.part) &&
+        (!slowest || end(each) > end(*slowest)))
       slowest = &each;
-  if (!slowest) return std::nullopt;
-  slowest->is_duplicated = true;
-  ++duplicates_;
-  return slowest->part;
+  return slowest ? std::optional(slowest->part) : std::nullopt;
 }
 
 void FreeOrder::take(int number, const Tell& tell) {
@@ -93,7 +102,9 @@ void FreeOrder::take(int number, const Tell& tell) {
   ++giver.given;
   giver.computes = false;
   giver.took = seconds_() - giver.since;
-  if (is_late(giver)) {
+  const bool late = is_late(giver);
+  if (!late) giver.counted = version_;
+  if (late) {
     ++dropped_;
     tell({.kind = StoreEvent::Kind::drop, .worker = number});
     waiting_.push_back(number);
@@ -111,7 +122,7 @@ void FreeOrder::take(int number, const Tell& tell) {
 bool FreeOrder::is_late(const Worker& giver) const {
   if (!rules_.is_synchronous) return false;
   if (giver.version < version_) return true;
-  return rules_.duplicates > 0 && (giver.part < pushed_ || complete_.contains(giver.part));
+  return rules_.duplicates > 0 && is_complete(giver.part);
 }
 
 void FreeOrder::push(int number, const Tell& tell) {
@@ -123,9 +134,7 @@ void FreeOrder::push(int number, const Tell& tell) {
   waiting_.push_back(number);
   if (!is_update) return;
   ++version_;
-  if (!rules_.is_synchronous) return;
-  next_part_ = version_ * rules_.parts;
-  duplicates_ = 0;
+  if (rules_.is_synchronous) next_part_ = version_ * rules_.parts;
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/timer.hpp"
@@ -40,8 +41,8 @@ struct FreeRules {
   /// Whether updates are of gradients by the newest parameters alone: each is of one batch, and what comes later is
   /// dropped.
   bool is_synchronous = false;
-  /// Parts of a synchronous update's batch that are computed twice. Of such a batch each part counts once, in the order
-  /// of parts.
+  /// Workers that compute parts of a synchronous update's batch a second time. Of such a batch each part counts once,
+  /// in the order of parts.
   int duplicates = 0;
 };
 
@@ -49,8 +50,8 @@ struct FreeRules {
 FreeRules free_rules(const ParallelConfig& config, int ranks);
 
 /// The order in which workers' gradients are applied, and parameters read: that in which the workers come, as one rank
-/// finds it. Between two meetings parts of the batches between them are given out to whoever asks next. Keeps the
-/// record.
+/// finds it. Between two meetings all parts of the batches between them are given out, each to whoever asks next; of
+/// synchronous updates those of one batch at a time, some twice, or fewer than all (FreeRules). Keeps the record.
 class FreeOrder {
  public:
   using Tell = std::function<void(const StoreEvent&)>;
@@ -80,14 +81,17 @@ class FreeOrder {
  private:
   struct Worker {
     std::int64_t given = 0, version = 0, part = 0;
-    bool computes = false, is_duplicated = false;
+    std::int64_t counted = -1;  ///< version to which it has given its last gradient that was not late
+    bool computes = false;
     double since = 0, took = 0;  ///< seconds, of the gradient that it computes, and of the one before
   };
   Worker& worker(int number) { return workers_[static_cast<std::size_t>(number)]; }
   void count(std::int64_t staleness);
   void give_out(const Tell& tell);
-  std::optional<std::int64_t> next_part();
-  std::optional<std::int64_t> part_of_slowest();
+  std::optional<std::int64_t> next_part(const Worker& worker);
+  bool may_compute_more(const Worker& worker) const;
+  std::optional<std::int64_t> part_of_slowest() const;
+  bool is_complete(std::int64_t part) const { return part < pushed_ || complete_.contains(part); }
   bool is_late(const Worker& worker) const;
   void push(int number, const Tell& tell);
 
@@ -98,7 +102,6 @@ class FreeOrder {
   std::map<std::int64_t, int> complete_;  ///< workers of parts whose turn has not come yet
   std::int64_t version_ = 0, meeting_ = 0, next_part_ = 0;
   std::int64_t pushed_ = 0;  ///< gradients, of all updates of the run
-  int duplicates_ = 0;       ///< of this update
   std::vector<Entry> entries_;
   std::vector<std::int64_t> counts_;
   std::int64_t dropped_ = 0;

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/heartbeat.hpp"
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
 #include "io/replace_file.hpp"
@@ -110,8 +111,12 @@ template <class Done>
 void FreeParallel::serve_until(const ExecSpace& space, const Done& done) {
   SpinBackoff backoff;
   while (!done()) {
-    if (advance(space)) backoff.reset();
-    else backoff.pause();
+    if (advance(space)) {
+      backoff.reset();
+      heartbeat().beat();  // a server may have something to do all the time
+    } else {
+      backoff.pause();
+    }
   }
 }
 

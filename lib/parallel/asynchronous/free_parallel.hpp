@@ -15,10 +15,9 @@ namespace lockstep {
 
 /// Training as the workers come, each of which is a rank, or a group of neighbouring ones. It computes the gradient of
 /// one part of a batch after the other by the parameters that a ParameterStore has at the time: asynchronously, or with
-/// backup ranks (FreeRules). Rank 0
-/// decides in what order gradients are applied and parameters read (FreeOrder), and tells all. What ranks want of each
-/// other goes on between the layers of their passes. Where the run looks at its parameters all parts of the batches
-/// before are done, and the ranks meet.
+/// backup ranks (FreeRules). Rank 0 decides in what order gradients are applied and parameters read (FreeOrder), and
+/// tells all. What ranks want of each other goes on between the layers of their passes. Where the run looks at its
+/// parameters nothing is under way, and the ranks meet.
 ///
 /// Each fraction of the parameters (WorkerGroup) has a store, among those ranks that have the same place in their
 /// groups: a rank reads and gives its fraction there, and has the others from the ranks of its group. No rank waits for

@@ -174,7 +174,8 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   std::int64_t workers = 0, members = 1, collect = 0;
   const auto number = [&](const char* name) {
     std::int64_t value = 0;
-    validate(in >> word >> value && word == name && value > 0, ExitStatus::bad_data,
+    constexpr std::int64_t most = 1 << 20;
+    validate(in >> word >> value && word == name && value > 0 && value <= most, ExitStatus::bad_data,
              "{}: has no number of {} where it stands in a record of asynchronous training; give a file that "
              "parallel.asynchronous.schedule.record has made",
              file, name);
@@ -193,9 +194,14 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "{}: has {} workers, and parallel.asynchronous.groups is {}; give as many, or leave it out", file, workers,
            config.groups.value_or(0));
   validate(collect == config.collect, ExitStatus::bad_data,
-           "{}: updates are made of {} gradients there, and parallel.asynchronous.collect is {}; give the same", file,
-           collect, config.collect);
+           "{}: updates are made of {} gradients there, and of {} here ({}); give the same", file, collect,
+           config.collect,
+           config.present ? "parallel.asynchronous.collect" : "the ranks that parallel.backup waits for");
   const std::int64_t parts_of_batch = (in >> std::ws).peek() == 'p' ? number("parts") : collect;
+  validate(parts_of_batch >= collect, ExitStatus::bad_data,
+           "{}: updates are made of {} gradients, of batches of {} parts, which are fewer; give a record that lockstep "
+           "has written",
+           file, collect, parts_of_batch);
   std::vector<Push> pushes, behind;
   std::vector<std::int64_t> parts;
   for (Push push; in >> push.worker >> push.version;) {

@@ -69,23 +69,53 @@ TEST(FreeOrder, DropsWhatComesTooLate) {
   EXPECT_EQ(order.dropped(), 2);
 }
 
+TEST(FreeOrder, GoesOnWithoutAWorkerThatNeverComes) {
+  ToldOrder order({.workers = 3, .collect = 2, .parts = 3, .is_synchronous = true});
+  order.begin(0, 9);
+  EXPECT_EQ(order.take(1), "p1 ");
+  EXPECT_EQ(order.take(2), "p2u r1:3 r2:4 ");
+  EXPECT_EQ(order.take(1), "p1 ") << "what is missing is under way: part 5 would come too late, and be late again";
+  EXPECT_EQ(order.take(2), "p2u r1:6 r2:7 ");
+  ToldOrder none({.workers = 4, .collect = 3, .parts = 4, .is_synchronous = true});
+  none.begin(0, 9);
+  none.take(1);
+  none.take(2);
+  EXPECT_EQ(none.take(3), "p3u r1:4 r2:5 r3:6 ");
+  none.take(1);
+  EXPECT_EQ(none.take(2), "p2 ");
+  EXPECT_EQ(none.take(3), "p3u r1:8 r2:9 r3:10 ");
+}
+
 TEST(FreeOrder, TakesTheFirstOfTwoInTheOrderOfParts) {
   ToldOrder order({.workers = 4, .collect = 3, .parts = 3, .is_synchronous = true, .duplicates = 1});
   EXPECT_EQ(order.begin(0, 3), "r0:0 r1:1 r2:2 r3:0 ") << "nothing is known of who is slow";
   EXPECT_EQ(order.take(3, 1), "p3 ");
   EXPECT_EQ(order.take(2, 2), "") << "before it comes part 1";
-  EXPECT_EQ(order.take(0, 4), "d0 ") << "part 0 is done";
-  EXPECT_EQ(order.take(1, 8), "p1 p2u r3:3 r0:4 r1:5 r2:5 ") << "rank 1 was the slowest";
-  EXPECT_EQ(order.take(2, 9), "");
-  EXPECT_EQ(order.take(0, 10), "");
-  EXPECT_EQ(order.take(3, 10), "p3 p0 p2u r3:6 r0:7 r2:8 ");
-  EXPECT_EQ(order.take(1, 16), "d1 r1:7 ") << "ranks 0 and 3 took as long as each other";
-  EXPECT_EQ(order.take(0, 17), "");
-  EXPECT_EQ(order.take(2, 17), "");
-  EXPECT_EQ(order.take(3, 18), "p3 p0 p2u ");
-  EXPECT_EQ(order.take(1, 19), "d1 meet ");
+  EXPECT_EQ(order.take(0, 4), "d0 r0:1 ") << "part 0 is done, part 1 is not";
+  EXPECT_EQ(order.take(1, 8), "p1 p2u r3:3 r1:4 r2:5 ");
+  EXPECT_EQ(order.take(0, 9), "d0 r0:4 ") << "rank 1 was the slowest";
+  EXPECT_EQ(order.take(0, 14), "");
+  EXPECT_EQ(order.take(3, 15), "p3 p0 ");
+  EXPECT_EQ(order.take(2, 16), "p2u r3:6 r0:7 r2:8 ");
+  EXPECT_EQ(order.take(1, 17), "d1 r1:8 ");
+  EXPECT_EQ(order.take(2, 18), "");
+  EXPECT_EQ(order.take(1, 19), "d1 r1:6 ") << "the part that it has computed again is done";
+  EXPECT_EQ(order.take(3, 20), "p3 ");
+  EXPECT_EQ(order.take(0, 21), "p0 p2u ");
+  EXPECT_EQ(order.take(1, 22), "d1 meet ");
   EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{9}));
-  EXPECT_EQ(order.dropped(), 3);
+  EXPECT_EQ(order.dropped(), 5);
+}
+
+TEST(FreeOrder, ComputesPartsOfWorkersThatNeverComeTwice) {
+  ToldOrder order({.workers = 5, .collect = 3, .parts = 3, .is_synchronous = true, .duplicates = 2});
+  EXPECT_EQ(order.begin(0, 9), "r0:0 r1:1 r2:2 r3:0 r4:1 ") << "no part three times";
+  EXPECT_EQ(order.take(2, 1), "");
+  EXPECT_EQ(order.take(3, 2), "p3 ");
+  EXPECT_EQ(order.take(4, 3), "p4 p2u r3:3 r4:4 r2:5 ") << "without workers 0 and 1";
+  EXPECT_EQ(order.take(2, 4), "");
+  EXPECT_EQ(order.take(3, 5), "p3 ");
+  EXPECT_EQ(order.take(4, 6), "p4 p2u r3:6 r4:7 r2:8 ");
 }
 
 }  // namespace
