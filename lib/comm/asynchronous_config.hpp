@@ -34,7 +34,7 @@ struct AsynchronousConfig : Config {
   bool free = false;   ///< the ranks are the workers, and the order is that in which they come
   std::string replay;  ///< file; empty: none
   std::string record;  ///< likewise
-  /// Of a replay, as its file has it (PushOrder::members), once it is read.
+  /// Ranks that have computed each gradient of a replay, as its file has it (PushOrder::members), once it is read.
   std::int64_t recorded_members = 1;
 
   void describe(Fields& fields) override;

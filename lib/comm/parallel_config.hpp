@@ -61,8 +61,8 @@ struct ParallelConfig : Config {
   CompressConfig compress;
   AsynchronousConfig asynchronous;
   BackupConfig backup;
-  std::int64_t servers =
-      0;  ///< of ranks that run freely, the first ones, which keep the parameters, and do nothing else
+  /// How many of the ranks that run freely, the first ones, keep the parameters, and do nothing else.
+  std::int64_t servers = 0;
 
   /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other, and of the
   /// others waits for none.

@@ -288,47 +288,35 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
 }
 
 TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
-  const auto refused = [](const std::string& deck, const std::string& why) {
-    try {
-      const test::TemporaryFolder folder;
-      enable_log(false);
-      TrainingRun(test::read_run_config(deck, (folder.path() / "run").string()), Communicator::world());
-      ADD_FAILURE() << "not refused: " << why;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
-      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
-      EXPECT_NE(std::string(error.what()).find("test:1"), std::string::npos) << error.what();
-    }
-    enable_log(true);
-  };
+  using test::expect_refused;
   const int ranks = Communicator::world().size();
   const std::string schedule = fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks);
   const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
-  refused(with(", shard: optimizer"), "parallel.asynchronous: wants whole copies");
-  refused(with(", local: 4"), "parallel.asynchronous: updates the parameters of all ranks");
-  refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: says itself");
-  refused(with(", wire: bf16"), "parallel.wire: asynchronous");
-  refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");
-  refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
-          "parallel.sync_batch_norm: asynchronous workers");
-  refused(deep_deck(asynchronously(schedule), "{type: sgd}", "fp16"),
-          "parallel.asynchronous: gradients of workers differ");
-  refused(deep_deck(asynchronously(schedule + ", staleness: compensate"), "{type: adamw}"),
-          "parallel.asynchronous: staleness: compensate");
+  expect_refused(with(", shard: optimizer"), "parallel.asynchronous: wants whole copies");
+  expect_refused(with(", local: 4"), "parallel.asynchronous: updates the parameters of all ranks");
+  expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: says itself");
+  expect_refused(with(", wire: bf16"), "parallel.wire: asynchronous");
+  expect_refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");
+  expect_refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
+                 "parallel.sync_batch_norm: asynchronous workers");
+  expect_refused(deep_deck(asynchronously(schedule), "{type: sgd}", "fp16"),
+                 "parallel.asynchronous: gradients of workers differ");
+  expect_refused(deep_deck(asynchronously(schedule + ", staleness: compensate"), "{type: adamw}"),
+                 "parallel.asynchronous: staleness: compensate");
   const auto keys = [&](const std::string& keys) { return deep_deck(asynchronously(keys)); };
-  refused(keys(schedule + ", bound: -1"), "parallel.asynchronous.bound");
-  refused(keys(schedule + ", lambda: 1"), "parallel.asynchronous.lambda: is of no use");
-  refused(keys(schedule + ", adaptive: true"), "parallel.asynchronous.adaptive: is of no use");
-  refused(keys("collect: 1"), "parallel.asynchronous.schedule");
-  refused(keys("schedule: {record: a}"), "parallel.asynchronous.schedule");
-  refused(keys("schedule: {replay: a, simulate: {ranks: 2}}"), "parallel.asynchronous.schedule");
-  refused(keys("schedule: {replay: a, record: b}"), "parallel.asynchronous.schedule.record");
-  refused(keys("schedule: {simulate: {ranks: 2, delays: []}}"), "delays");
-  refused(keys("collect: 16, schedule: {simulate: {ranks: 2}}"), "batch.global: 13 examples");
+  expect_refused(keys(schedule + ", bound: -1"), "parallel.asynchronous.bound");
+  expect_refused(keys(schedule + ", lambda: 1"), "parallel.asynchronous.lambda: is of no use");
+  expect_refused(keys(schedule + ", adaptive: true"), "parallel.asynchronous.adaptive: is of no use");
+  expect_refused(keys("collect: 1"), "parallel.asynchronous.schedule");
+  expect_refused(keys("schedule: {record: a}"), "parallel.asynchronous.schedule");
+  expect_refused(keys("schedule: {replay: a, simulate: {ranks: 2}}"), "parallel.asynchronous.schedule");
+  expect_refused(keys("schedule: {replay: a, record: b}"), "parallel.asynchronous.schedule.record");
+  expect_refused(keys("schedule: {simulate: {ranks: 2, delays: []}}"), "delays");
+  expect_refused(keys("collect: 16, schedule: {simulate: {ranks: 2}}"), "batch.global: 13 examples");
   if (ranks == 1) return;
-  refused(keys(fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks + 1)),
-          "parallel.asynchronous.collect");
-  refused(keys(schedule + ", staleness: compensate, adaptive: true"), "parallel.asynchronous.adaptive");
+  expect_refused(keys(fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks + 1)),
+                 "parallel.asynchronous.collect");
+  expect_refused(keys(schedule + ", staleness: compensate, adaptive: true"), "parallel.asynchronous.adaptive");
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ bool FreeOrder::may_compute_more(const Worker& asks) const {
   return computing < (version_ + 1) * rules_.collect - pushed_ - std::ssize(complete_);
 }
 
-/// Of the parts that one worker computes, that which will come last, as it seems: its worker takes as long as the last
+/// The part that will come last, as it seems, of those that one worker computes: its worker takes as long as the last
 /// time. None where enough are computed twice.
 std::optional<std::int64_t> FreeOrder::part_of_slowest() const {
   std::map<std::int64_t, int> computed;  // parts of this update, and by how many

@@ -32,7 +32,7 @@ struct StoreEvent {
   StepScalars scalars{};
 };
 
-/// Which gradients of workers make an update.
+/// The rules by which gradients of workers make an update.
 struct FreeRules {
   int workers = 1;
   std::int64_t collect = 1;           ///< gradients of an update

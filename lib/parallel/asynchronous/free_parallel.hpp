@@ -84,7 +84,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   void tell(StoreEvent event);
   void begin();
   void write_record();
-  /// Of this worker; servers are before the first.
+  /// The number of this worker; servers come before the first one.
   int number() const { return group_.number() - (group_.count() - rules_.workers); }
   std::int64_t part_examples() const { return course_.batch / rules_.parts; }
   std::int64_t update_examples() const { return rules_.collect * part_examples(); }

@@ -61,7 +61,7 @@ class ParameterStore {
   int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
   bool keeps_slice(int rank) const { return servers_ == 0 || rank < servers_; }
   ParameterRange slice_of(int rank) const;
-  /// Of a worker's number.
+  /// The rank of the worker that an event is of.
   int rank_of(const StoreEvent& event) const { return servers_ + event.worker; }
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   Transport& values_to(int rank) { return *workers_[static_cast<std::size_t>(distance_to(rank))].values; }

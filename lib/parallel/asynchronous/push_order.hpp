@@ -39,7 +39,7 @@ class PushOrder {
   std::int64_t parts_of_batch() const { return parts_of_batch_; }
   /// Of the pushes of update number `update`; empty behind the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
-  /// Likewise, of their pieces, of which a batch has parts_of_batch() · members().
+  /// Numbers of the pieces of these parts; a batch has parts_of_batch() · members() of them.
   std::span<const std::int64_t> pieces_of(std::int64_t update) const;
   /// Those of update number `update`, from 1 on; their places are those in the sum.
   std::span<const Push> of_update(std::int64_t update) const;

@@ -24,7 +24,7 @@ class WorkerGroup {
   /// Of its ranks, among all.
   std::span<const std::int64_t> numbers() const { return numbers_; }
   int size() const { return ranks_.size(); }
-  /// Which of how many groups this is.
+  /// The number of this group, and how many there are.
   int number() const { return static_cast<int>(numbers_.front()) / size(); }
   int count() const { return count_; }
   /// Of what is trained, this rank's.

@@ -24,7 +24,7 @@ class PeriodSteps {
   std::int64_t fewest() const { return std::ranges::min(steps_); }
   /// Whether a group does the step of a period that has this number, from 1 on.
   bool does(std::int64_t group, std::int64_t number) const { return number <= steps_[static_cast<std::size_t>(group)]; }
-  /// Of a batch, those of all groups that do.
+  /// Examples of a batch that groups compute which do the step of this number.
   std::int64_t examples(const BatchPartition& partition, std::int64_t global_examples, std::int64_t number) const;
 
  private:
