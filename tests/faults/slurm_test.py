@@ -67,10 +67,12 @@ DECK = {
     "checkpoint": {"every_steps": 50},
 }
 
-# The first run of a job cannot end by itself; those after it have 100 steps more to go.
+# The first run of a job cannot end by itself, and takes few steps in its time; those after it have 100 steps more to go.
 LAUNCHER = """#!/bin/sh
 if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
     set -- "$@" run.steps=$(($(tail -n 1 run/metrics.csv | cut -d , -f 1) + 100))
+else
+    set -- "$@" --emulate-network latency_us=10000,ranks_per_node=1
 fi
 exec {launcher} "$@"
 """
