@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "command_parts.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "resilience/stop_request.hpp"
 
@@ -33,8 +35,15 @@ void take_stop_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
+void print(const std::string& text) {
+  const bool done = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  const int error = errno;
+  validate(done || error == EPIPE, ExitStatus::io_error,
+           "standard output: cannot be written ({}); check where it goes to", std::strerror(error));
+}
+
 void print(const Communicator& comm, const std::string& text) {
-  if (comm.is_root()) std::fwrite(text.data(), 1, text.size(), stdout);
+  if (comm.is_root()) print(text);
 }
 
 ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) {

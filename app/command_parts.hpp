@@ -28,7 +28,10 @@ struct DeckArguments {
 /// take a while.
 void take_stop_signals();
 
-/// Prints on rank 0. Text that is a command's result goes to standard output whole.
+/// Text that is a command's result goes to standard output whole. Throws io_error, as on a full disk; a reader that has
+/// gone wants no more.
+void print(const std::string& text);
+/// On rank 0.
 void print(const Communicator& comm, const std::string& text);
 
 /// Work of one process, whatever the number of ranks.

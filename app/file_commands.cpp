@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "command_parts.hpp"
 #include "commands.hpp"
 #include "config/deck.hpp"
 #include "data/import_idx.hpp"
@@ -22,9 +22,6 @@
 // Commands of one process, which work on files and text: no ranks, and no steps of a network.
 namespace lockstep {
 namespace {
-
-/// A text that is a command's result goes to standard output whole.
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 /// A command that makes a text and prints it.
 Command printing(std::function<std::string()> make, Start start = Start::nothing) {

@@ -2,7 +2,6 @@
 #include <Kokkos_Core.hpp>
 #include <csignal>
 #include <exception>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,25 +44,17 @@ void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const 
 /// Errors that every rank has (Communicator::run_collectively) are said once, by rank 0. An error of one
 /// rank alone is said by that rank, and ends all of them: the others may be waiting for it.
 int run_command(const Command& command, const Communicator& comm) {
-  std::string message;
-  ExitStatus status = ExitStatus::internal;
-  bool shared = false;
   try {
     std::optional<Kokkos::ScopeGuard> kokkos;
     start_kokkos(command.start, kokkos, comm);
     return exit_code(command.work(comm));
-  } catch (const SharedError& error) {
-    message = error.what(), status = error.status(), shared = true;
-  } catch (const Error& error) {
-    message = error.what(), status = error.status();
-  } catch (const std::bad_alloc&) {
-    message = out_of_memory;
-  } catch (const std::exception& error) {
-    message = fmt::format("{}; this is a fault of Lockstep, please report it", error.what());
+  } catch (const std::exception& exception) {
+    const bool shared = dynamic_cast<const SharedError*>(&exception) != nullptr;
+    const Error error = as_error(exception);
+    if (comm.is_root() || !shared) error_line(error.what());
+    if (!shared && comm.size() > 1) comm.abort(error.status());
+    return exit_code(error.status());
   }
-  if (comm.is_root() || !shared) error_line(message);
-  if (!shared && comm.size() > 1) comm.abort(status);
-  return exit_code(status);
 }
 
 }  // namespace

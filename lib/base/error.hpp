@@ -36,6 +36,10 @@ class Error : public std::runtime_error {
 
 inline constexpr char out_of_memory[] = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
 
+/// What a user is told of any exception: full memories, and files that std::filesystem cannot reach, are theirs to
+/// mend; what nobody has foreseen is a fault of ours.
+Error as_error(const std::exception& exception);
+
 /// For what users can get wrong; always on. (Assertions are for what only we can get wrong.)
 template <class... Args>
 void validate(bool ok, ExitStatus status, fmt::format_string<Args...> message, Args&&... args) {

@@ -97,6 +97,13 @@ std::int64_t RunLength::step_behind(std::int64_t begin, const TrainingSpan& span
   return step_of({count_at(begin, span.unit) + span.count, span.unit});
 }
 
+std::optional<std::int64_t> RunLength::step_before(std::int64_t end, const TrainingSpan& span) const {
+  constexpr double rounding = 1e-9;  // of shares of an epoch
+  const double count = count_at(end, span.unit) - span.count - rounding;
+  if (count < -2 * rounding) return std::nullopt;
+  return step_of({std::max(count, 0.0), span.unit});
+}
+
 double RunLength::count_at(std::int64_t step, TrainingSpan::Unit unit) const {
   return progress(point_of({static_cast<double>(step), TrainingSpan::Unit::steps}), unit, examples_);
 }

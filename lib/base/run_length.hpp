@@ -52,6 +52,9 @@ class RunLength {
   std::int64_t step_of(const TrainingSpan& span) const { return point_of(span).step; }
   /// The first step that is not before `span` behind step `begin`.
   std::int64_t step_behind(std::int64_t begin, const TrainingSpan& span) const;
+  /// The first step from which on no more than `span` is left to step `end`; none: the span is longer than what is
+  /// before that.
+  std::optional<std::int64_t> step_before(std::int64_t end, const TrainingSpan& span) const;
   /// Steps, epochs or examples before step `step`.
   double count_at(std::int64_t step, TrainingSpan::Unit unit) const;
   /// Examples of steps that begin there, but for the last ones of epochs.

@@ -224,6 +224,11 @@ void point_link(const std::filesystem::path& folder, const std::string& link_nam
   const std::filesystem::path link = folder / link_name;
   const std::filesystem::path temporary = link.string() + ".tmp";
   std::error_code code;
+  if (const auto there = std::filesystem::symlink_status(link, code);
+      std::filesystem::exists(there) && !std::filesystem::is_symlink(there)) {
+    warn("{}: is no link, and is left as it is, though {} ought to have this name", link.string(), name);
+    return;
+  }
   std::filesystem::remove(temporary, code);
   std::filesystem::create_symlink(name, temporary, code);
   if (!code) std::filesystem::rename(temporary, link, code);

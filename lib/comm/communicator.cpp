@@ -262,13 +262,8 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
   std::optional<Error> failure;
   try {
     work();
-  } catch (const Error& error) {
-    failure = error;
-  } catch (const std::bad_alloc&) {
-    failure = Error(ExitStatus::internal, out_of_memory);
-  } catch (const std::exception& error) {
-    failure = Error(ExitStatus::internal,
-                    fmt::format("{}; this is a fault of Lockstep, please report it", error.what()));
+  } catch (const std::exception& exception) {
+    failure = as_error(exception);
   }
   // The lower a rank, the more of them there are from it to the end. 0: none has failed.
   const std::int64_t to_the_end = all_reduce_max(failure ? size_ - rank_ : 0);

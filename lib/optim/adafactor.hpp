@@ -34,6 +34,7 @@ class Adafactor final : public Optimizer {
 
   StepCoefficients coefficients(const StepRate& rate) const override;
   void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  bool overwrites_gradients() const override { return true; }
 
  private:
   AdafactorConfig config_;

@@ -81,6 +81,8 @@ class Optimizer {
   virtual void expect_momentum_in_gradients() {}
   /// Whether a step needs all gradients before it changes any parameter.
   virtual bool needs_all_gradients() const { return false; }
+  /// Whether nobody finds the gradients behind a step as they were before it.
+  virtual bool overwrites_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
 

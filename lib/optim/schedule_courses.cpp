@@ -159,14 +159,22 @@ struct Cosine final : Course {
                  "stands there without period; give that, or remove it");
   }
   Factor over(const RunLength& length, std::int64_t warmup) const override {
-    const std::int64_t end = period.empty() ? length.steps() : length.step_behind(warmup, training_span_of(period));
-    return [warmup, end, last = final_fraction, factor = period_factor, restarts = !period.empty()](std::int64_t step) {
-      double behind = static_cast<double>(step - warmup);
-      double steps = static_cast<double>(std::max<std::int64_t>(1, end - warmup));
-      if (factor == 1 && restarts) behind = std::fmod(behind, steps);
-      else if (restarts)
-        for (; behind >= steps; steps *= static_cast<double>(factor)) behind -= steps;
-      return between(last, half_cosine(std::min(1.0, behind / steps)));
+    if (period.empty())
+      return [warmup, end = length.steps(), last = final_fraction](std::int64_t step) {
+        return between(last, half_cosine(share_done(step, warmup, end)));
+      };
+    return [length, warmup, span = training_span_of(period), factor = static_cast<double>(period_factor),
+            last = final_fraction](std::int64_t step) {
+      const auto begin_of = [&](double periods) {
+        return length.step_behind(warmup, {periods * span.count, span.unit});
+      };
+      // Periods before the one of this step, of the first one's length, and those in it.
+      double before = 0, these = 1;
+      if (factor == 1 && span.count > 0)
+        before = std::max(
+            0.0, std::floor((length.count_at(step, span.unit) - length.count_at(warmup, span.unit)) / span.count) - 1);
+      for (; begin_of(before + these) <= step; these *= factor) before += these;
+      return between(last, half_cosine(share_done(step, begin_of(before), begin_of(before + these))));
     };
   }
 };
@@ -219,10 +227,10 @@ struct WarmupStableDecay final : Course {
     if (!decay.empty()) check_span(fields, "decay", decay);
   }
   Factor over(const RunLength& length, std::int64_t warmup) const override {
-    const std::int64_t begin = length.steps() - length.step_of(training_span_of(decay));
-    validate_key(begin >= warmup, "schedule.decay",
+    const std::optional<std::int64_t> fall = length.step_before(length.steps(), training_span_of(decay));
+    validate_key(fall && *fall >= warmup, "schedule.decay",
                  "{} and the warm-up are longer than the run of {} steps; make them shorter", decay, length.steps());
-    return [begin, end = length.steps(), last = final_fraction, form = form](std::int64_t step) {
+    return [begin = *fall, end = length.steps(), last = final_fraction, form = form](std::int64_t step) {
       const double done = share_done(step, begin, end);
       return between(last, 1 - (form == Form::linear ? done : std::sqrt(done)));
     };

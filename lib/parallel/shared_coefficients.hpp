@@ -28,6 +28,8 @@ class SharedCoefficients {
   /// Coefficients of steps among which are the `count` ones behind `step` others. Collective: all ranks ask for the
   /// same ones.
   Stretch cover(std::int64_t step, std::int64_t count);
+  /// They have become others.
+  void forget() { known_.clear(); }
 
  private:
   const Communicator& comm_;

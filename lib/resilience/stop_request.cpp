@@ -71,11 +71,16 @@ void StopRequest::take_signals() {
   }
 }
 
+std::string StopRequest::signal() {
+  const int number = first_signal;
+  return number == 0 ? "" : std::string(name_of(number));
+}
+
 StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
     : end_(end), file_(std::move(file)) {}
 
 std::string StopRequest::reason(double seconds) {
-  if (const int signal = first_signal) return std::string(name_of(signal));
+  if (std::string name = signal(); !name.empty()) return name;
   if (end_ && std::chrono::duration<double>(*end_ - Time::clock::now()).count() < seconds) return "its time is up";
   constexpr auto between_looks = std::chrono::seconds(1);  // shared file systems do not like to be asked often
   const auto now = std::chrono::steady_clock::now();

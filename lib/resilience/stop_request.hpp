@@ -19,6 +19,8 @@ class StopRequest {
   /// status. A second one, a second or more after the first, ends the process at once, with status 75, and all ranks of
   /// its node (by their Watchdog): that harms no checkpoint.
   static void take_signals();
+  /// The one that has come, by name; empty: none has. For waits before a run's first step.
+  static std::string signal();
 
   /// `end`: of the time that the run has; `file`: asks for a stop. Without a file nobody looks for it, nor at the
   /// launcher.

@@ -68,14 +68,17 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
 /// "12000 in 10 epochs of 1200".
 std::string steps_text(const RunConfig& config, std::int64_t examples) {
   const RunLength length = run_length(config, examples);
-  const std::int64_t steps = length.steps(), epoch = length.step_of({1, TrainingSpan::Unit::epochs});
+  constexpr auto epochs_unit = TrainingSpan::Unit::epochs;
+  const std::int64_t steps = length.steps();
+  const double epochs = length.count_at(steps, epochs_unit);
   const std::string end = config.run.target.present || config.run.patience.present
                               ? ", or fewer by run.target or run.patience"
                               : "";
-  if (steps % epoch == 0)
-    return fmt::format("{} in {} epoch{} of {}{}", steps, steps / epoch, steps == epoch ? "" : "s", epoch, end);
-  return fmt::format("{} in {:.3g} epochs of {}{}", steps, static_cast<double>(steps) / static_cast<double>(epoch),
-                     epoch, end);
+  const std::string first = fmt::format("{}{}", length.step_of({1, epochs_unit}),
+                                        config.batch.ramp.empty() ? "" : " (the first)");
+  if (epochs == std::floor(epochs))
+    return fmt::format("{} in {} epoch{} of {}{}", steps, epochs, epochs == 1 ? "" : "s", first, end);
+  return fmt::format("{} in {:.3g} epochs of {}{}", steps, epochs, first, end);
 }
 
 /// Which device the plans are for, and how much of its memory `step` bytes take. Empty where kernels run on the host.

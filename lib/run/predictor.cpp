@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "run/experiment.hpp"
 #include "run/inference.hpp"
 #include "run/trained_model.hpp"
+#include "train/nonfinite_report.hpp"
 
 namespace lockstep {
 namespace {
@@ -84,19 +86,31 @@ class Blocks {
     const Tensor outputs = inference_.outputs(space_, batch_, 0, n);
     const OwnedTensor stored("lockstep::outputs", output_type(outputs.dtype), outputs.shape);
     convert(space_, outputs, stored.get());
-    return stored.get().dtype == DType::f64 ? converted<double>(stored.get()) : converted<float>(stored.get());
+    return stored.get().dtype == DType::f64 ? converted<double>(stored.get(), n) : converted<float>(stored.get(), n);
   }
 
  private:
   template <class T>
-  std::string converted(const Tensor& outputs) const {
+  std::string converted(const Tensor& outputs, std::int64_t examples) const {
     std::vector<T> values(static_cast<std::size_t>(outputs.count()));
     copy_to_host(space_, outputs, values.data());
+    // Vendors' libraries make 0 of what is not a number on its way through relu.
+    const std::int64_t of_example = outputs.count() / examples;
+    for (std::int64_t i = 0; i < examples; ++i)
+      if (!has_finite_inputs(i))
+        std::fill_n(values.begin() + i * of_example, of_example, std::numeric_limits<T>::quiet_NaN());
     const std::int64_t each = outputs.shape[-1];
     const Conversion<T> conversion(form_, each);
     std::string bytes;
     for (std::int64_t i = 0; i < outputs.count(); i += each) conversion.append(values.data() + i, bytes);
     return bytes;
+  }
+
+  bool has_finite_inputs(std::int64_t example) const {
+    const ExampleFormat& format = data_.format();
+    return format.input_dtype != DType::f32 ||
+           count_nonfinite(batch_.inputs.data() + static_cast<std::size_t>(example) * format.input_bytes(),
+                           format.input_dtype, format.input_shape.count()) == 0;
   }
 
   const Dataset& data_;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
@@ -40,8 +41,9 @@ bool begins_with(const fs::path& path, std::string_view begin) {
 }
 
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 /// The status in a summary; empty: it is none.
@@ -177,7 +179,7 @@ void RunFolder::remove_leftovers() const {
   for (const auto& entry : fs::directory_iterator(path_)) {
     const auto of = ReplaceFile::left_of(entry.path().filename().string());
     const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
-    if (of && (of == RunLock::file_name || std::ranges::any_of(files, is_ours))) left.push_back(entry.path());
+    if (std::ranges::any_of(files, is_ours) || RunLock::is_leftover(entry.path())) left.push_back(entry.path());
   }
   std::error_code ignored;
   for (fs::directory_iterator mark(waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {

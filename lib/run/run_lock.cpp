@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -23,7 +23,9 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "base/timer.hpp"
 #include "io/replace_file.hpp"
+#include "resilience/stop_request.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -96,14 +98,30 @@ struct Holder {
   }
 };
 
-std::optional<Holder> holder_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+/// What a look at a lock shows: who holds it, or why that cannot be read (ENOENT: nobody does).
+struct Look {
+  std::optional<Holder> holder;
+  int error = 0;
+
+  bool is_missing() const { return error == ENOENT || error == ESTALE; }
+};
+
+Look look_at(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return {std::nullopt, errno};
   Holder holder;
-  holder.text.assign(std::istreambuf_iterator<char>(file), {});
+  char part[1024];
+  ssize_t size = 0;
+  while ((size = ::read(file, part, sizeof part)) > 0 || (size < 0 && errno == EINTR))
+    holder.text.append(part, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  const int error = size < 0 ? errno : 0;
+  ::close(file);
+  if (error != 0) return {std::nullopt, error};
   if (const Json claim = Json::parse(holder.text, nullptr, false); claim.is_object()) holder.claim = claim;
-  return holder;
+  return {std::move(holder), 0};
 }
+
+std::optional<Holder> holder_of(const fs::path& path) { return look_at(path).holder; }
 
 /// By the file system's own clock, in seconds; none: the file is not there.
 std::optional<double> changed_at(const fs::path& path) {
@@ -136,18 +154,21 @@ class Claim {
       struct stat status{};
       return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
     }
-    // A file system without hard links.
+    const int no_link = errno;
+    const bool never_links = no_link == EPERM || no_link == EOPNOTSUPP || no_link == ENOSYS || no_link == EMLINK;
+    validate(never_links, ExitStatus::cannot_create, cannot_create, lock.string(), std::strerror(no_link));
     const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (made < 0) {
       const int error = errno;
-      validate(error == EEXIST, ExitStatus::cannot_create, "{}: cannot be created ({}); choose another run.output_dir",
-               lock.string(), std::strerror(error));
+      validate(error == EEXIST, ExitStatus::cannot_create, cannot_create, lock.string(), std::strerror(error));
       return false;
     }
     ::close(made);
     std::error_code code;
     fs::copy_file(file_.temporary(), lock, fs::copy_options::overwrite_existing, code);
-    return !code;
+    if (code) ::unlink(lock.c_str());
+    validate(!code, ExitStatus::cannot_create, cannot_create, lock.string(), code.message());
+    return true;
   }
   /// What the file system's clock says.
   double now() const {
@@ -156,6 +177,7 @@ class Claim {
   }
 
  private:
+  static constexpr char cannot_create[] = "{}: cannot be created ({}); choose another run.output_dir";
   ReplaceFile file_;
 };
 
@@ -167,14 +189,19 @@ class Claim {
           lock.parent_path().string(), holder.name(), RunLock::file_name));
 }
 
-/// Returns when nobody can be behind that lock any more; throws when somebody is.
+/// Returns when nobody can be behind that lock any more; throws when somebody is. Dates of a file server that has been
+/// set to another time say nothing: then what counts is how long the lock has been seen not to change.
 void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own) {
   const std::optional<double> first = changed_at(lock);
+  const Timer waiting;
   bool said = false;
   while (first) {
     const std::optional<double> last = changed_at(lock);
-    const double age = own.now() - *first;
+    const double age = std::max(own.now() - *first, waiting.seconds());
     if (!last || (age >= stale_after && *last == *first)) return;
+    const std::string signal = StopRequest::signal();
+    validate(signal.empty(), ExitStatus::stopped_early, "{}: {} has come while this run waited for {}; start it again",
+             lock.string(), signal, holder.name());
     if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder));
     if (!std::exchange(said, true))
       log("{}: {} may write here; this run begins unless that one shows a sign of life within {}", lock.string(),
@@ -205,6 +232,7 @@ void take_away(const fs::path& lock, const Holder& stale) {
 
 RunLock::RunLock(const fs::path& folder) : path_(folder / file_name), claim_(claim_of_this_process()) {
   acquire();
+  seen_ = Clock::now();
   thread_ = std::thread([this] { refresh(); });
 }
 
@@ -218,33 +246,64 @@ RunLock::~RunLock() {
   if (const auto holder = holder_of(path_); holder && holder->text == claim_) ::unlink(path_.c_str());
 }
 
+bool RunLock::is_leftover(const fs::path& file) {
+  if (ReplaceFile::left_of(file.filename().string()) != file_name) return false;
+  // Whoever waits for the lock touches his own every half second.
+  const std::optional<double> last = changed_at(file), now = changed_at(file.parent_path() / file_name);
+  return last && now && *now - *last >= stale_after;
+}
+
 void RunLock::acquire() {
   const Claim own(path_, claim_);
+  constexpr auto moment = std::chrono::milliseconds(50);
   for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
-    const std::optional<Holder> holder = holder_of(path_);
-    if (!holder) continue;  // given up meanwhile
-    validate(holder->is_ours() || holder->text.empty(), ExitStatus::cannot_create,
+    const Look found = look_at(path_);
+    validate(found.holder || found.is_missing(), ExitStatus::cannot_create,
+             "{}: cannot be read ({}), so that nobody knows who writes here; choose another run.output_dir, or remove "
+             "it if no run does",
+             path_.string(), std::strerror(found.error));
+    if (!found.holder) {  // given up meanwhile
+      std::this_thread::sleep_for(moment);
+      continue;
+    }
+    const Holder& holder = *found.holder;
+    validate(holder.is_ours() || holder.text.empty(), ExitStatus::cannot_create,
              "{}: is no lock of Lockstep's, and is not replaced; choose another run.output_dir", path_.string());
-    if (holder->life() != Holder::Life::ended) wait_until_stale(path_, *holder, own);
-    if (taken_over) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // others try as well
-    take_away(path_, *holder);
+    if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own);
+    if (taken_over) std::this_thread::sleep_for(moment);  // others try as well
+    take_away(path_, holder);
   }
+}
+
+void RunLock::look() {
+  const Look found = look_at(path_);
+  const auto now = Clock::now();
+  if (found.holder && found.holder->text == claim_) {
+    ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    seen_ = now;
+  } else if (found.holder && !found.holder->text.empty()) {
+    lost_ = true;
+  } else if (found.is_missing()) {
+    // Another run may have come, and ended; in less time, nobody was free to take it.
+    if (now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
+    else if (Claim(path_, claim_).becomes(path_)) seen_ = now;
+  }  // what cannot be read now may be so again
 }
 
 void RunLock::refresh() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, refreshed_every, [this] { return done_; })) {
     lock.unlock();
-    const std::optional<Holder> holder = holder_of(path_);
-    if (holder && holder->text == claim_) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
-    else if (holder && !holder->text.empty()) lost_ = true;  // what cannot be read now may be there again
+    try {
+      look();
+    } catch (const Error&) {  // of a file system that may be well again in ten seconds
+    }
     lock.lock();
   }
 }
 
 void RunLock::require() {
-  const std::optional<Holder> holder = holder_of(path_);
-  if (holder && holder->text != claim_ && !holder->text.empty()) lost_ = true;
+  look();
   require_lately();
 }
 

@@ -22,11 +22,10 @@ void NoiseMeasurement::small_batch_done(std::int64_t examples) {
   if (measures_) scale_.end_small_batch(examples);
 }
 
-void NoiseMeasurement::end_step(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t examples,
+void NoiseMeasurement::end_step(const ExecSpace& space, const std::function<double()>& square, std::int64_t examples,
                                 const Tensor& factor) {
   if (!measures_) return;
-  const double square = sketch_ ? sketch_->take_square(ranks_) : f64_on_host(space, strategy.gradient_square(space));
-  scale_.end_step(ranks_, square, examples, f64_on_host(space, factor));
+  scale_.end_step(ranks_, sketch_ ? sketch_->take_square(ranks_) : square(), examples, f64_on_host(space, factor));
 }
 
 }  // namespace lockstep

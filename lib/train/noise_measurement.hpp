@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
+#include "comm/communicator.hpp"
 #include "nn/parameter_buffer.hpp"
 #include "optim/gradient_scale.hpp"
-#include "parallel/parallel_strategy.hpp"
 #include "train/gradient_sketch.hpp"
 #include "train/noise_scale.hpp"
 
@@ -31,8 +32,9 @@ class NoiseMeasurement final : public Stateful {
   /// The small batch had so many examples.
   void small_batch_done(std::int64_t examples);
   /// The step had so many examples, of all ranks; it and its small batches were multiplied by `factor`, an f64 [1].
-  /// Collective.
-  void end_step(const ExecSpace& space, ParallelStrategy& strategy, std::int64_t examples, const Tensor& factor);
+  /// `square()`: of the sum of all, collective, and asked for where no sketch is made. Collective.
+  void end_step(const ExecSpace& space, const std::function<double()>& square, std::int64_t examples,
+                const Tensor& factor);
 
   std::optional<double> value() const { return scale_.value(); }
   void describe_state(StateFields& fields) override { scale_.describe_state(fields); }

@@ -35,9 +35,10 @@ void OptimizerSteps::provide(const ExecSpace& space, std::int64_t applied) {
   copy_from_host(space, &table_, memory_.tensor(0, DType::u8, {sizeof(CoefficientTable)}));
 }
 
-UpdateOptions OptimizerSteps::update_options(const ExecSpace& space, ParallelStrategy& strategy) const {
+UpdateOptions OptimizerSteps::update_options(const ExecSpace& space, ParallelStrategy& strategy) {
+  if (clip_norm_ > 0 || optimizer_.overwrites_gradients()) square_ = strategy.gradient_square(space);
   return {.coefficients = reinterpret_cast<const CoefficientTable*>(memory_.data()),
-          .square = clip_norm_ > 0 ? strategy.gradient_square(space).as<const double>() : nullptr,
+          .square = clip_norm_ > 0 ? square_.as<const double>() : nullptr,
           .clip_norm = clip_norm_};
 }
 

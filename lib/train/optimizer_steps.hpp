@@ -22,11 +22,18 @@ class OptimizerSteps {
   /// What this rank finds that a step behind `applied` others is done with, but for the scale of its gradients.
   StepScalars scalars(std::int64_t applied) const;
   /// What the step is done with that it was provided for, whose gradients are summed. Collective.
-  UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy) const;
+  UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
+  /// As ParallelStrategy's, behind the update too. Collective.
+  Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
+    return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
+  }
   double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
   /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
   /// course does not.
-  void begin_behind(std::int64_t steps) { before_ = steps; }
+  void begin_behind(std::int64_t steps) {
+    if (before_ != steps) coefficients_.forget();
+    before_ = steps;
+  }
 
  private:
   StepCoefficients coefficients_at(std::int64_t applied) const;
@@ -37,6 +44,7 @@ class OptimizerSteps {
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   double clip_norm_;
+  Tensor square_;           ///< of gradients that the step clips, or writes over
   CoefficientTable table_;  ///< what rank 0 has sent
   Buffer memory_;           ///< the same in the step's memory
 };

@@ -114,7 +114,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   const StepVote votes = finish_gradients();
   const StepResult result = conclude(votes);
   if (!result.done()) return result;
-  noise_->end_step(space_, *strategy_, result.examples, guard_->loss_factor_tensor());
+  noise_->end_step(space_, [this] { return gradient_square(); }, result.examples, guard_->loss_factor_tensor());
   count_.done += step_ranks_.updates;
   meet();
   return result;
@@ -322,10 +322,11 @@ void Trainer::swap_average() {
   strategy_->change_parameters(space_, [this] { optimizer_->swap_average(space_, model_->parameters()); });
 }
 
+double Trainer::gradient_square() { return f64_on_host(space_, optimizer_steps_->gradient_square(space_, *strategy_)); }
+
 StepNumbers Trainer::step_numbers() {
-  return {
-      .metrics = sums_->reduce(space_, comm_, *problem_.loss, last_examples_),
-      .gradient_norm = std::sqrt(f64_on_host(space_, strategy_->gradient_square(space_))) * guard_->gradient_factor()};
+  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_examples_),
+          .gradient_norm = std::sqrt(gradient_square()) * guard_->gradient_factor()};
 }
 
 StepScales Trainer::step_scales() const {

@@ -129,6 +129,7 @@ class Trainer final : public Stateful {
   void share_parameters();
 
  private:
+  double gradient_square();
   // Parts of a step, in their order:
   StepContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);

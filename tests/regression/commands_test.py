@@ -219,6 +219,29 @@ class Commands(LockstepTest):
         self.assertIn("checksum ok", self.lockstep("inspect", "data.h5").out)
         self.assertEqual({path.name for path in self.folder.iterdir()}, {"images", "labels", "own", "data.h5"})
 
+    def test_a_result_that_cannot_be_written(self):
+        """As on a full disk."""
+        self.deck()
+        for command in (("schema",), ("check", "deck.yaml", "--deck")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([program.PROGRAM, *command], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(done.returncode, 74, done)
+            self.assertIn("error: standard output: cannot be written (No space left on device)", done.stderr)
+
+    def test_paths_that_nobody_can_follow(self):
+        (self.folder / "loop").symlink_to("loop")
+        self.refused(74, ["loop", "Too many levels of symbolic links; check the path"], "report", "loop")
+
+    def test_the_norm_is_that_of_the_gradient(self):
+        """Also where the optimizer puts its step in the gradient's place."""
+        norms = {}
+        for optimizer in ({"type": "sgd", "learning_rate": 0.1}, {"type": "adafactor", "learning_rate": 0.01},
+                          {"type": "adafactor", "learning_rate": 0.01, "clip_norm": 1}):
+            self.deck(run={"steps": 1, "output_dir": "run", "log_every": 1, "seed": 7, "overwrite": True, "resume": "never"}, optimizer=optimizer)
+            self.lockstep("train", "deck.yaml")
+            norms[json.dumps(optimizer)] = metrics(self.folder / "run")[0]["grad_norm"]
+        self.assertEqual(len(set(norms.values())), 1, norms)
+
     def test_who_reads_the_log_may_go(self):
         """As in `lockstep train deck.yaml | head -1`. The log is more than a pipe holds."""
         self.deck(run={"steps": 2000, "output_dir": "run", "log_every": 1})

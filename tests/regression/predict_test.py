@@ -91,6 +91,20 @@ class Predict(LockstepTest):
                 files.setdefault(kind, set()).add((self.folder / f"y{ranks}.{kind}").read_bytes())
         self.assertEqual({kind: len(found) for kind, found in files.items()}, {"h5": 1, "npy": 1, "csv": 1})
 
+    def test_inputs_that_are_no_numbers(self):
+        """Whatever libraries make of them on their way."""
+        inputs = numpy.random.default_rng(1).random((5, 28, 28, 1), "f4")
+        whole = inputs.copy()
+        inputs[1, 3, 3], inputs[4, 9, 9] = numpy.nan, numpy.inf
+        for name, values in (("bad", inputs), ("good", whole)):
+            with h5py.File(self.folder / f"{name}.h5", "w") as file:
+                file["x"] = values
+        wanted = self.predict("good.npy", data="good.h5")
+        outputs = self.predict("bad.npy", data="bad.h5")
+        self.assertEqual(numpy.isnan(outputs).any(1).tolist(), [False, True, False, False, True])
+        self.assertTrue((outputs[[0, 2, 3]] == wanted[[0, 2, 3]]).all())
+        self.assertEqual(self.predict("bad.csv", "--classes", data="bad.h5")[1].flatten()[[1, 4]].tolist(), [-1, -1])
+
     def test_inputs_alone(self):
         _, wanted = self.predict("y.h5")
         self.assertTrue((self.predict("s.npy", "--split", "validation", data="data.h5") == wanted).all())

@@ -88,6 +88,44 @@ class OneAtATime(Folder):
         self.assertEqual({name: content for name, (_, content) in before.items()},
                          {name: content for name, (_, content) in snapshot(self.folder / "run").items()})
 
+    def test_a_lock_that_says_nothing(self):
+        """Neither of a date nor of who holds it."""
+        self.deck()
+        (self.folder / "run").mkdir()
+        lock = self.folder / "run/lock"
+        lock.symlink_to("nowhere")
+        self.refused(73, ["run/lock: cannot be read", "nobody knows who writes here"], "train", "deck.yaml")
+        lock.unlink()
+
+        self.foreign_lock(-86400)  # of a file server that was set back by a day
+        child = self.start()
+        said = child.stdout.readline()
+        while "may write here" not in said:
+            self.assertTrue(said)
+            said = child.stdout.readline()
+        self.assertRegex(said, r"shows a sign of life within (1 min|[0-9.]+ s)")
+        child.terminate()
+        _, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 75, err)
+        self.assertIn("error: run/lock: SIGTERM has come while this run waited for process 4711 on elsewhere", err)
+
+    def test_a_lock_that_was_removed_is_made_again(self):
+        self.deck(run=ENDLESS, checkpoint={"every_steps": 50})
+        child = self.start()
+        self.wait_for_steps()
+        lock = self.folder / "run/lock"
+        text = lock.read_text()
+        lock.unlink()
+        limit = time.monotonic() + 30
+        while not lock.exists():
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.05)
+        self.assertEqual(lock.read_text(), text)
+        child.terminate()
+        _, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 75, err)
+        self.assertFalse(lock.exists())
+
     def test_a_run_whose_folder_was_taken_over_ends(self):
         """All of its ranks: the others wait for rank 0 in a sum of gradients."""
         for parallel in ("{overlap: thread}", "{overlap: poll, all_reduce: ring}"):
@@ -131,6 +169,12 @@ class NothingOfOthers(Folder):
                     self.refused(73, [f"{folder}/{name}: ", "another run.output_dir"], "train", "deck.yaml", f"run.output_dir={folder}",
                                  f"run.overwrite={overwrite}")
                     self.assertEqual(snapshot(self.folder / folder), before)
+
+    def test_a_file_with_the_name_of_a_link_stays(self):
+        self.deck()
+        latest = self.write("run/checkpoints/latest", "mine")
+        self.assertIn("checkpoints/latest: is no link, and is left as it is", self.lockstep("train", "deck.yaml").err)
+        self.assertEqual(latest.read_text(), "mine")
 
     def test_only_own_files_are_removed(self):
         self.deck()

@@ -96,6 +96,23 @@ TEST(Schedule, BeginsAnew) {
   EXPECT_NEAR(schedule.factor(55), 0.5, 1e-15);
 }
 
+/// Two epochs of 10 steps, and two of 5: what is said in epochs is so many steps as these have where it lies.
+TEST(Schedule, EpochsOfARamp) {
+  const RunLength length(1000, false, {{.batch = 100}, {{2, TrainingSpan::Unit::epochs}, 200}}, 4, std::nullopt);
+  const auto with = [&](const char* deck) { return LearningRateSchedule(schedule_config(deck), length); };
+  const LearningRateSchedule stable = with("{type: warmup_stable_decay, decay: 1 epoch}");
+  EXPECT_EQ(stable.factor(25), 1.0);
+  EXPECT_NEAR(stable.factor(26), 0.8, 1e-15);
+  EXPECT_NEAR(stable.factor(29), 0.2, 1e-15);
+  EXPECT_EQ(with("{type: warmup_stable_decay, decay: 3 epochs, warmup: 1 epoch}").factor(10), 1.0);
+  EXPECT_THROW(with("{type: warmup_stable_decay, decay: 4 epochs, warmup: 1 epoch}"), Error);
+  EXPECT_THROW(with("{type: warmup_stable_decay, decay: 31 steps}"), Error);
+  const LearningRateSchedule anew = with("{type: cosine, period: 1 epoch}");
+  for (const std::int64_t begin : {0, 10, 20, 25}) EXPECT_EQ(anew.factor(begin), 1.0) << begin;
+  EXPECT_NEAR(anew.factor(5), 0.5, 1e-15);
+  EXPECT_LT(anew.factor(24), 0.1);
+}
+
 TEST(Schedule, FollowsTheRootAndPoints) {
   EXPECT_EQ(schedule_of("{type: inverse_sqrt, warmup: 10 steps}", 100).factor(40), 0.5);
   EXPECT_EQ(schedule_of("{type: inverse_sqrt, warmup: 10 steps}", 100).factor(10), 1.0);
