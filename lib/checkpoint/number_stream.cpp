@@ -125,7 +125,7 @@ void NumberStream::make_room() {
   if (room_.size() > 0) return;
   std::size_t end = 0;
   for (const HeldNumbers& each : numbers_)
-    if (each.offloaded) each.offloaded.all->file().make_room_to_hold();
+    if (each.offloaded) each.offloaded.all->blocks().make_room_to_hold();
     else end += align_up(each.values.bytes());
   room_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::checkpoint", end);
   std::size_t begin = 0;
@@ -143,7 +143,7 @@ void NumberStream::make_room() {
 void NumberStream::copy(const ExecSpace& space) {
   for (std::size_t of = 0; of < numbers_.size(); ++of) {
     const Tensor& from = numbers_[of].values;
-    if (numbers_[of].offloaded) numbers_[of].offloaded.all->file().hold();
+    if (numbers_[of].offloaded) numbers_[of].offloaded.all->blocks().hold();
     else if constexpr (memory_is_separate) copy_to_host(space, from, given_[of].data);
     else if (from.count() > 0) std::memcpy(given_[of].data, from.data, from.bytes());
   }
@@ -160,8 +160,8 @@ const std::byte* NumberStream::whole_block(const Block& block) const {
 
 void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) const {
   if (const OffloadedState& offloaded = numbers_[block.of].offloaded)
-    return offloaded.read(is_copied_ ? BlockFile::Version::held : BlockFile::Version::present, piece.at, piece.count,
-                          to);
+    return offloaded.read(is_copied_ ? PassingBlocks::Version::held : PassingBlocks::Version::present, piece.at,
+                          piece.count, to);
   const Tensor from = elements_of(is_copied_ ? given_[block.of] : numbers_[block.of].values, piece.at, piece.count);
   if (memory_is_separate && !is_copied_) copy_to_host(space_, from, to);
   else std::memcpy(to, from.data, from.bytes());

@@ -35,7 +35,7 @@ class NumberStream {
   /// Room for a copy of what this rank holds, which takes memory for as long as this lives.
   void make_room();
   /// Copies what this rank holds; given is then the copy, so the numbers may change. (Of those in a file the file keeps
-  /// this version: BlockFile::hold.)
+  /// this version: PassingBlocks::hold.)
   void copy(const ExecSpace& space);
   /// What this rank held of numbers()[of] when it was copied, on the host.
   std::span<const std::byte> copied(std::size_t of) const {

@@ -54,8 +54,10 @@ struct ParallelConfig : Config {
   LocalConfig local;
   struct Offload {
     bool present = false;
-    std::string optimizer;  ///< folder
+    std::string optimizer;  ///< folder, or the word
     double block_mb = 16;
+    /// Whether it is the word `memory`: that of the host.
+    bool is_to_memory() const { return optimizer == "memory"; }
   };
   Offload offload;
   CompressConfig compress;

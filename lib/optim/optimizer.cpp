@@ -158,11 +158,16 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
 
 void Optimizer::place_states(const StateOffload& offload, const ParameterLayout& layout) {
   if (states_.empty()) return;
-  if (!offload.folder.empty()) {
-    const Tensor& first = states_.front().values;
-    const std::span blocks(reinterpret_cast<ParameterBlock*>(tables_.data()), static_cast<std::size_t>(blocks_.count));
-    offloaded_ = std::make_unique<OffloadedStates>(offload, first.dtype, states_.size(), layout.owned(), blocks);
-    pass_ = std::make_unique<StatePass>(*offloaded_, *nonfinite_.get().as<std::int32_t>());
+  if (offload.to != StateOffload::To::nowhere) {
+    const ExecSpace space;
+    std::vector<ParameterBlock> blocks(static_cast<std::size_t>(blocks_.count));
+    const Tensor table = tables_.tensor(0, DType::u8,
+                                        {static_cast<std::int64_t>(blocks.size() * sizeof(ParameterBlock))});
+    copy_to_host(space, table, blocks.data());
+    offloaded_ = std::make_unique<OffloadedStates>(offload, states_.front().values.dtype, states_.size(),
+                                                   layout.owned(), blocks, blocks_.blocks);
+    copy_from_host(space, blocks.data(), table);
+    pass_ = std::make_unique<StatePass>(*offloaded_, nonfinite_.get());
     for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
     return;
   }
@@ -179,7 +184,7 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
 }
 
 void Optimizer::begin_pass(StateUse use, const WindowWork& work) const {
-  pass_->begin(use == StateUse::read ? BlockFile::Pass::reads : BlockFile::Pass::changes, work);
+  pass_->begin(use == StateUse::read ? PassingBlocks::Pass::reads : PassingBlocks::Pass::changes, work);
 }
 
 StatePass* Optimizer::stream_steps() {

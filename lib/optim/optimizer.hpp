@@ -140,11 +140,12 @@ class Optimizer {
     if (!streams_) pass_->await(space, 0);
   }
 
-  /// From here on, steps over states in a file return before they are done: who reads parameters waits for this, which
+  /// From here on, steps over offloaded states return before they are done: who reads parameters waits for this, which
   /// is null where states are in memory.
   StatePass* stream_steps();
-  /// Whether a step may begin before all gradients are final.
-  bool begins_early() const { return streams_ && pass_ && !needs_all_gradients(); }
+  /// Whether a step may begin before all gradients are final. On devices, where the host would have to wait for
+  /// kernels to know that, none does.
+  bool begins_early() const { return !memory_is_separate && streams_ && pass_ && !needs_all_gradients(); }
   /// Begins one; its parameters change where gradients_are_final says so, of those before element `end`.
   void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
@@ -188,7 +189,7 @@ struct OptimizerConfig : Config {
   bool divides() const;                ///< OptimizerOptions::divides
   bool counts_steps() const;           ///< OptimizerOptions::counts_steps
   bool averages() const;               ///< whether it keeps a moving average of the parameters
-  bool offloads() const;               ///< whether states may be in a file, and there are such
+  bool offloads() const;  ///< whether states may be elsewhere than in the step's memory, and there are such
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   /// What one of them keeps of the trained ones among `parameters`, and where.

@@ -71,7 +71,14 @@ struct TrainingConfig {
   DeckNode source;  ///< what it was read from; complaints name its lines
 
   DType dtype() const { return precision.dtype(); }
-  StateOffload state_offload() const { return {parallel.offload.optimizer, parallel.offload.block_mb}; }
+  StateOffload state_offload() const {
+    using To = StateOffload::To;
+    const ParallelConfig::Offload& offload = parallel.offload;
+    return {!offload.present         ? To::nowhere
+            : offload.is_to_memory() ? To::host_memory
+                                     : To::file,
+            offload.optimizer, offload.block_mb};
+  }
 };
 
 /// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
