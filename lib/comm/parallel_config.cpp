@@ -94,6 +94,10 @@ void ParallelConfig::describe(Fields& fields) {
                 "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
                 "also called fully sharded data parallelism); auto: the fastest of these whose step needs no more than "
                 "memory_gb");
+  fields.text(
+      "machine", machine,
+      "file that lockstep bench machine --save has made: shard: auto predicts by it which way is the fastest (when "
+      "not given: that which sends and updates least)");
   chooses_shard = way == automatic;
   shard = chooses_shard ? Shard::none : static_cast<Shard>(way);
   static constexpr std::string_view groups[] = {"all", "node"};

@@ -29,6 +29,7 @@ struct ParallelConfig : Config {
 
   double bucket_mb = 25, unit_mb = 25;
   double memory_gb = 0;                      ///< of a rank; 0: any
+  std::string machine;                       ///< file, of which shard: auto predicts times; empty: none
   const Algorithm* all_reduce = nullptr;     ///< null: auto
   std::string all_reduce_table;              ///< file; empty: none
   const Algorithm* between_nodes = nullptr;  ///< of the leaders of nodes; null: auto

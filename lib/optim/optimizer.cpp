@@ -97,6 +97,10 @@ bool OptimizerConfig::divides() const { return options_of(*this).divides(); }
 
 bool OptimizerConfig::counts_steps() const { return options_of(*this).counts_steps(); }
 
+bool OptimizerConfig::needs_all_gradients() const { return options_of(*this).needs_all_gradients(); }
+
+OptimizerOptions::StatePasses OptimizerConfig::state_passes() const { return options_of(*this).state_passes(); }
+
 bool OptimizerConfig::averages() const { return options_of(*this).ema_decay > 0; }
 
 std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
@@ -121,6 +125,7 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
     : ema_decay_(options.ema_decay),
+      needs_all_gradients_(options.needs_all_gradients()),
       rules_("lockstep::optimizer::rules", largest_rules),
       nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
   const ExecSpace space;
