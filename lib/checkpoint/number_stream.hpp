@@ -116,8 +116,8 @@ class NumberStream {
   Kokkos::View<std::byte*, StagingSpace> room_;
   std::vector<Tensor> given_;  ///< in `room_`
   bool is_copied_ = false;
-  // Of messages.
-  std::vector<std::byte> block_, arriving_, arrived_;
+  // Of messages; system's pages that no turn has used yet take no memory.
+  std::unique_ptr<std::byte[]> block_, arriving_, arrived_;
   ExecSpace space_;
 };
 
