@@ -25,6 +25,7 @@
 #include "run/training_run.hpp"
 #include "scaling/machine.hpp"
 #include "scaling/prediction_report.hpp"
+#include "scaling/shard_times.hpp"
 #include "scaling/ways_report.hpp"
 
 namespace lockstep {
@@ -39,7 +40,9 @@ void declare_train(CLI::App& app, Command& chosen) {
     take_stop_signals();
     const auto work = [deck, network](const Communicator& comm) {
       const Communicator ranks = apply_network_option(comm, *network);
-      return TrainingRun(deck->read(ranks), ranks).run();
+      RunConfig config = deck->read(ranks);
+      predict_shards(config, ranks);
+      return TrainingRun(config, ranks).run();
     };
     chosen = {Start::ranks, work};
   });
@@ -120,6 +123,7 @@ void declare_check(CLI::App& app, Command& chosen) {
                  "check --memory: {} GB hold no step; give the gigabytes that a rank may take",
                  options->memory.value_or(0));
         std::string text = write_config(config);
+        predict_shards(config, count);
         if (options->data) {
           const DataScan found = scan_data(config);
           text += "\n" + found.text;

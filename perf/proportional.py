@@ -4,13 +4,14 @@ import pathlib
 import re
 
 
-def proportional_bytes(program):
-    """Of all processes that were started as this program: a page that several share counts once, in parts."""
+def proportional_bytes(program, kinds=("",)):
+    """Of all processes that were started as this program: a page that several share counts once, in parts. Kinds: _Anon, _Shmem, _File; all of them."""
     total = 0
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if (process / "cmdline").read_bytes().split(b"\0")[0] == str(program).encode():
-                total += 1024 * int(re.search(r"^Pss: +(\d+)", (process / "smaps_rollup").read_text(), re.M)[1])
+                sizes = (process / "smaps_rollup").read_text()
+                total += sum(1024 * int(re.search(rf"^Pss{kind}: +(\d+)", sizes, re.M)[1]) for kind in kinds)
         except OSError:
             pass  # it has ended
     return total

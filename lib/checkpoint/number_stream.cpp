@@ -56,10 +56,11 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<HeldNumbers> n
     largest = std::max(largest, static_cast<std::size_t>(block.count) * element_bytes(block));
   }
   if (!transport_ && !ranks.is_root()) return;
-  block_.resize(largest + 1);  // behind an answer stands whether it is one
+  const auto room = [&] { return std::make_unique_for_overwrite<std::byte[]>(largest + 1); };
+  block_ = room();  // behind an answer stands whether it is one
   if (!transport_ || !ranks.is_root()) return;
-  arriving_.resize(largest + 1);
-  arrived_.resize(largest + 1);
+  arriving_ = room();
+  arrived_ = room();
 }
 
 void NumberStream::note_holders(const Communicator& ranks) {
@@ -125,7 +126,7 @@ void NumberStream::make_room() {
   if (room_.size() > 0) return;
   std::size_t end = 0;
   for (const HeldNumbers& each : numbers_)
-    if (each.offloaded) each.offloaded.all->file().make_room_to_hold();
+    if (each.offloaded) each.offloaded.all->blocks().make_room_to_hold();
     else end += align_up(each.values.bytes());
   room_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::checkpoint", end);
   std::size_t begin = 0;
@@ -143,7 +144,7 @@ void NumberStream::make_room() {
 void NumberStream::copy(const ExecSpace& space) {
   for (std::size_t of = 0; of < numbers_.size(); ++of) {
     const Tensor& from = numbers_[of].values;
-    if (numbers_[of].offloaded) numbers_[of].offloaded.all->file().hold();
+    if (numbers_[of].offloaded) numbers_[of].offloaded.all->blocks().hold();
     else if constexpr (memory_is_separate) copy_to_host(space, from, given_[of].data);
     else if (from.count() > 0) std::memcpy(given_[of].data, from.data, from.bytes());
   }
@@ -160,8 +161,8 @@ const std::byte* NumberStream::whole_block(const Block& block) const {
 
 void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) const {
   if (const OffloadedState& offloaded = numbers_[block.of].offloaded)
-    return offloaded.read(is_copied_ ? BlockFile::Version::held : BlockFile::Version::present, piece.at, piece.count,
-                          to);
+    return offloaded.read(is_copied_ ? PassingBlocks::Version::held : PassingBlocks::Version::present, piece.at,
+                          piece.count, to);
   const Tensor from = elements_of(is_copied_ ? given_[block.of] : numbers_[block.of].values, piece.at, piece.count);
   if (memory_is_separate && !is_copied_) copy_to_host(space_, from, to);
   else std::memcpy(to, from.data, from.bytes());
@@ -187,7 +188,7 @@ void NumberStream::receive(int rank, void* data, std::size_t bytes) {
 void NumberStream::ask(const Errand& errand) {
   const Request request{Request::Kind::give, static_cast<std::int64_t>(errand.block.of), errand.block.first};
   send(errand.rank, &request, sizeof request);
-  transport_->receive(errand.rank, arriving_.data(), bytes_of(errand.block, pieces_of(errand.block, errand.rank)) + 1);
+  transport_->receive(errand.rank, arriving_.get(), bytes_of(errand.block, pieces_of(errand.block, errand.rank)) + 1);
 }
 
 void NumberStream::collect(const std::function<void(const Block&, const std::byte*)>& take) {
@@ -198,7 +199,7 @@ void NumberStream::collect(const std::function<void(const Block&, const std::byt
     if (const std::byte* whole = whole_block(block)) return take(block, whole);
     const std::size_t element = element_bytes(block);
     const auto place = [&](const Piece& piece) {
-      return block_.data() + static_cast<std::size_t>(piece.first - block.first) * element;
+      return block_.get() + static_cast<std::size_t>(piece.first - block.first) * element;
     };
     for (const Piece& piece : pieces_of(block, rank_)) read(block, piece, place(piece));
     while (next != errands.end() && next->block.of == block.of && next->block.first == block.first) {
@@ -206,7 +207,7 @@ void NumberStream::collect(const std::function<void(const Block&, const std::byt
       wait_until([this] { return transport_->received(); });
       std::swap(arriving_, arrived_);
       if (++next != errands.end()) ask(*next);
-      const std::byte* from = arrived_.data();
+      const std::byte* from = arrived_.get();
       for (const Piece& piece : pieces_of(block, rank)) {
         const std::size_t bytes = static_cast<std::size_t>(piece.count) * element;
         std::memcpy(place(piece), from, bytes);
@@ -215,22 +216,22 @@ void NumberStream::collect(const std::function<void(const Block&, const std::byt
       validate(*from == std::byte{0}, ExitStatus::io_error,
                "rank {} cannot read its part of the optimizer's state (parallel.offload)", rank);
     }
-    take(block, block_.data());
+    take(block, block_.get());
   });
 }
 
 void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fill) {
   for_each_block([&](const Block& block) {
     const std::size_t element = element_bytes(block);
-    fill(block, block_.data());
+    fill(block, block_.get());
     const auto place = [&](const Piece& piece) {
-      return block_.data() + static_cast<std::size_t>(piece.first - block.first) * element;
+      return block_.get() + static_cast<std::size_t>(piece.first - block.first) * element;
     };
     for (const Piece& piece : pieces_of(block, rank_)) write(block, piece, place(piece));
     for (int rank = 1; transport_ && rank < transport_->size(); ++rank) {
       const std::vector<Piece> pieces = pieces_of(block, rank);
       if (pieces.empty()) continue;
-      std::byte* to = arriving_.data();
+      std::byte* to = arriving_.get();
       for (const Piece& piece : pieces) {
         const std::size_t bytes = static_cast<std::size_t>(piece.count) * element;
         std::memcpy(to, place(piece), bytes);
@@ -238,7 +239,7 @@ void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fil
       }
       const Request request{Request::Kind::take, static_cast<std::int64_t>(block.of), block.first};
       send(rank, &request, sizeof request);
-      send(rank, arriving_.data(), bytes_of(block, pieces));
+      send(rank, arriving_.get(), bytes_of(block, pieces));
     }
   });
 }
@@ -254,8 +255,8 @@ void NumberStream::serve() {
     const std::vector<Piece> pieces = pieces_of(block, rank_);
     const std::size_t bytes = bytes_of(block, pieces);
     const bool takes = request.kind == Request::Kind::take;
-    if (takes) receive(0, block_.data(), bytes);
-    std::byte* at = block_.data();
+    if (takes) receive(0, block_.get(), bytes);
+    std::byte* at = block_.get();
     for (const Piece& piece : pieces) {
       try {
         if (takes) write(block, piece, at);
@@ -267,7 +268,7 @@ void NumberStream::serve() {
     }
     if (takes) continue;
     *at = std::byte{failure ? std::uint8_t{1} : std::uint8_t{0}};
-    send(0, block_.data(), bytes + 1);
+    send(0, block_.get(), bytes + 1);
   }
   if (failure) std::rethrow_exception(failure);
 }

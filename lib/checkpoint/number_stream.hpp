@@ -35,7 +35,7 @@ class NumberStream {
   /// Room for a copy of what this rank holds, which takes memory for as long as this lives.
   void make_room();
   /// Copies what this rank holds; given is then the copy, so the numbers may change. (Of those in a file the file keeps
-  /// this version: BlockFile::hold.)
+  /// this version: PassingBlocks::hold.)
   void copy(const ExecSpace& space);
   /// What this rank held of numbers()[of] when it was copied, on the host.
   std::span<const std::byte> copied(std::size_t of) const {
@@ -116,8 +116,8 @@ class NumberStream {
   Kokkos::View<std::byte*, StagingSpace> room_;
   std::vector<Tensor> given_;  ///< in `room_`
   bool is_copied_ = false;
-  // Of messages.
-  std::vector<std::byte> block_, arriving_, arrived_;
+  // Of messages; system's pages that no turn has used yet take no memory.
+  std::unique_ptr<std::byte[]> block_, arriving_, arrived_;
   ExecSpace space_;
 };
 

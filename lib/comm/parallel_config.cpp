@@ -94,6 +94,10 @@ void ParallelConfig::describe(Fields& fields) {
                 "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
                 "also called fully sharded data parallelism); auto: the fastest of these whose step needs no more than "
                 "memory_gb");
+  fields.text(
+      "machine", machine,
+      "file that lockstep bench machine --save has made: shard: auto predicts by it which way is the fastest (when "
+      "not given: that which sends and updates least)");
   chooses_shard = way == automatic;
   shard = chooses_shard ? Shard::none : static_cast<Shard>(way);
   static constexpr std::string_view groups[] = {"all", "node"};
@@ -141,15 +145,15 @@ void ParallelConfig::describe(Fields& fields) {
       "offload", offload.present,
       [this](Fields& section) {
         section.text("optimizer", offload.optimizer,
-                     "folder on a disk of the node, where the optimizer's state is: each rank has a file there, which "
-                     "goes when the run ends",
+                     "where the optimizer's state is: memory, which is that of the host, where a GPU computes; else a "
+                     "folder on a disk of the node, in which each rank has a file that goes when the run ends",
                      Presence::required);
         section.number(
             "block_mb", offload.block_mb, {0.001, 65536},
             "megabytes of all its states together that are read, updated and written at once; three times as "
-            "much stays in memory");
+            "much stays in the memory that computes");
       },
-      "what is on a disk in the place of memory");
+      "what is elsewhere than in the memory that computes: on a disk, or, of a GPU, in the host's memory");
   fields.optional_section(
       "compress", compress.present, [this](Fields& section) { compress.describe(section); },
       "gradients travel in a smaller form between nodes, or between ranks that share no memory");

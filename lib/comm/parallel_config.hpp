@@ -29,6 +29,7 @@ struct ParallelConfig : Config {
 
   double bucket_mb = 25, unit_mb = 25;
   double memory_gb = 0;                      ///< of a rank; 0: any
+  std::string machine;                       ///< file, of which shard: auto predicts times; empty: none
   const Algorithm* all_reduce = nullptr;     ///< null: auto
   std::string all_reduce_table;              ///< file; empty: none
   const Algorithm* between_nodes = nullptr;  ///< of the leaders of nodes; null: auto
@@ -54,8 +55,10 @@ struct ParallelConfig : Config {
   LocalConfig local;
   struct Offload {
     bool present = false;
-    std::string optimizer;  ///< folder
+    std::string optimizer;  ///< folder, or the word
     double block_mb = 16;
+    /// Whether it is the word `memory`: that of the host.
+    bool is_to_memory() const { return optimizer == "memory"; }
   };
   Offload offload;
   CompressConfig compress;

@@ -30,6 +30,7 @@ constexpr std::size_t page = 4096;
 constexpr std::size_t huge_page = 2 << 20;  // of which protection is changed at once
 
 struct Region {
+  std::size_t bytes;  // that were asked for
   std::size_t size;   // whole pages
   std::size_t guard;  // bytes before and behind it, of the same mapping
   std::string label;
@@ -202,8 +203,16 @@ std::shared_ptr<std::byte> allocate(const std::string& label, std::size_t bytes)
   auto* const first = static_cast<std::byte*>(all) + guard;
   if (guard == huge_page) madvise(first, size, MADV_HUGEPAGE);
   const std::lock_guard lock(device().lock);
-  device().regions[reinterpret_cast<std::uintptr_t>(first)] = {.size = size, .guard = guard, .label = label};
+  device().regions[reinterpret_cast<std::uintptr_t>(first)] = {
+      .bytes = bytes, .size = size, .guard = guard, .label = label};
   return {first, release};
+}
+
+std::size_t bytes_in_use() {
+  const std::lock_guard lock(device().lock);
+  std::size_t bytes = 0;
+  for (const auto& [first, region] : device().regions) bytes += region.bytes;
+  return bytes;
 }
 
 bool owns(const void* address) {

@@ -18,6 +18,9 @@ namespace lockstep::fake_device {
 /// std::bad_alloc.
 std::shared_ptr<std::byte> allocate(const std::string& label, std::size_t bytes);
 
+/// Bytes of it that are asked for now.
+std::size_t bytes_in_use();
+
 /// Whether the address is within such memory.
 bool owns(const void* address);
 

@@ -12,6 +12,8 @@ struct LambConfig final : AdamOptions {
   LambConfig();
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override { return "times the parameter, added to its step"; }
+  bool needs_all_gradients() const override { return true; }  // for norms
+  StatePasses state_passes() const override { return {.reads = 2, .writes = ema_decay > 0 ? 2 : 1}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
@@ -24,7 +26,6 @@ class Lamb final : public Optimizer {
 
   StepCoefficients coefficients(const StepRate& rate) const override;
   void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
-  bool needs_all_gradients() const override { return true; }  // for norms
 
  private:
   LambConfig config_;

@@ -15,6 +15,7 @@ struct LarsConfig final : OptimizerOptions {
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
   std::vector<std::string> state_names() const override { return {"velocity"}; }
+  bool needs_all_gradients() const override { return true; }  // for norms
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
@@ -28,7 +29,6 @@ class Lars final : public Optimizer {
 
   StepCoefficients coefficients(const StepRate& rate) const override;
   void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
-  bool needs_all_gradients() const override { return true; }  // for norms
 
  private:
   LarsConfig config_;

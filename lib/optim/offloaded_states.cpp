@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "base/heartbeat.hpp"
+#include "io/block_file.hpp"
+#include "io/host_blocks.hpp"
 
 namespace lockstep {
 namespace {
@@ -13,6 +15,12 @@ namespace {
 std::int64_t count_of(std::span<const ParameterRange> ranges) {
   return std::accumulate(ranges.begin(), ranges.end(), std::int64_t{0},
                          [](std::int64_t sum, const ParameterRange& range) { return sum + range.count; });
+}
+
+std::unique_ptr<BlockStore> make_store(const StateOffload& offload, const OffloadedStates::Division& division) {
+  const std::size_t slots = PassingBlocks::slots(division.blocks);
+  if (offload.to == StateOffload::To::host_memory) return std::make_unique<HostBlocks>(division.block_bytes, slots);
+  return std::make_unique<BlockFile>(offload.folder, division.block_bytes, slots);
 }
 
 }  // namespace
@@ -31,17 +39,18 @@ OffloadedStates::Division OffloadedStates::divide(double block_mb, DType dtype, 
 }
 
 OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states,
-                                 std::span<const ParameterRange> owned, std::span<ParameterBlock> blocks)
+                                 std::span<const ParameterRange> owned, std::span<ParameterBlock> blocks,
+                                 const ParameterBlock* in_step)
     : dtype_(dtype),
       division_(divide(offload.block_mb, dtype, states, count_of(owned))),
-      file_(offload.folder, division_.block_bytes, division_.blocks),
+      blocks_(make_store(offload, division_), division_.block_bytes, division_.blocks),
       windows_(division_.blocks),
       states_(states, Tensor{nullptr, dtype, {division_.elements}}) {
   for (ParameterBlock& block : blocks) {
     StateWindow& window = windows_[static_cast<std::size_t>(block.state / division_.elements)];
     block.state %= division_.elements;
     assert(block.state + block.count <= division_.elements);  // what is owned begins with a block
-    if (window.count++ == 0) window.blocks = &block;
+    if (window.count++ == 0) window.blocks = in_step + (&block - blocks.data());
   }
   std::int64_t state = 0;
   for (const ParameterRange& range : owned)
@@ -63,13 +72,12 @@ void OffloadedStates::work(const ExecSpace& space, const std::function<void(cons
     StateWindow window = windows_[block];
     window.states = states_;
     work(window);
-    space.fence("lockstep::offloaded_states");
     heartbeat().beat();  // large states take their time
   };
-  file_.work(std::cref(one));
+  blocks_.work(space, std::cref(one));
 }
 
-/// visit(place in the file, elements) for what is in one block.
+/// visit(place among the blocks, bytes) for what is in one block.
 template <class Visit>
 void OffloadedStates::for_pieces(std::size_t state, std::int64_t first, std::int64_t count, const Visit& visit) const {
   const std::size_t element = size_of(dtype_);
@@ -85,14 +93,14 @@ void OffloadedStates::for_pieces(std::size_t state, std::int64_t first, std::int
 
 void OffloadedStates::read(Version version, std::size_t state, std::int64_t first, std::int64_t count, std::byte* to) {
   for_pieces(state, first, count, [&](std::uint64_t place, std::size_t bytes) {
-    file_.read(version, place, to, bytes);
+    blocks_.read(version, place, to, bytes);
     to += bytes;
   });
 }
 
 void OffloadedStates::write(std::size_t state, std::int64_t first, std::int64_t count, const std::byte* from) {
   for_pieces(state, first, count, [&](std::uint64_t place, std::size_t bytes) {
-    file_.write(place, from, bytes);
+    blocks_.write(place, from, bytes);
     from += bytes;
   });
 }

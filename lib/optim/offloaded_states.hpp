@@ -5,19 +5,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "io/block_file.hpp"
+#include "io/passing_blocks.hpp"
 #include "optim/parameter_groups.hpp"
 
 namespace lockstep {
 
 /// Where an optimizer keeps its states.
 struct StateOffload {
-  std::string folder;    ///< of a file on a disk; empty: in memory
+  enum class To { nowhere, host_memory, file } to = To::nowhere;  ///< nowhere: in the step's memory
+  std::string folder;                                             ///< of the file
   double block_mb = 16;  ///< that are read and written at once, of all states together
 };
 
@@ -29,9 +31,10 @@ struct StateWindow {
   ParameterRange range{};          ///< of the flat buffer, in which they stand, where not all are in memory
 };
 
-/// States of an optimizer, laid out like the parameters that a rank owns, in a file of which a step has three blocks in
-/// memory (io/block_file.hpp): kernels run once for each. A block has the same stretch of all states, one after the
-/// other, so that it is read and written at once. For hosts, whose kernels and files work in the same memory.
+/// States of an optimizer, laid out like the parameters that a rank owns, of which a step has three blocks in its
+/// memory (io/passing_blocks.hpp), and the rest in a file, or in the host's memory where steps have a device's: kernels
+/// run once for each block. A block has the same stretch of all states, one after the other, so that it comes and goes
+/// at once.
 class OffloadedStates {
  public:
   /// Stretches of `elements` of each state are a block; there are so many blocks.
@@ -39,28 +42,29 @@ class OffloadedStates {
     std::int64_t elements = 0;
     std::size_t blocks = 0, block_bytes = 0;
 
-    std::size_t bytes_in_memory() const { return std::min(blocks, BlockFile::most_in_memory) * block_bytes; }
+    std::size_t bytes_in_memory() const { return PassingBlocks::slots(blocks) * block_bytes; }
   };
   /// Of `states` of `count` numbers each.
   static Division divide(double block_mb, DType dtype, std::size_t states, std::int64_t count);
 
   /// Of the parameters that a rank owns (ParameterLayout::owned), which `blocks` are, in the order of their states;
-  /// they count in windows from here on. Throws what BlockFile throws.
+  /// they count in windows from here on. `in_step`: where kernels will find them. Throws what BlockFile and HostBlocks
+  /// throw.
   OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::span<const ParameterRange> owned,
-                  std::span<ParameterBlock> blocks);
+                  std::span<ParameterBlock> blocks, const ParameterBlock* in_step);
 
-  // A pass of the file's, window by window:
-  const ParameterRange& next() const { return windows_[file_.next()].range; }
+  // A pass of the blocks', window by window:
+  const ParameterRange& next() const { return windows_[blocks_.next()].range; }
   /// Where, in the flat buffer, those end that are left.
-  std::int64_t end_of_left() const { return windows_[file_.last_left()].range.end(); }
-  /// Waits for the next one, calls `work` for it, and waits for its kernels.
+  std::int64_t end_of_left() const { return windows_[blocks_.last_left()].range.end(); }
+  /// Calls `work` for the next one, which gives its kernels to `space`, behind its arrival.
   void work(const ExecSpace& space, const std::function<void(const StateWindow&)>& work);
 
-  using Version = BlockFile::Version;
-  // Elements [first, first + count) of a state, on the host, as BlockFile does.
+  using Version = PassingBlocks::Version;
+  // Elements [first, first + count) of a state, on the host, as PassingBlocks does.
   void read(Version version, std::size_t state, std::int64_t first, std::int64_t count, std::byte* to);
   void write(std::size_t state, std::int64_t first, std::int64_t count, const std::byte* from);
-  BlockFile& file() { return file_; }
+  PassingBlocks& blocks() { return blocks_; }
 
  private:
   template <class Visit>
@@ -68,7 +72,7 @@ class OffloadedStates {
 
   DType dtype_;
   Division division_;
-  BlockFile file_;
+  PassingBlocks blocks_;
   std::vector<StateWindow> windows_;  ///< but for their states
   std::vector<Tensor> states_;        ///< of the window that is in memory
 };
@@ -79,7 +83,7 @@ struct OffloadedState {
   std::size_t number = 0;
 
   explicit operator bool() const { return all != nullptr; }
-  void read(BlockFile::Version version, std::int64_t first, std::int64_t count, std::byte* to) const {
+  void read(PassingBlocks::Version version, std::int64_t first, std::int64_t count, std::byte* to) const {
     all->read(version, number, first, count, to);
   }
   void write(std::int64_t first, std::int64_t count, const std::byte* from) const {

@@ -97,6 +97,10 @@ bool OptimizerConfig::divides() const { return options_of(*this).divides(); }
 
 bool OptimizerConfig::counts_steps() const { return options_of(*this).counts_steps(); }
 
+bool OptimizerConfig::needs_all_gradients() const { return options_of(*this).needs_all_gradients(); }
+
+OptimizerOptions::StatePasses OptimizerConfig::state_passes() const { return options_of(*this).state_passes(); }
+
 bool OptimizerConfig::averages() const { return options_of(*this).ema_decay > 0; }
 
 std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
@@ -121,6 +125,7 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
     : ema_decay_(options.ema_decay),
+      needs_all_gradients_(options.needs_all_gradients()),
       rules_("lockstep::optimizer::rules", largest_rules),
       nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
   const ExecSpace space;
@@ -158,11 +163,16 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
 
 void Optimizer::place_states(const StateOffload& offload, const ParameterLayout& layout) {
   if (states_.empty()) return;
-  if (!offload.folder.empty()) {
-    const Tensor& first = states_.front().values;
-    const std::span blocks(reinterpret_cast<ParameterBlock*>(tables_.data()), static_cast<std::size_t>(blocks_.count));
-    offloaded_ = std::make_unique<OffloadedStates>(offload, first.dtype, states_.size(), layout.owned(), blocks);
-    pass_ = std::make_unique<StatePass>(*offloaded_, *nonfinite_.get().as<std::int32_t>());
+  if (offload.to != StateOffload::To::nowhere) {
+    const ExecSpace space;
+    std::vector<ParameterBlock> blocks(static_cast<std::size_t>(blocks_.count));
+    const Tensor table = tables_.tensor(0, DType::u8,
+                                        {static_cast<std::int64_t>(blocks.size() * sizeof(ParameterBlock))});
+    copy_to_host(space, table, blocks.data());
+    offloaded_ = std::make_unique<OffloadedStates>(offload, states_.front().values.dtype, states_.size(),
+                                                   layout.owned(), blocks, blocks_.blocks);
+    copy_from_host(space, blocks.data(), table);
+    pass_ = std::make_unique<StatePass>(*offloaded_, nonfinite_.get());
     for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
     return;
   }
@@ -179,7 +189,7 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
 }
 
 void Optimizer::begin_pass(StateUse use, const WindowWork& work) const {
-  pass_->begin(use == StateUse::read ? BlockFile::Pass::reads : BlockFile::Pass::changes, work);
+  pass_->begin(use == StateUse::read ? PassingBlocks::Pass::reads : PassingBlocks::Pass::changes, work);
 }
 
 StatePass* Optimizer::stream_steps() {

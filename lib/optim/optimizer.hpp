@@ -52,6 +52,13 @@ struct OptimizerOptions : Config {
   virtual bool divides() const { return true; }
   /// Of what the rule does with gradients, where it is no more than momentum, so that it may be done to parts of them.
   virtual Momentum gradient_momentum() const { return {}; }
+  /// Whether a step needs all gradients before it changes any parameter.
+  virtual bool needs_all_gradients() const { return false; }
+  /// How often a step reads, and writes, states that are not in its memory.
+  struct StatePasses {
+    int reads = 1, writes = 1;
+  };
+  virtual StatePasses state_passes() const { return {}; }
   /// Whether the states mean nothing without the number of steps that they come of.
   virtual bool counts_steps() const { return false; }
   virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
@@ -79,8 +86,6 @@ class Optimizer {
   /// From here on OptimizerOptions::gradient_momentum is in the gradients: steps add none but to what is not of these,
   /// the weight decay.
   virtual void expect_momentum_in_gradients() {}
-  /// Whether a step needs all gradients before it changes any parameter.
-  virtual bool needs_all_gradients() const { return false; }
   /// Whether nobody finds the gradients behind a step as they were before it.
   virtual bool overwrites_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; zero at first.
@@ -142,11 +147,12 @@ class Optimizer {
     if (!streams_) pass_->await(space, 0);
   }
 
-  /// From here on, steps over states in a file return before they are done: who reads parameters waits for this, which
+  /// From here on, steps over offloaded states return before they are done: who reads parameters waits for this, which
   /// is null where states are in memory.
   StatePass* stream_steps();
-  /// Whether a step may begin before all gradients are final.
-  bool begins_early() const { return streams_ && pass_ && !needs_all_gradients(); }
+  /// Whether a step may begin before all gradients are final. On devices, where the host would have to wait for
+  /// kernels to know that, none does.
+  bool begins_early() const { return !memory_is_separate && streams_ && pass_ && !needs_all_gradients_; }
   /// Begins one; its parameters change where gradients_are_final says so, of those before element `end`.
   void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
@@ -161,6 +167,7 @@ class Optimizer {
 
   std::vector<GroupSettings> groups_;
   double ema_decay_;
+  bool needs_all_gradients_;
   Buffer tables_, rules_, state_memory_;
   OwnedTensor nonfinite_;
   std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
@@ -189,8 +196,10 @@ struct OptimizerConfig : Config {
   Momentum gradient_momentum() const;  ///< OptimizerOptions::gradient_momentum
   bool divides() const;                ///< OptimizerOptions::divides
   bool counts_steps() const;           ///< OptimizerOptions::counts_steps
-  bool averages() const;               ///< whether it keeps a moving average of the parameters
-  bool offloads() const;               ///< whether states may be in a file, and there are such
+  bool needs_all_gradients() const;    ///< OptimizerOptions::needs_all_gradients
+  OptimizerOptions::StatePasses state_passes() const;
+  bool averages() const;  ///< whether it keeps a moving average of the parameters
+  bool offloads() const;  ///< whether states may be elsewhere than in the step's memory, and there are such
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;
   /// What one of them keeps of the trained ones among `parameters`, and where.

@@ -2,40 +2,55 @@
 #include "optim/state_pass.hpp"
 
 #include <cassert>
+#include <utility>
 
 namespace lockstep {
+namespace {
 
-void StatePass::begin(BlockFile::Pass kind, const WindowWork& work) {
+/// Adds what kernels have found of a window to what was `found` of those before it.
+void add_findings(const ExecSpace& space, bool is_first, const Tensor& found, const Tensor& nonfinite) {
+  auto *const before = found.as<std::int32_t>(), *const here = nonfinite.as<std::int32_t>();
+  Kokkos::parallel_for(
+      "lockstep::state_pass::findings", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+        *before = is_first ? *here : *before | *here;
+        *here = *before;
+      });
+}
+
+}  // namespace
+
+StatePass::StatePass(OffloadedStates& states, const Tensor& nonfinite)
+    : states_(states), nonfinite_(nonfinite), found_("lockstep::state_pass::found", DType::i32, {1}) {}
+
+void StatePass::begin(PassingBlocks::Pass kind, const WindowWork& work) {
   assert(!is_passing());
   work_ = work;
-  found_ = 0;
-  states_.file().begin(kind);
+  is_first_ = true;
+  states_.blocks().begin(kind);
 }
 
 void StatePass::work(const ExecSpace& space) {
   const auto one = [&](const StateWindow& window) {
     work_(space, window);
-    space.fence("lockstep::state_pass");  // then the kernels' findings are there
-    found_ |= nonfinite_;
+    add_findings(space, std::exchange(is_first_, false), found_.get(), nonfinite_);
   };
   states_.work(space, std::cref(one));
-  if (!is_passing()) nonfinite_ = found_;
 }
 
 void StatePass::advance_before(const ExecSpace& space, std::int64_t end) {
-  while (is_passing() && states_.next().end() <= end && states_.file().is_here()) work(space);
+  while (is_passing() && states_.next().end() <= end && states_.blocks().is_here()) work(space);
 }
 
 void StatePass::turn() {
   is_early_ = false;
-  states_.file().turn();
+  states_.blocks().turn();
 }
 
 /// Who asks while gradients are being made wants parameters that these are by.
 bool StatePass::have_arrived(const ExecSpace& space, std::int64_t first) {
   if (is_early_) return true;
   while (is_passing()) {
-    if (!states_.file().is_here()) return states_.end_of_left() <= first;
+    if (!states_.blocks().is_here()) return states_.end_of_left() <= first;
     work(space);
   }
   return true;

@@ -30,16 +30,17 @@ class WindowWork {
   void (*call_)(const std::byte*, const ExecSpace&, const StateWindow&) = nullptr;
 };
 
-/// A pass of an optimizer's kernels over states in a file. That of a step may go on beside the passes of the network:
-/// while the backward pass makes gradients, from the beginning of the flat buffer on, and while the next forward pass
-/// needs parameters, from its end on. It goes on whenever it is asked how far it is, as far as the file is.
+/// A pass of an optimizer's kernels over states that are not in the step's memory. That of a step may go on beside the
+/// passes of the network: while the backward pass makes gradients, from the beginning of the flat buffer on, and while
+/// the next forward pass needs parameters, from its end on. It goes on whenever it is asked how far it is, as far as
+/// blocks are there. On a device, parameters are new for kernels that are given to the same space.
 class StatePass final : public ParameterArrival {
  public:
   /// `nonfinite`: what kernels leave of what they have found (Optimizer::nonfinite), each of them anew; of the whole
   /// pass, in the end.
-  StatePass(OffloadedStates& states, std::int32_t& nonfinite) : states_(states), nonfinite_(nonfinite) {}
+  StatePass(OffloadedStates& states, const Tensor& nonfinite);
 
-  void begin(BlockFile::Pass kind, const WindowWork& work);
+  void begin(PassingBlocks::Pass kind, const WindowWork& work);
   /// The next pass begins before all gradients are final: until `turn` it does what it is told to do.
   void begin_early() { is_early_ = true; }
   /// Gradients before element `end` of the flat buffer are final. Does what can be done now.
@@ -50,12 +51,13 @@ class StatePass final : public ParameterArrival {
   void await(const ExecSpace& space, std::int64_t first) override;
 
  private:
-  bool is_passing() const { return states_.file().is_passing(); }
+  bool is_passing() const { return states_.blocks().is_passing(); }
   void work(const ExecSpace& space);
 
   OffloadedStates& states_;
-  std::int32_t& nonfinite_;
-  std::int32_t found_ = 0;  ///< of the windows before
+  Tensor nonfinite_;       ///< i32 [1]
+  OwnedTensor found_;      ///< i32 [1]: of the windows before
+  bool is_first_ = false;  ///< whether there are none
   bool is_early_ = false;
   WindowWork work_;
 };

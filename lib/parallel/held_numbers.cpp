@@ -38,7 +38,7 @@ void share_offloaded(const Communicator& ranks, const Optimizer::State& state, s
     const std::int64_t count = std::min(most, state.values.count() - first);
     piece.resize(static_cast<std::size_t>(count) * size_of(state.values.dtype));
     if (ranks.is_root())
-      attempt([&] { state.offloaded.read(BlockFile::Version::present, first, count, piece.data()); });
+      attempt([&] { state.offloaded.read(PassingBlocks::Version::present, first, count, piece.data()); });
     ranks.broadcast(std::span(piece));
     if (!ranks.is_root()) attempt([&] { state.offloaded.write(first, count, piece.data()); });
   }

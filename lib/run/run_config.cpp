@@ -142,10 +142,12 @@ void RunConfig::describe(Fields& fields) {
               "state: reset forgets what " + optimizer.type + " divides by a function of the steps done; take keep or average");
     }
     f.check(!parallel.offload.present || optimizer.offloads(), "offload",
-            optimizer.type + (optimizer.divides() ? " has no state here, of which something could be on a disk; remove it"
+            optimizer.type + (optimizer.divides() ? " has no state here, of which something could be elsewhere; remove it"
                                                   : " keeps averages of whole rows and columns, which are little and cross all blocks; remove it, or take another optimizer"));
-    f.check(!parallel.offload.present || !memory_is_separate, "offload",
-            "this build computes on devices, and takes the optimizer's state from their memory alone; remove it, or use a build for CPUs");
+    f.check(!parallel.offload.present || !memory_is_separate || parallel.offload.is_to_memory(), "offload",
+            "this build computes on devices, to which nothing comes from files; write optimizer: memory (the host's), or use a build for CPUs");
+    f.check(!parallel.offload.is_to_memory() || memory_is_separate, "offload",
+            "optimizer: memory is the host's, in which this build computes, so that nothing would be saved; name a folder on a disk (one of that name is ./memory), or remove it");
     f.check(!parallel.offload.present || !parallel.local.present, "offload",
             "local averages or forgets states where groups meet, which it takes from memory alone; leave one out");
     f.check(!parallel.compress.present || !precision.scales_loss(), "compress",

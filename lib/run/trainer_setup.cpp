@@ -54,6 +54,9 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
   comm.run_collectively([&] {
     if (!comm.is_root()) return;
     with_positions(config.source, [&] {
+      validate_key(
+          config.parallel.machine.empty() || config.shard_times, "parallel.machine",
+          "is what lockstep train asks, and neither studies nor other programs do; leave it out, or name a shard");
       const ShardChoice choice = choose_shard(config, graph, step_memory(config, graph, train, ranks), ranks,
                                               has_whole_sums(config.parallel, facts));
       shard = static_cast<std::int64_t>(choice.shard);

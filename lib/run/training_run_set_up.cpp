@@ -7,6 +7,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "checkpoint/state_text.hpp"
+#include "core/freed_memory.hpp"
 #include "run/provenance.hpp"
 #include "run/rank_agreement.hpp"
 #include "run/resume.hpp"
@@ -120,6 +121,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   share_state();
   if (!here_.complete) checkpoints_->make_room(folder_);
   comm_.run_collectively([&] { start_loader(); });
+  give_back_freed_memory();
   watchdog_.set_idle(true);  // until `run`
 }
 

@@ -68,7 +68,8 @@ struct Machine : Config {
   std::optional<double> node_gbps;  ///< most that all ranks of a node send together; none: no limit
   double reduce_gbps = 0;           ///< bytes of summands that a rank adds to its own
   std::optional<double> host_copy_gbps;  ///< between a device and its host; none: kernels compute in host memory
-  std::optional<double> disk_gbps;       ///< that one rank reads or writes; none: files take no time
+  std::optional<double> disk_gbps;  ///< that one rank of a node reads or writes; none: files take no time, and that of
+                                    ///< states which are on a disk is not known
 
   void describe(Fields& fields) override;
   bool has_devices() const { return host_copy_gbps.has_value(); }

@@ -5,6 +5,7 @@
 
 #include "scaling/divided_step.hpp"
 #include "scaling/noise.hpp"
+#include "scaling/shard_times.hpp"
 #include "scaling/timeline.hpp"
 
 namespace lockstep {
@@ -17,6 +18,8 @@ using Overlap = ParallelConfig::Overlap;
 Prediction Predictor::predict(int ranks) {
   const RankCount count{ranks, static_cast<int>(machine_.nodes_of(ranks))};
   const ParallelConfig given = workload_.config().parallel;
+  if (given.chooses_shard && !given.machine.empty())
+    workload_.change([&](TrainingConfig& config) { config.shard_times = shard_times(machine_, workload_, count); });
   const std::string choice = workload_.choose_shard(count);
   const StepMemory memory = workload_.plan(count);
   SumsOfRanks sums(machine_, workload_.config().parallel);
@@ -65,9 +68,32 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
   prediction.stragglers = computing(step, step.ranks, prediction.share, partition.micro) - prediction.computing;
   prediction.statistics = waits.statistics;
   prediction.exposed = waits.exposed;
+  prediction.states = states_seconds(step.ranks, memory);
   prediction.strong = alone(batch, step.again) / (static_cast<double>(step.ranks) * prediction.step());
   prediction.weak = alone(prediction.share, step.again) / prediction.step();
   return prediction;
+}
+
+/// Of a disk, the ranks of a node share the rate, and reads and writes the time; of a device, each has its own copies,
+/// in both directions at once. The next forward pass hides an update, and the last backward pass the update that begins
+/// in it.
+std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
+  if (memory.offloaded == 0) return 0;
+  const RunConfig& config = workload_.config();
+  const OptimizerOptions::StatePasses passes = config.optimizer.state_passes();
+  double moved = 1e-9 * memory.offloaded * (passes.reads + passes.writes), gbps = 0;
+  if (machine_.has_devices()) {
+    moved = 1e-9 * memory.offloaded * std::max(passes.reads, passes.writes);
+    gbps = *machine_.host_copy_gbps;
+  } else if (machine_.disk_gbps) {
+    gbps = *machine_.disk_gbps / static_cast<double>(std::min<std::int64_t>(ranks, machine_.ranks_per_node));
+  }
+  if (gbps == 0) return std::nullopt;
+  const BatchPartition partition = workload_.partition(ranks);
+  const std::int64_t share = partition.largest_share(workload_.batch()), micro = std::min(share, partition.micro);
+  double hidden = times_.of(micro).forward;
+  if (config.updates_early()) hidden += times_.of((share - 1) % micro + 1).backward;
+  return std::max(0.0, moved / gbps - hidden);
 }
 
 /// Until the slowest of so many ranks has done its share, in the mean.
@@ -184,7 +210,8 @@ void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& pla
     if (!config.allows(config.shard)) continue;
     SumsOfRanks sums(machine_, config);
     const Waiting waits = waiting(planned(config, ranks, plan, sums), prediction.share, micro);
-    const double seconds = prediction.computing + prediction.stragglers + waits.statistics + waits.exposed;
+    const double seconds = prediction.computing + prediction.stragglers + waits.statistics + waits.exposed +
+                           prediction.states.value_or(0);
     if (seconds >= worth_a_word * prediction.best_step) continue;
     prediction.best_step = seconds;
     prediction.best_all_reduce = algorithm.name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct Prediction {
   double stragglers = 0;  ///< until the slowest rank has computed
   double statistics = 0;  ///< exchanged by batch norms
   double exposed = 0;     ///< sums of gradients, and gathers of parameters, that nothing hides
-  double step() const { return computing + stragglers + statistics + exposed; }
+  /// States come and go (parallel.offload), and nothing hides it; none: at no known rate.
+  std::optional<double> states = 0;
+  double step() const { return computing + stragglers + statistics + exposed + states.value_or(0); }
 
   double strong = 1;              ///< T₁(B) / (P · T_P(B)): of the same batch on one rank
   double weak = 1;                ///< T₁(B / P) / T_P(B): of a rank by itself, with the same share
@@ -47,6 +50,8 @@ class Predictor {
   Prediction predict(int ranks);
   /// A step alone, which was planned so. `sums`: see step_exchange.
   Prediction predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const;
+  /// Prediction::states of a step on so many ranks, with the deck's states elsewhere or not.
+  std::optional<double> states_seconds(int ranks, const StepMemory& memory) const;
   const ComputeTimes& times() const { return times_; }
 
  private:

@@ -83,6 +83,9 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
             "{} rank{}: {} are more than the {} that a rank may take; use smaller micro-batches, "
             "model.activation_checkpointing, or more ranks\n",
             p.ranks, p.ranks == 1 ? "" : "s", bytes_text(p.memory), bytes_text(1e9 * *machine.memory_gb));
+    if (std::ranges::any_of(predictions, [](const Prediction& p) { return !p.states; }))
+      text += fmt::format("steps are without parallel.offload, as {} has no disk_gbps, by which states come and go\n",
+                          options.machine);
     for (const Prediction& p : predictions)
       if (!p.choice.empty())
         text += fmt::format("{} rank{}: parallel.shard: {}\n", p.ranks, p.ranks == 1 ? "" : "s", p.choice);
@@ -103,9 +106,10 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs ? fmt::format("{:.4g} epochs", epochs)
                                               : fmt::format("{} steps", length.steps());
     return fmt::format(
-        "expected             {} node{} × {} ranks: {:.3g} ms a step, {:.0f} % efficient, {} to {}, {} a rank\n",
+        "expected             {} node{} × {} ranks: {:.3g} ms a step, {:.0f} % efficient, {} to {}, {} a rank{}\n",
         p.nodes, p.nodes == 1 ? "" : "s", std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
-        100 * p.weak, duration_text(p.run_seconds), end, bytes_text(p.memory));
+        100 * p.weak, duration_text(p.run_seconds), end, bytes_text(p.memory),
+        p.states ? "" : "; without parallel.offload, as the machine's file has no disk_gbps");
   });
 }
 

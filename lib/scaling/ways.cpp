@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "comm/shard_groups.hpp"
 #include "scaling/prediction.hpp"
@@ -46,7 +48,8 @@ int order_of(Shard shard) { return shard == Shard::none ? 4 : static_cast<int>(s
 
 auto key_of(const Way& way) {
   const auto nearly = [](double bytes) { return std::llround(200 * std::log1p(bytes)); };  // to half a percent
-  return std::tuple(!way.fits, way.seconds.value_or(0), nearly(way.sent), way.checkpointing, -way.micro,
+  const double seconds = way.seconds.value_or(std::numeric_limits<double>::infinity());
+  return std::tuple(!way.fits, seconds, way.offloads, nearly(way.sent), way.checkpointing, -way.micro,
                     order_of(way.shard), way.memory);
 }
 
@@ -57,13 +60,16 @@ class Enumeration {
         predictor_(machine, workload),
         sums_(machine, workload.config().parallel),
         ranks_(ranks),
-        groups_(groups()) {}
+        groups_(groups()),
+        may_offload_(workload.config().optimizer.offloads() && !workload.config().parallel.local.present &&
+                     workload.config().checkpoint.neighbours_every == 0) {}
 
   /// Of one plan.
   void add(Checkpointing checkpointing, std::int64_t micro) {
     workload_.change([&](TrainingConfig& config) {
       config.parallel.shard = Shard::none;
       config.parallel.chooses_shard = false;
+      config.parallel.offload.present = false;
       config.model.checkpointing = checkpointing;
       config.batch.micro = micro;
     });
@@ -117,14 +123,27 @@ class Enumeration {
     return some;
   }
 
+  /// With its states in memory, and elsewhere, where that saves something.
   void add_way(Way way, StepMemory& memory) {
-    static_cast<ModelMemory&>(memory) = model_memory(workload_.config(), workload_.graph(), memory.plan, ranks_);
-    const Prediction step = predictor_.predict_step(ranks_.all, memory, sums_);
+    plan_model_of(memory);
+    Prediction step = predictor_.predict_step(ranks_.all, memory, sums_);
     way.memory = step.memory;
     way.sent = step.sent;
     way.messages = step.messages;
     way.seconds = step.step();
     ways.push_back(way);
+    if (!may_offload_) return;
+    workload_.change([&](TrainingConfig& config) { config.parallel.offload.present = true; });
+    plan_model_of(memory);
+    way.offloads = true;
+    step.states = predictor_.states_seconds(ranks_.all, memory);
+    way.seconds = step.states ? std::optional(step.step()) : std::nullopt;
+    if (memory.total() < std::exchange(way.memory, memory.total())) ways.push_back(way);
+    workload_.change([&](TrainingConfig& config) { config.parallel.offload.present = false; });
+  }
+
+  void plan_model_of(StepMemory& memory) const {
+    static_cast<ModelMemory&>(memory) = model_memory(workload_.config(), workload_.graph(), memory.plan, ranks_);
   }
 
   Workload& workload_;
@@ -132,6 +151,7 @@ class Enumeration {
   SumsOfRanks sums_;
   RankCount ranks_;
   std::vector<NumberOrWord> groups_;
+  bool may_offload_;
   std::map<std::int64_t, double> kept_;  ///< bytes of activations, by micro-batch, where all are kept
 };
 

@@ -20,13 +20,13 @@ std::string_view name_of(Checkpointing checkpointing) {
   return checkpointings[static_cast<std::size_t>(checkpointing)];
 }
 
-/// The first ones of each way to divide, in their order.
+/// The first three of each way to divide, and the first one whose states are elsewhere, in their order.
 std::vector<Way> best_of_each(const std::vector<Way>& ways) {
-  constexpr int most = 3;
-  std::array<int, std::size(shard_names)> taken{};
+  std::array<std::array<int, 2>, std::size(shard_names)> taken{};
   std::vector<Way> best;
   for (const Way& way : ways)
-    if (taken[static_cast<std::size_t>(way.shard)]++ < most) best.push_back(way);
+    if (taken[static_cast<std::size_t>(way.shard)][way.offloads ? 1 : 0]++ < (way.offloads ? 1 : 3))
+      best.push_back(way);
   return best;
 }
 
@@ -37,24 +37,37 @@ std::string group_of(const Way& way) {
   return way.group.word == ParallelConfig::node ? "node" : "all";
 }
 
-constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
+constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:<6} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
 
-std::string row(const Way& way) {
-  return fmt::format(columns, name_of(way.shard), group_of(way), way.shares ? "node" : "rank",
-                     name_of(way.checkpointing), way.micro, bytes_text(way.memory), way.fits ? "fits" : "",
-                     bytes_text(way.sent), std::llround(way.messages),
-                     way.seconds ? fmt::format("{:.4g}", 1e3 * *way.seconds) : "");
+/// Where the optimizer's state is.
+std::string_view state_of(const Way& way) {
+  if (memory_is_separate) return way.offloads ? "host" : "device";
+  return way.offloads ? "disk" : "memory";
 }
 
-std::string keys_of(const Way& way) {
+std::string row(const Way& way, bool has_machine) {
+  return fmt::format(columns, name_of(way.shard), group_of(way), way.shares ? "node" : "rank",
+                     name_of(way.checkpointing), state_of(way), way.micro, bytes_text(way.memory),
+                     way.fits ? "fits" : "", bytes_text(way.sent), std::llround(way.messages),
+                     way.seconds   ? fmt::format("{:.4g}", 1e3 * *way.seconds)
+                     : has_machine ? "unknown"
+                                   : "");
+}
+
+std::string keys_of(const Way& way, const ParallelConfig::Offload& deck) {
   std::string text = fmt::format("parallel.shard={}", name_of(way.shard));
   if (way.shard != ParallelConfig::Shard::none)
     text += fmt::format(" parallel.shard_group={} parallel.share_parameters={}", group_of(way), way.shares);
-  return text + fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(way.checkpointing), way.micro);
+  text += fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(way.checkpointing), way.micro);
+  if (way.offloads && !deck.present)
+    text += fmt::format(" parallel.offload.optimizer={}", memory_is_separate ? "memory" : "FOLDER");
+  if (!way.offloads && deck.present) text += ", without parallel.offload";
+  return text;
 }
 
 /// Which way it would take, and why.
-std::string choice_of(const std::vector<Way>& ways, double limit, bool has_machine) {
+std::string choice_of(const std::vector<Way>& ways, double limit, bool has_machine,
+                      const ParallelConfig::Offload& deck) {
   const auto fit = std::ranges::count_if(ways, &Way::fits);
   if (fit == 0) {
     const Way& least = *std::ranges::min_element(ways, {}, &Way::memory);
@@ -64,10 +77,11 @@ std::string choice_of(const std::vector<Way>& ways, double limit, bool has_machi
   }
   const std::string of = limit > 0 ? fmt::format("{} ways that fit into {}, of {}", fit, bytes_text(limit), ways.size())
                                    : fmt::format("{} ways", fit);
-  return fmt::format("takes                {}\n                     {} of {}\n", keys_of(ways.front()),
-                     has_machine ? "the fastest"
-                                 : "which sends least, computes nothing twice and divides least (--machine FILE says "
-                                   "which is the fastest),",
+  return fmt::format("takes                {}\n                     {} of {}\n", keys_of(ways.front(), deck),
+                     !has_machine ? "which has its states in memory if it can, sends least, computes nothing twice and "
+                                    "divides least (--machine FILE says which is the fastest),"
+                     : ways.front().seconds ? "the fastest"
+                                            : "whose time is not known (disk_gbps is not in the machine's file),",
                      of);
 }
 
@@ -86,24 +100,17 @@ std::string ways_report(const RunConfig& config, const WaysOptions& options) {
                                                            : 0;
   return with_positions(config.source, [&] {
     const char* const none = "\nways                 none are tabulated: ";
-    if (config.parallel.deterministic.present)
-      return fmt::format("{}sums of deterministic runs are not predicted\n", none);
-    if (config.parallel.local.present)
-      return fmt::format("{}groups of parallel.local do steps by themselves, which are not predicted\n", none);
-    if (config.parallel.compress.present) return fmt::format("{}compressed sums are not predicted\n", none);
-    if (config.parallel.asynchronous.present)
-      return fmt::format("{}steps of asynchronous workers are not predicted\n", none);
-    if (config.parallel.backup.present) return fmt::format("{}what backup ranks save is not predicted\n", none);
+    if (const std::string why = not_predicted(config.parallel); !why.empty()) return fmt::format("{}{}\n", none, why);
     Workload workload(config);
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());
     const std::vector<Way> ways = ways_of(workload, machine, ranks, 1e9 * gigabytes);
     std::string text = fmt::format("\nways on {} rank{} of {} node{}\n", ranks.all, ranks.all == 1 ? "" : "s",
                                    ranks.nodes, ranks.nodes == 1 ? "" : "s");
-    text += fmt::format(columns, "shard", "group", "copy", "recomputed", "at once", "bytes a rank", "", "sent a step",
-                        "messages", "step, ms");
-    for (const Way& way : best_of_each(ways)) text += row(way);
-    return text + choice_of(ways, 1e9 * gigabytes, machine.has_value());
+    text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "at once", "bytes a rank", "",
+                        "sent a step", "messages", "step, ms");
+    for (const Way& way : best_of_each(ways)) text += row(way, machine.has_value());
+    return text + choice_of(ways, 1e9 * gigabytes, machine.has_value(), config.parallel.offload);
   });
 }
 

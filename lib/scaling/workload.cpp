@@ -7,6 +7,15 @@
 
 namespace lockstep {
 
+std::string not_predicted(const ParallelConfig& config) {
+  if (config.deterministic.present) return "sums of deterministic runs are not predicted";
+  if (config.local.present) return "groups of parallel.local do steps by themselves, which are not predicted";
+  if (config.compress.present) return "compressed sums are not predicted";
+  if (config.asynchronous.present) return "steps of asynchronous workers are not predicted";
+  if (config.backup.present) return "what backup ranks save is not predicted";
+  return "";
+}
+
 Workload::Workload(const RunConfig& config)
     : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
   validate_key(!config_.parallel.deterministic.present, "parallel.deterministic",

@@ -23,6 +23,9 @@ struct ReadyPoint {
   std::int64_t elements = 0;
 };
 
+/// Why the ways to do a deck's step are not predicted; empty: they are.
+std::string not_predicted(const ParallelConfig& config);
+
 /// A deck whose steps are predicted, with its data open and its network planned.
 class Workload {
  public:

@@ -14,6 +14,7 @@ struct ShardChoice {
   ParallelConfig::Shard shard = ParallelConfig::Shard::none;
   bool fits = true;  ///< into parallel.memory_gb
   std::string why;   ///< "auto takes gradients: a step needs 1.2 GB of 2 GB a rank; optimizer would need 2.4 GB"
+                     ///< with times: "auto takes optimizer: 97.8 ms a step are predicted (gradients 99.4, none 104)"
 };
 
 /// Whether sums of such a deck are not made of two halves, of which ranks that divide could do one: fixed trees, sums
@@ -25,8 +26,9 @@ bool has_whole_sums(const ParallelConfig& config, const DeviceFacts& facts);
 /// everything (perf/results/shards.md).
 std::vector<ParallelConfig::Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums);
 
-/// The first of them whose step fits into parallel.memory_gb; where none does, the one that needs least, which
-/// check_memory then refuses. `memory`: of a step that divides nothing. Pure.
+/// The first of them, or where their times are predicted (TrainingConfig::shard_times) the fastest, whose step fits
+/// into parallel.memory_gb; where none does, the one that needs least, which check_memory then refuses. `memory`: of a
+/// step that divides nothing. Pure.
 ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks,
                          bool whole_sums);
 

@@ -89,8 +89,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                   !strategy_->window_traffic() && !statistics_);
   voter_.emplace(topology, group);
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
-  early_.may_be = optimizer_->begins_early() && config.optimizer.clip_norm() == 0 && !guard_->loss_scale() &&
-                  !guard_->watches_loss() && !partition_.separate;
+  early_.may_be = optimizer_->begins_early() && config.updates_early();
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {

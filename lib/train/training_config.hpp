@@ -68,10 +68,31 @@ struct TrainingConfig {
   LossWatchConfig loss_watch;
   std::vector<std::string> metrics;  ///< of evaluations, beside loss and accuracy; of the table of metrics
 
+  /// Seconds of a step in some ways to divide the model that differ in nothing else, predicted on parallel.machine;
+  /// none: nobody has asked, and empty: such steps are not predicted.
+  struct ShardTime {
+    ParallelConfig::Shard shard;
+    double seconds;
+  };
+  std::optional<std::vector<ShardTime>> shard_times;
+
   DeckNode source;  ///< what it was read from; complaints name its lines
 
   DType dtype() const { return precision.dtype(); }
-  StateOffload state_offload() const { return {parallel.offload.optimizer, parallel.offload.block_mb}; }
+  /// Whether parameters whose states are elsewhere may change before all gradients are known: where nothing that these
+  /// say can change what becomes of a step. On devices the host would have to wait to know that.
+  bool updates_early() const {
+    return !memory_is_separate && !optimizer.needs_all_gradients() && optimizer.clip_norm() == 0 &&
+           !precision.scales_loss() && !loss_watch.present && parallel.separate_shards() == 0;
+  }
+  StateOffload state_offload() const {
+    using To = StateOffload::To;
+    const ParallelConfig::Offload& offload = parallel.offload;
+    return {!offload.present         ? To::nowhere
+            : offload.is_to_memory() ? To::host_memory
+                                     : To::file,
+            offload.optimizer, offload.block_mb};
+  }
 };
 
 /// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.

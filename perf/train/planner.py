@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the planner says of steps beside what they take; called by perf/run planner.
 
-Memory: of 2 ranks, proportional set sizes while they train, less those of a narrower network, beside the difference of
+Memory: of 2 ranks, proportional set sizes while they train, but for files, less those of a narrower network, beside the difference of
 what `check` prints as memory of their steps. Time: steps in each parallel.shard on one node and on emulated networks, in turns, medians over rounds, beside `predict-scaling` with a machine file
 measured there.
 """
@@ -68,13 +68,13 @@ def planned_bytes(lockstep, options):
 
 
 def used_bytes(lockstep, options):
-    """Of a rank, once it trains."""
+    """Of a rank, once it trains; without files, which are code, of which other programs' processes have a part."""
     training = subprocess.Popen(["mpirun", "--oversubscribe", "-n", "2", str(lockstep), "train", "deck.yaml", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = []
     try:
         for line in training.stdout:
             if line.startswith("step "):
-                found.append(proportional_bytes(lockstep) / 2)
+                found.append(proportional_bytes(lockstep, ("_Anon", "_Shmem")) / 2)
             if len(found) == 6:
                 break
     finally:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs whose optimizer has its state in a file leave what others leave.
+// Runs whose optimizer has its state in a file, or of a device in the host's memory, leave what others leave.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,9 +33,8 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
  protected:
   void SetUp() override {
     enable_log(false);
-    if (memory_is_separate) GTEST_SKIP() << "for hosts";
     try {
-      ScratchFile(folder_.path());
+      if (!memory_is_separate) ScratchFile(folder_.path());
     } catch (const Error& error) {
       if (error.status() == ExitStatus::cannot_create) GTEST_SKIP() << error.what();
       throw;
@@ -46,8 +46,10 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
   using Arrays = std::map<std::string, std::vector<std::byte>>;
   std::vector<Arrays> train(const std::string& name, bool offloads, int steps, const std::string& from = "") const {
     const auto& [c, shard] = GetParam();
-    const std::string offload = fmt::format(", offload: {{optimizer: '{}', block_mb: {}}}", folder_.path().string(),
-                                            c.block_mb);
+    // Each copy of a fake device's opens all of its memory, which takes time.
+    const double block_mb = memory_is_separate ? std::max(c.block_mb, 0.25) : c.block_mb;
+    const std::string offload = fmt::format(", offload: {{optimizer: '{}', block_mb: {}}}",
+                                            memory_is_separate ? "memory" : folder_.path().string(), block_mb);
     RunConfig config = test::read_run_config(
         fmt::format(
             "{{run: {{steps: {}, seed: 3, log_every: 1, evaluate_every: '2 steps'}}, batch: {{global: 12{}}},"
@@ -62,10 +64,12 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
       const Communicator ranks = c.has_nodes ? emulate_network(world_, {.latency_us = 20}) : world_;
       TrainingRun run(config, ranks);
       EXPECT_EQ(run.run(), ExitStatus::done);
-      for (const Optimizer::State& state : run.trainer().optimizer().states()) {
+      const std::vector<Optimizer::State>& states = run.trainer().optimizer().states();
+      for (const Optimizer::State& state : states) {
         EXPECT_EQ(static_cast<bool>(state.offloaded), offloads);
         EXPECT_EQ(state.values.data == nullptr, offloads);
       }
+      if constexpr (LOCKSTEP_FAKE_DEVICE) check_memory(states, block_mb, offloads);
     }
     world_.barrier();
     std::vector<Arrays> written;
@@ -77,18 +81,31 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
     }
     return written;
   }
+  /// A device has less in use by the states, of which it has blocks.
+  void check_memory(const std::vector<Optimizer::State>& states, double block_mb, bool offloads) const {
+    const Tensor& first = states.front().values;
+    const double of_states = static_cast<double>(states.size() * first.bytes());
+    const std::size_t blocks =
+        OffloadedStates::divide(block_mb, first.dtype, states.size(), first.count()).bytes_in_memory();
+    if (offloads) EXPECT_NEAR(device_bytes_ - of_states + static_cast<double>(blocks), in_use(), 2048);
+    else device_bytes_ = in_use();
+  }
+  static double in_use() { return static_cast<double>(fake_device::bytes_in_use()); }
   std::string file(const std::string& run, int step) const {
     return folder_.path() / run / "checkpoints" / checkpoint_name(step);
   }
 
   const Communicator world_ = Communicator::world();
   const test::TemporaryFolder folder_;
+  mutable double device_bytes_ = 0;  ///< with states in memory, behind the last step
 };
 
 TEST_P(Offload, HasTheBitsOfStatesInMemory) {
   const auto& [c, shard] = GetParam();
   if (world_.size() == 1 && std::string_view(shard) != "none") GTEST_SKIP() << "one rank divides nothing";
   if (world_.size() == 3 && c.on_fewer_ranks) GTEST_SKIP() << "on 1 and 2 ranks";
+  if (memory_is_separate && std::string_view(c.name).starts_with("clipped"))
+    GTEST_SKIP() << "no step begins early on devices, so these are like those that need no norm";
   const std::vector<Arrays> whole = train("whole", false, 7), offloaded = train("offloaded", true, 7);
   if (world_.is_root()) {
     ASSERT_EQ(whole.size(), 4u);

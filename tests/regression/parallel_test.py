@@ -72,6 +72,20 @@ class Parallel(LockstepTest):
         self.train("rounded", "parallel.all_reduce=nccl", "parallel.wire=bf16", ranks=2)
         self.expect_near("rounded", "hosts", 1e-2)
 
+    def test_states_go_where_they_save_memory(self):
+        adamw = {"type": "adamw", "learning_rate": 0.01}
+        self.deck(optimizer=adamw, parallel={"offload": {"optimizer": "memory"}})
+        if "stand-in" not in self.lockstep("info").out:
+            self.refused(78, ["deck.yaml:", "parallel.offload: optimizer: memory is the host's, in which this build computes"], "check", "deck.yaml")
+            return
+        self.assertRegex(self.lockstep("check", "deck.yaml").out, "optimizer's state +[0-9.]+ KB a rank in the host's memory")
+        self.train("host", "checkpoint.every_steps=2", ranks=2)
+        self.deck(optimizer=adamw)
+        self.train("device", ranks=2)
+        self.expect_same_state("host", "device", 4)
+        self.deck(parallel={"offload": {"optimizer": "states"}})
+        self.refused(78, ["deck.yaml:", "parallel.offload: this build computes on devices, to which nothing comes from files"], "check", "deck.yaml")
+
     def test_more_ranks_than_examples(self):
         self.deck(model=NETWORK, batch={"global": 2}, run={"steps": 8, "log_every": 1, "seed": 7})
         self.train("one", "precision.compute=fp64")

@@ -13,13 +13,14 @@ from predict_scaling_test import SMALL
 
 LARGE = {"layers": ["flatten", *[{"linear": {"features": 600}}] * 6, {"linear": {"features": 10}}]}
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}
-WAY = re.compile(r"^(none|optimizer|gradients|parameters) +(all|node|\d*) +(node|rank) +(none|blocks) +(\d+) +([\d.]+) (\wB|B) (fits)? +([\d.]+) (\wB|B) +(\d+) *([\d.e+]*)$")
+WAY = re.compile(r"^(none|optimizer|gradients|parameters) +(all|node|\d*) +(node|rank) +(none|blocks) +(memory|disk|device|host) +(\d+) +([\d.]+) (\wB|B) (fits)? +([\d.]+) (\wB|B) +(\d+) *([\d.e+]*|unknown)$")
 
 
 def ways(out):
-    """Of the table: keys, bytes, whether it fits, bytes sent, messages, milliseconds (none: 0)."""
+    """Of the table: keys, bytes, whether it fits, bytes sent, messages, milliseconds (none: 0; unknown: infinite)."""
     found = [WAY.match(line) for line in out.splitlines()]
-    return [((w[1], w[2], w[3], w[4], int(w[5])), float(w[6]) * UNITS[w[7]], bool(w[8]), float(w[9]) * UNITS[w[10]], int(w[11]), float(w[12] or 0)) for w in found if w]
+    return [((w[1], w[2], w[3], w[4], w[5], int(w[6])), float(w[7]) * UNITS[w[8]], bool(w[9]), float(w[10]) * UNITS[w[11]], int(w[12]), float((w[13] or "0").replace("unknown", "inf")))
+            for w in found if w]
 
 
 class Ways(LockstepTest):
@@ -35,7 +36,7 @@ class Ways(LockstepTest):
         out = self.check("--ranks", 8, "--nodes", 4, "--memory", 0.018, "--machine", "machine.yaml")
         table = ways(out)
         self.assertEqual({keys[0] for keys, *_ in table}, {"none", "optimizer", "gradients", "parameters"})
-        self.assertLessEqual(len(table), 12)
+        self.assertLessEqual(len(table), 16)
         fits = [fit for _, _, fit, *_ in table]
         self.assertTrue(fits[0] and fits == sorted(fits, reverse=True), out)
         for _, memory, fit, *_ in table:
@@ -44,7 +45,7 @@ class Ways(LockstepTest):
         self.assertEqual(times, sorted(times))
         lines = out.splitlines()
         takes = next(number for number, line in enumerate(lines) if line.startswith("takes"))
-        shard, group, copy, blocks, micro = table[0][0]
+        shard, group, copy, blocks, _, micro = table[0][0]
         self.assertEqual(lines[takes].split(None, 1)[1], f"parallel.shard={shard} parallel.shard_group={group} parallel.share_parameters={str(copy == 'node').lower()} "
                                                          f"model.activation_checkpointing={blocks} batch.micro={micro}")
         self.assertRegex(lines[takes + 1], r"^ +the fastest of \d+ ways that fit into 18.00 MB, of \d+$")
@@ -61,8 +62,22 @@ class Ways(LockstepTest):
         least = min(sent for _, _, _, sent, _, _ in table)
         self.assertLessEqual(table[0][3], 1.01 * least)
 
+    def test_states_on_a_disk(self):
+        here, there, place = ("device", "host", "memory") if "stand-in" in self.lockstep("info").out else ("memory", "disk", "/scratch")
+        self.deck(model=LARGE, optimizer={"type": "adamw"}, batch={"global": 64}, parallel={"unit_mb": 1, "offload": {"optimizer": place, "block_mb": 0.1}})
+        self.write("rated.yaml", SMALL + "disk_gbps: 1\nhost_copy_gbps: 10\n")
+        for machine, is_time in (((), lambda ms: ms == 0), (("--machine", "machine.yaml"), lambda ms: ms == float("inf")), (("--machine", "rated.yaml"), lambda ms: 0 < ms < 1e6)):
+            table = ways(self.check("--ranks", 8, "--nodes", 4, *machine))
+            least = {keys[0]: memory for keys, memory, *_ in table if keys[4] == here}
+            found = {keys[0]: (memory, ms) for keys, memory, _, _, _, ms in table if keys[4] == there}
+            self.assertEqual(found.keys(), least.keys())
+            self.assertTrue(all(is_time(ms) for _, ms in found.values()), found)
+        # Of a deck without the key, it says how to have it.
+        self.deck(model={"layers": ["flatten", *[{"linear": {"features": 1200}}] * 6, {"linear": {"features": 10}}]}, optimizer={"type": "adamw"}, batch={"global": 64})
+        self.assertIn(f" parallel.offload.optimizer={'FOLDER' if there == 'disk' else 'memory'}\n", self.check("--ranks", 1, "--nodes", 1, "--memory", 0.13))
+
     def test_one_node_sends_nothing(self):
-        for (shard, group, copy, _, _), _, _, sent, messages, _ in ways(self.check("--ranks", 4, "--nodes", 1)):
+        for (shard, group, copy, *_), _, _, sent, messages, _ in ways(self.check("--ranks", 4, "--nodes", 1)):
             if copy == "node" or shard == "none":
                 self.assertEqual((sent, messages), (0, 0), (shard, group))
 
@@ -112,6 +127,19 @@ class Auto(LockstepTest):
         self.assertIn("shard: auto", (self.folder / "run/deck.yaml").read_text())
         self.assertEqual(self.train(0, "run.steps=10", ranks=1).out.count("auto takes none: there is one rank"), 1)
         self.assertEqual(summary(self.folder / "run")["steps"], 10)
+
+    def test_shard_auto_asks_the_machine(self):
+        self.write("machine.yaml", SMALL)
+        self.deck(model=LARGE, optimizer={"type": "adamw"}, batch={"global": 16}, parallel={"shard": "auto", "machine": "machine.yaml"})
+        planned = self.lockstep("check", "deck.yaml", "--ranks", 2, "--nodes", 1).out
+        choice = re.search(r"parallel.shard +(auto takes \w+: [\d.]+ ms a step are predicted \(.*)", planned)
+        self.assertIn(f"parallel.shard: {choice.group(1)}\n", self.lockstep("train", "deck.yaml", ranks=2).out)
+        out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks", "2").out
+        self.assertIn(f"2 ranks: parallel.shard: {choice.group(1)}", out)
+        for deck, words in (("parallel.machine=nowhere.yaml", "nowhere.yaml"), ("precision.compute=bf16", "machine.yaml: compute.products")):
+            for command, ranks in (("check", 1), ("train", 2)):
+                self.refused(66 if "nowhere" in deck else 78, [words], command, "deck.yaml", deck, *(["--ranks", 2] if command == "check" else []), ranks=ranks)
+        self.assertIn("(such steps are not predicted)", self.lockstep("check", "deck.yaml", "--ranks", 2, "parallel.deterministic.shards=8").out)
 
     def test_nothing_fits(self):
         for ranks in (1, 2):

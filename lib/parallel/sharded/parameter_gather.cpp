@@ -32,12 +32,17 @@ std::byte* ParameterGather::on_host(std::int64_t first) const {
   return values_on_host_.data() + static_cast<std::size_t>(first) * size_of(parameters_.dtype());
 }
 
+/// What this rank owns of it, to the host.
+void ParameterGather::copy_own(const ExecSpace& space, const ParameterRange& of) {
+  for (const ParameterRange& owned : parameters_.layout().owned())
+    if (const ParameterRange range = owned.within(of); range.count > 0)
+      copy_to_host(space, parameters_.values(range), on_host(range.first));
+}
+
 /// Buckets travel in the order in which a forward pass needs them: the network's first layers stand last.
 void ParameterGather::start(const ExecSpace& space) {
-  if constexpr (memory_is_separate)
-    for (const ParameterRange& range : parameters_.layout().owned())
-      copy_to_host(space, parameters_.values(range), on_host(range.first));
-  else space.fence("lockstep::parameter_gather");
+  if constexpr (!memory_is_separate) space.fence("lockstep::parameter_gather");
+  else if (!own_) copy_own(space, {0, parameters_.trained_size()});
   on_their_way_ = gathered_.size();
   if (rounds_together()) await(space, 0);
   else have_arrived(space, 0);
@@ -53,7 +58,10 @@ bool ParameterGather::have_arrived(const ExecSpace& space, std::int64_t first) {
     const Stretch& bucket = gathered_[on_their_way_ - 1];
     const bool is_new = !own_ || own_->have_arrived(space, bucket.first);
     if (!running_ && !is_new) return bucket.end <= first;
-    if (!std::exchange(running_, true)) gather_->start(bucket.first, bucket.count());
+    if (!std::exchange(running_, true)) {
+      if (memory_is_separate && own_) copy_own(space, {bucket.first, bucket.count()});
+      gather_->start(bucket.first, bucket.count());
+    }
     if (!gather_->advance()) return bucket.end <= first;
     running_ = false;
     arrive(space, bucket);

@@ -31,6 +31,7 @@ class ParameterGather final : public ParameterArrival {
   double take_exposed_seconds();
 
  private:
+  void copy_own(const ExecSpace& space, const ParameterRange& of);
   void arrive(const ExecSpace& space, const Stretch& bucket);
   std::byte* on_host(std::int64_t first) const;
   bool rounds_together() const;

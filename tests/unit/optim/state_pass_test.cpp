@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "optim/optimizer.hpp"
@@ -19,8 +20,8 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// Steps over states in a file, in blocks of 4,096 elements, beside the same steps in memory.
-class StatePassTest : public testing::TestWithParam<const char*> {
+/// Steps over states that are elsewhere, in blocks of 4,096 elements, beside the same steps in memory.
+class StatePassTest : public testing::TestWithParam<std::tuple<StateOffload::To, const char*>> {
  protected:
   /// A network, and an optimizer of it.
   struct Side {
@@ -48,26 +49,26 @@ class StatePassTest : public testing::TestWithParam<const char*> {
   };
 
   void SetUp() override {
-    if (memory_is_separate) GTEST_SKIP() << "for hosts";
+    const auto [to, optimizer] = GetParam();
+    if (memory_is_separate && to == StateOffload::To::file) GTEST_SKIP() << "for hosts";
+    OptimizerConfig config;
+    read_config(parse_deck(optimizer, "test"), config);
+    in_memory_ = std::make_unique<Side>(config, StateOffload{});
     try {
-      ScratchFile(folder_.path());
+      offloaded_ = std::make_unique<Side>(config, StateOffload{to, folder_.path().string(), 0.001});
     } catch (const Error& error) {
       if (error.status() == ExitStatus::cannot_create) GTEST_SKIP() << error.what();
       throw;
     }
-    OptimizerConfig config;
-    read_config(parse_deck(GetParam(), "test"), config);
-    in_memory_ = std::make_unique<Side>(config, StateOffload{});
-    in_file_ = std::make_unique<Side>(config, StateOffload{folder_.path().string(), 0.001});
     EXPECT_EQ(in_memory_->optimizer->stream_steps(), nullptr);
     EXPECT_FALSE(in_memory_->optimizer->begins_early());
-    pass_ = in_file_->optimizer->stream_steps();
+    pass_ = offloaded_->optimizer->stream_steps();
     ASSERT_NE(pass_, nullptr);
   }
 
   const ExecSpace space_;
   const test::ScratchFolder folder_;
-  std::unique_ptr<Side> in_memory_, in_file_;
+  std::unique_ptr<Side> in_memory_, offloaded_;
   StatePass* pass_ = nullptr;
 };
 
@@ -76,65 +77,66 @@ bool equal(const Numbers& a, const Numbers& b, std::int64_t first, std::int64_t 
 }
 
 TEST_P(StatePassTest, ParametersAreNewWhenTheyAreWaitedFor) {
-  const std::int64_t all = in_file_->parameters.trained_size();
+  const std::int64_t all = offloaded_->parameters.trained_size();
   ASSERT_GT(all, 25 * array_block);
   for (std::uint64_t number = 1; number <= 6; ++number) {
-    const Numbers before = in_file_->values();
+    const Numbers before = offloaded_->values();
     in_memory_->optimizer->end_step(space_, in_memory_->parameters, in_memory_->begin(number));
     const Numbers wanted = in_memory_->values();
-    in_file_->optimizer->end_step(space_, in_file_->parameters, in_file_->begin(number));
+    offloaded_->optimizer->end_step(space_, offloaded_->parameters, offloaded_->begin(number));
     // The first ones that a forward pass needs stand last.
     for (const std::int64_t first : {all - 5, all / 2, std::int64_t{100}}) {
       if (!pass_->have_arrived(space_, first)) pass_->await(space_, first);
-      EXPECT_TRUE(equal(in_file_->values(), wanted, first, all)) << number;
+      EXPECT_TRUE(equal(offloaded_->values(), wanted, first, all)) << number;
     }
     if (number % 2 == 0) {
       pass_->await(space_, 0);
-      EXPECT_EQ(in_file_->values(), wanted);
+      EXPECT_EQ(offloaded_->values(), wanted);
     }
     while (!pass_->have_arrived(space_, 0)) continue;
-    EXPECT_EQ(in_file_->values(), wanted);
+    EXPECT_EQ(offloaded_->values(), wanted);
     EXPECT_NE(before, wanted);
   }
 }
 
 TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
-  const std::int64_t all = in_file_->parameters.trained_size();
-  if (!in_file_->optimizer->begins_early()) GTEST_SKIP() << "needs all gradients";
+  const std::int64_t all = offloaded_->parameters.trained_size();
+  if (!offloaded_->optimizer->begins_early()) GTEST_SKIP() << "needs all gradients";
   for (std::uint64_t number = 1; number <= 6; ++number) {
-    const Numbers before = in_file_->values();
+    const Numbers before = offloaded_->values();
     in_memory_->optimizer->end_step(space_, in_memory_->parameters, in_memory_->begin(number));
     const Numbers wanted = in_memory_->values();
-    const StepScalars* const step = in_file_->begin(number);
-    in_file_->optimizer->begin_step(space_, in_file_->parameters, step);
-    EXPECT_EQ(in_file_->values(), before);
+    const StepScalars* const step = offloaded_->begin(number);
+    offloaded_->optimizer->begin_step(space_, offloaded_->parameters, step);
+    EXPECT_EQ(offloaded_->values(), before);
     for (const std::int64_t end : {array_block - 1, array_block, 10 * array_block + 5}) {
-      in_file_->optimizer->gradients_are_final(space_, end);
+      offloaded_->optimizer->gradients_are_final(space_, end);
       EXPECT_TRUE(pass_->have_arrived(space_, 0)) << "who asks wants those that gradients are by";
-      EXPECT_TRUE(equal(in_file_->values(), before, end / array_block * array_block, all)) << number;
+      EXPECT_TRUE(equal(offloaded_->values(), before, end / array_block * array_block, all)) << number;
     }
-    in_file_->optimizer->end_step(space_, in_file_->parameters, step);
+    offloaded_->optimizer->end_step(space_, offloaded_->parameters, step);
     pass_->await(space_, all / 3);
-    EXPECT_TRUE(equal(in_file_->values(), wanted, all / 3, all)) << number;
+    EXPECT_TRUE(equal(offloaded_->values(), wanted, all / 3, all)) << number;
     pass_->await(space_, 0);
-    EXPECT_EQ(in_file_->values(), wanted);
+    EXPECT_EQ(offloaded_->values(), wanted);
   }
 }
 
 /// Kernels of the windows behind it have found nothing.
 TEST_P(StatePassTest, WhatIsNotFiniteIsKnownInTheEnd) {
-  const StepScalars* const step = in_file_->begin(1);
-  Numbers gradients = test::values_of(in_file_->parameters.gradients());
+  const StepScalars* const step = offloaded_->begin(1);
+  Numbers gradients = test::values_of(offloaded_->parameters.gradients());
   gradients[0] = std::numeric_limits<double>::quiet_NaN();
-  test::set_values(in_file_->parameters.gradients(), gradients);
-  in_file_->optimizer->end_step(space_, in_file_->parameters, step);
+  test::set_values(offloaded_->parameters.gradients(), gradients);
+  offloaded_->optimizer->end_step(space_, offloaded_->parameters, step);
   pass_->await(space_, 0);
-  EXPECT_TRUE(in_file_->optimizer->left_nonfinite(space_));
+  EXPECT_TRUE(offloaded_->optimizer->left_nonfinite(space_));
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, StatePassTest,
-                         testing::Values("{type: adamw, ema_decay: 0.9}", "{type: sgd, momentum: 0.9}", "{type: lamb}",
-                                         "{type: lars, ema_decay: 0.5}"));
+                         testing::Combine(testing::Values(StateOffload::To::file, StateOffload::To::host_memory),
+                                          testing::Values("{type: adamw, ema_decay: 0.9}", "{type: sgd, momentum: 0.9}",
+                                                          "{type: lamb}", "{type: lars, ema_decay: 0.5}")));
 
 }  // namespace
 }  // namespace lockstep

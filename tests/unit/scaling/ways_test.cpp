@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "core/execution.hpp"
-#include "scaling/prediction.hpp"
+#include "scaling/shard_times.hpp"
 #include "support/scratch.hpp"
 #include "train/choose_shard.hpp"
 
@@ -27,6 +27,11 @@ RunConfig large_layers(const std::string& parallel, const std::string& optimizer
                      "run: {steps: 2}\nbatch: {global: 128}\noptimizer: " + optimizer + "\nparallel: {unit_mb: 1, " +
                      parallel + "}\n",
                  "deck.yaml"));
+}
+
+/// Whose states may be elsewhere, in small blocks.
+std::string offloads_to() {
+  return std::string("offload: {optimizer: ") + (memory_is_separate ? "memory" : "/scratch") + ", block_mb: 0.1}";
 }
 
 Shard chosen(const std::string& parallel, RankCount ranks, const std::string& optimizer = "{type: adamw}") {
@@ -95,23 +100,59 @@ Machine nodes_of_four(double gbps) {
   return machine;
 }
 
-TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
+// With a machine it is a matter of times.
+TEST(ChooseShard, TakesTheFastestOfThoseThatFit) {
+  const RankCount ranks{4, 4};
+  const auto choice = [&](const std::vector<TrainingConfig::ShardTime>& times, double bytes) {
+    Workload workload(large_layers("shard: auto, machine: some.yaml, memory_gb: " + std::to_string(1e-9 * bytes)));
+    workload.change([&](TrainingConfig& config) { config.shard_times = times; });
+    return workload.choose_shard(ranks);
+  };
+  const std::vector<TrainingConfig::ShardTime> times{
+      {Shard::none, 0.012}, {Shard::optimizer, 0.011}, {Shard::gradients, 0.013}, {Shard::parameters, 0.0105}};
+  EXPECT_EQ(choice(times, 0),
+            "auto takes parameters: 10.5 ms a step are predicted (optimizer 11, none 12, gradients 13)");
+  const std::vector<TrainingConfig::ShardTime> whole{{Shard::none, 0.01}, {Shard::optimizer, 0.02}};
+  const double between = 0.5 * (bytes_of("none", ranks) + bytes_of("optimizer", ranks));
+  EXPECT_EQ(choice(whole, between).find("auto takes optimizer: 20 ms a step are predicted (none 10, "), 0u);
+  EXPECT_NE(choice(whole, between).find("; none would need "), std::string::npos);
+  EXPECT_NE(choice({}, 0).find("(such steps are not predicted)"), std::string::npos);
+}
+
+// Choosing so is asking for each.
+TEST(ShardTimes, AreThoseOfDecksThatNameThem) {
   const RankCount ranks{8, 2};
   const Machine machine = nodes_of_four(1);
-  Workload workload(large_layers("shard: none"));
+  Workload workload(large_layers("shard: auto"));
+  const std::vector<TrainingConfig::ShardTime> times = shard_times(machine, workload, ranks);
+  EXPECT_TRUE(workload.config().parallel.chooses_shard) << "it is as it was";
+  EXPECT_EQ(times.size(), 4u);
+  for (const TrainingConfig::ShardTime& time : times) {
+    Workload same(large_layers("shard: " + std::string(shard_names[static_cast<std::size_t>(time.shard)])));
+    EXPECT_DOUBLE_EQ(time.seconds, Predictor(machine, same).predict(ranks.all).step());
+  }
+}
+
+TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
+  const RankCount ranks{8, 2};
+  Machine machine = nodes_of_four(1);
+  (memory_is_separate ? machine.host_copy_gbps : machine.disk_gbps) = 0.5;
+  Workload workload(large_layers("shard: none, " + offloads_to()));
   const std::vector<Way> ways = ways_of(workload, machine, ranks, 0);
   EXPECT_EQ(workload.config().parallel.shard, Shard::none);
   EXPECT_FALSE(workload.config().batch.micro) << "it is as it was";
-  std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t>> different;
+  std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t, bool>> different;
   for (const Way& way : ways) {
-    EXPECT_TRUE(different.insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro}).second);
-    Workload same(large_layers("shard: none"));
+    EXPECT_TRUE(
+        different.insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro, way.offloads}).second);
+    Workload same(large_layers("shard: none, " + offloads_to()));
     same.change([&](TrainingConfig& config) {
       config.parallel.shard = way.shard;
       config.parallel.shard_group = way.group;
       config.parallel.share_parameters = way.shares;
       config.model.checkpointing = way.checkpointing;
       config.batch.micro = way.micro;
+      config.parallel.offload.present = way.offloads;
     });
     const Prediction prediction = Predictor(machine, same).predict(ranks.all);
     EXPECT_DOUBLE_EQ(way.memory, same.plan(ranks).total());
@@ -122,6 +163,46 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
     EXPECT_GT(std::ranges::count(ways, shard, &Way::shard), 0);
   for (const std::int64_t micro : {16, 8, 4, 2}) EXPECT_GT(std::ranges::count(ways, micro, &Way::micro), 0);
+  EXPECT_EQ(2 * std::ranges::count(ways, true, &Way::offloads), std::ssize(ways));
+}
+
+double bytes_of_blocks(const Workload& workload, std::int64_t count) {
+  return static_cast<double>(
+      OffloadedStates::divide(0.1, DType::f32, static_cast<std::size_t>(workload.states()), count).bytes_in_memory());
+}
+
+// Of what moves, the passes of the network hide a part: without a norm the last backward pass too, on hosts.
+TEST(Ways, StatesTakeTheTimeThatNothingHides) {
+  const RankCount ranks{8, 2};
+  Machine machine = nodes_of_four(1);
+  machine.measured.clear();
+  for (const bool clips : {false, true}) {
+    Workload workload(
+        large_layers("shard: optimizer, " + offloads_to(), clips ? "{type: lamb, clip_norm: 1}" : "{type: adamw}"));
+    const StepMemory memory = workload.plan(ranks);
+    const double state = memory.offloaded, parameters = static_cast<double>(workload.parameters());
+    EXPECT_NEAR(state, 8 * parameters / ranks.all, 1);
+    EXPECT_EQ(memory.states, bytes_of_blocks(workload, static_cast<std::int64_t>(state / 8)));
+    machine.disk_gbps = machine.host_copy_gbps = std::nullopt;
+    EXPECT_FALSE(Predictor(machine, workload).states_seconds(ranks.all, memory)) << "at no known rate";
+    const PhaseSeconds pass = ComputeTimes(machine, workload).of(16);
+    const double hidden = pass.forward + (clips || memory_is_separate ? 0 : pass.backward);
+    machine.disk_gbps = 0.04;  // of four ranks
+    EXPECT_NEAR(*Predictor(machine, workload).states_seconds(ranks.all, memory), (clips ? 3 : 2) * state / 1e7 - hidden,
+                1e-9);
+    machine.host_copy_gbps = 0.01;  // of each, in both directions at once
+    EXPECT_NEAR(*Predictor(machine, workload).states_seconds(ranks.all, memory), (clips ? 2 : 1) * state / 1e7 - hidden,
+                1e-9);
+    machine.host_copy_gbps = 1000;
+    EXPECT_EQ(Predictor(machine, workload).states_seconds(ranks.all, memory), 0);
+  }
+}
+
+TEST(Ways, AreTakenLastWhereTimesAreNotKnown) {
+  Workload workload(large_layers("shard: none, " + offloads_to()));
+  const std::vector<Way> ways = ways_of(workload, nodes_of_four(1), {8, 2}, 0);
+  EXPECT_TRUE(std::ranges::is_partitioned(ways, [](const Way& way) { return way.seconds.has_value(); }));
+  for (const Way& way : ways) EXPECT_EQ(way.seconds.has_value(), !way.offloads);
 }
 
 TEST(Ways, ThatFitComeFirst) {
@@ -134,7 +215,7 @@ TEST(Ways, ThatFitComeFirst) {
     EXPECT_TRUE(std::ranges::is_partitioned(ways, &Way::fits));
     for (const Way& way : ways) {
       EXPECT_EQ(way.fits, way.memory <= limit);
-      EXPECT_EQ(way.seconds.has_value(), with_machine);
+      EXPECT_EQ(way.seconds.has_value(), with_machine && !way.offloads);
     }
     EXPECT_TRUE(ways.front().fits);
     EXPECT_FALSE(ways.back().fits);
@@ -148,7 +229,7 @@ TEST(Ways, AutoTakesTheFastestOrNearlySo) {
       Workload workload(large_layers("shard: none"));
       double fastest = 1e9, taken = 0;
       for (const Way& way : ways_of(workload, nodes_of_four(gbps), ranks, 0)) {
-        if (way.micro != 128 / ranks.all || way.checkpointing != Checkpointing::none ||
+        if (way.offloads || way.micro != 128 / ranks.all || way.checkpointing != Checkpointing::none ||
             way.group.word != ParallelConfig::all || way.shares != (way.shard != Shard::none))
           continue;
         fastest = std::min(fastest, *way.seconds);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "core/freed_memory.hpp"
+
+#include <cstdlib>  // which says whose library it is
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace lockstep {
+
+#ifdef __GLIBC__
+void give_back_freed_memory() { static_cast<void>(malloc_trim(0)); }
+#else
+void give_back_freed_memory() {}
+#endif
+
+}  // namespace lockstep
