@@ -69,6 +69,11 @@ struct Datasets {
   std::unique_ptr<Dataset> test;        ///< likewise
 };
 
+/// Whether an epoch of that order may have an example more than once, drawn again.
+constexpr bool draws_again(DataConfig::SamplerKind sampler) {
+  return sampler == DataConfig::SamplerKind::weighted || sampler == DataConfig::SamplerKind::class_balanced;
+}
+
 /// The order of the training examples of so many ranks. Throws KeyError where the deck's sampler does not suit the
 /// data.
 Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed);

@@ -118,16 +118,19 @@ bool DataLoader::fill_slot(HostBatch& batch) {
 void DataLoader::read(HostBatch& batch) {
   validate(batch.size() <= max_batch_, ExitStatus::internal, "the loader has room for {} examples, {} are asked for",
            max_batch_, batch.size());
-  std::vector<std::int64_t> examples = batch.plan.examples;
-  if (augmenter_.mixes() && !examples.empty()) examples.push_back(batch.plan.next_example);
+  std::vector<std::int64_t> examples = batch.plan.examples, draws = batch.plan.draws;
+  if (augmenter_.mixes() && !examples.empty()) {
+    examples.push_back(batch.plan.next_example);
+    draws.push_back(batch.plan.next_draw);
+  }
   dataset_.read(examples, batch.inputs.data(), batch.targets.data());
   batch.changes.clear();
   if (!augmenter_.does_something()) return;
-  for (const std::int64_t example : examples) batch.changes.push_back(augmenter_.draw(batch.plan.epoch, example));
+  for (const std::int64_t draw : draws) batch.changes.push_back(augmenter_.draw(batch.plan.epoch, draw));
   for (const MicroBatch& part : batch.plan.micro_batches)
     for (std::int64_t i = part.first; part.place && i < part.first + part.count; ++i)
       batch.changes[static_cast<std::size_t>(i)] = augmenter_.draw(part.place->epoch,
-                                                                   examples[static_cast<std::size_t>(i)]);
+                                                                   draws[static_cast<std::size_t>(i)]);
 }
 
 }  // namespace lockstep

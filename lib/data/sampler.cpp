@@ -33,7 +33,11 @@ void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
   if (std::exchange(order_epoch_, at.epoch) != at.epoch) order_ = options_.sampling(at.epoch);
   const RankShare share = share_of(options_.global_batch, number % options_.parts, options_.parts);
   const auto before = std::ssize(plan.examples);
-  for (std::int64_t i = 0; i < share.count; ++i) plan.examples.push_back(order_.example(at.next + share.first + i));
+  for (std::int64_t i = 0; i < share.count; ++i) {
+    const std::int64_t place = at.next + share.first + i;
+    plan.examples.push_back(order_.example(place));
+    plan.draws.push_back(draw_of(plan.examples.back(), place));
+  }
   for (std::int64_t done = 0; done < share.count; done += options_.partition.micro)
     plan.micro_batches.push_back({.first = before + done,
                                   .count = std::min(share.count - done, options_.partition.micro),
@@ -94,12 +98,19 @@ std::optional<BatchPlan> Sampler::next() {
   plan.micro_batches = micro_batches_of(options_.partition, plan.global_examples, options_.rank);
   plan.parts = options_.partition.parts;
   plan.examples.reserve(static_cast<std::size_t>(share.count));
-  const auto example_at = [&](std::int64_t i) {
+  plan.draws.reserve(static_cast<std::size_t>(share.count));
+  const auto place_of = [&](std::int64_t i) {
     const std::int64_t in_batch = options_.interleaved ? i * options_.partition.ranks + options_.rank : share.first + i;
-    return order_.example(position_.next + in_batch % plan.global_examples);
+    return position_.next + in_batch % plan.global_examples;
   };
-  for (std::int64_t i = 0; i < share.count; ++i) plan.examples.push_back(example_at(i));
-  if (share.count > 0) plan.next_example = example_at(share.count);
+  for (std::int64_t i = 0; i < share.count; ++i) {
+    plan.examples.push_back(order_.example(place_of(i)));
+    plan.draws.push_back(draw_of(plan.examples.back(), place_of(i)));
+  }
+  if (share.count > 0) {
+    plan.next_example = order_.example(place_of(share.count));
+    plan.next_draw = draw_of(plan.next_example, place_of(share.count));
+  }
 
   position_.next += plan.global_examples;
   plan.last_of_epoch = end_epoch();

@@ -26,9 +26,13 @@ struct BatchPlan {
   std::int64_t global_examples = 0;  ///< of all ranks together; the gradient sum is divided by it
   std::int64_t first = 0;            ///< position of this rank's first example in the global batch
   bool last_of_epoch = false;
-  SamplerPosition after;                  ///< a sampler that starts here goes on with the next batch
-  std::vector<std::int64_t> examples;     ///< of this rank, may be empty
-  std::int64_t next_example = 0;          ///< that stands behind them in the batch, whose first one is behind its last
+  SamplerPosition after;               ///< a sampler that starts here goes on with the next batch
+  std::vector<std::int64_t> examples;  ///< of this rank, may be empty
+  std::int64_t next_example = 0;       ///< that stands behind them in the batch, whose first one is behind its last
+  /// Numbers by which they, and the one behind them, are augmented: their own, or their places in the epoch where an
+  /// example may come twice.
+  std::vector<std::int64_t> draws;
+  std::int64_t next_draw = 0;
   std::vector<MicroBatch> micro_batches;  ///< of them
   std::vector<std::int64_t> parts;        ///< by which the ranks have divided the batch (BatchPartition)
 };
@@ -58,6 +62,7 @@ class Sampler {
     bool drop_last = false;
     /// The order of each epoch; empty: each example once, by `seed` and `shuffle`.
     Sampling sampling;
+    bool repeats = false;  ///< it may have an example more than once
     /// Of R ranks, rank r takes every R-th example of a batch from its r-th on, and not neighbours.
     bool interleaved = false;
     std::optional<std::int64_t> epochs;  ///< none: endless
@@ -85,6 +90,7 @@ class Sampler {
   /// Goes on to the next epoch where nothing is left of this one; whether it does.
   bool end_epoch();
   SamplerPosition position_behind(std::int64_t batches) const;
+  std::int64_t draw_of(std::int64_t example, std::int64_t place) const { return options_.repeats ? place : example; }
   /// Adds a part to this rank's examples.
   void add_part(std::int64_t number, BatchPlan& plan);
   std::optional<BatchPlan> next_parts();

@@ -230,6 +230,7 @@ void TrainingRun::start_loader() {
                                          const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
                          .drop_last = config_.data.drop_last,
                          .sampling = sampling,
+                         .repeats = draws_again(config_.data.sampler),
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
                          .partition = shares_ ? shares_->partition() : partition,

@@ -24,7 +24,8 @@ class Samplers(LockstepTest):
             self.assertAlmostEqual(float(x["loss"]) / float(y["loss"]), 1, delta=2e-5)
 
     def test_the_same_on_any_number_of_ranks(self):
-        for name, data in ("class_balanced", {**GLYPHS, "sampler": "class_balanced"}), ("changes", {**GLYPHS, "augment": CHANGES}):
+        for name, data in ("class_balanced", {**GLYPHS, "sampler": "class_balanced"}), ("changes", {**GLYPHS, "augment": CHANGES}), \
+                ("both", {**GLYPHS, "sampler": "class_balanced", "augment": CHANGES}):
             with self.subTest(name):
                 one = self.train(f"{name}_1", data=data)
                 for ranks in (2, 4):

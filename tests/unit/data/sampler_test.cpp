@@ -305,5 +305,20 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   EXPECT_THROW(Sampler{options}, Error) << "the run stands elsewhere";
 }
 
+/// What is done to an image goes by its number; where it may come twice, by its place.
+TEST(Sampler, AugmentsEachDrawAnew) {
+  const auto order = [](std::int64_t) {
+    return EpochOrder{.size = 6, .example = [](std::int64_t i) { return i % 2; }};
+  };
+  for (const bool repeats : {false, true}) {
+    Sampler sampler({.dataset_size = 6, .global_batch = 4, .sampling = order, .repeats = repeats});
+    const auto first = sampler.next(), second = sampler.next();
+    EXPECT_EQ(first->examples, (std::vector<std::int64_t>{0, 1, 0, 1}));
+    EXPECT_EQ(first->draws, repeats ? (std::vector<std::int64_t>{0, 1, 2, 3}) : first->examples);
+    EXPECT_EQ(second->draws, repeats ? (std::vector<std::int64_t>{4, 5}) : second->examples);
+    EXPECT_EQ(second->next_draw, repeats ? 4 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test
