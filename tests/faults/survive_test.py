@@ -30,7 +30,7 @@ GOES_ON = re.compile(r"goes on from run/checkpoints/step-(\d+)\.h5")
 NODES = {"one node": [], "nodes of 2": ["--emulate-network", "ranks_per_node=2"], "nodes of 1": ["--emulate-network", "ranks_per_node=1"]}
 WAYS = {
     "synchronous": {},
-    "divided": {"shard": "optimizer", "bucket_mb": 0.02},
+    "divided": {"shard": "optimizer", "bucket_mb": 0.2},
     "local": {"local": {"every": 5, "outer": "nesterov", "learning_rate": 0.7, "momentum": 0.9}},
     "asynchronous": {"asynchronous": {"collect": 2, "bound": 5, "staleness": "divide", "schedule": {"free": True}}},
 }
