@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <exception>
 #include <optional>
 
 #include "base/heartbeat.hpp"
@@ -67,15 +66,15 @@ class SurvivingRun {
   std::int64_t step_ = 0;
 };
 
-/// What all ranks have is said by the first of the world, unless that is lost: then by the first of those that are
-/// left.
-[[noreturn]] void throw_said_by(const Communicator& ranks, const Communicator& all, const std::exception_ptr& failure) {
+/// What all ranks have is said by the first of those that are left, which then ends all. The others wait for that:
+/// where one left before, with a status of its own, launchers might end the first while it speaks.
+[[noreturn]] void end_with(const SharedError& error, const Communicator& ranks) {
+  if (ranks.is_root()) throw Error(error.status(), error.what());
   try {
-    std::rethrow_exception(failure);
-  } catch (const SharedError& error) {
-    if (ranks.is_root() && !all.is_root()) throw Error(error.status(), error.what());
-    throw;
+    ranks.barrier();
+  } catch (const RankLost&) {
   }
+  throw error;
 }
 
 }  // namespace
@@ -93,7 +92,7 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
     std::optional<Communicator> ranks;
     std::optional<TrainingRun> run;
     ExitStatus status = ExitStatus::done;
-    std::exception_ptr failure;
+    std::optional<SharedError> failure;
     bool done = false;
     try {
       survivors->say_who_is_lost();
@@ -103,8 +102,8 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
       status = run->run();
       done = true;
     } catch (const RankLost&) {
-    } catch (const SharedError&) {
-      failure = std::current_exception();
+    } catch (const SharedError& error) {
+      failure = error;
       done = true;
     }
     const std::int64_t step = heartbeat().step;
@@ -113,7 +112,8 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
     if (!survivors->all_are_done(done)) {
       survivors->leave_lost_behind(step);
     } else if (failure) {
-      throw_said_by(survivors->ranks(), all, failure);
+      if (!ranks_were_lost()) throw *failure;
+      end_with(*failure, survivors->ranks());
     } else {
       return status;
     }
