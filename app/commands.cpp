@@ -21,8 +21,8 @@
 #include "run/data_scan.hpp"
 #include "run/plan_report.hpp"
 #include "run/predictor.hpp"
+#include "run/surviving_run.hpp"
 #include "run/time_report.hpp"
-#include "run/training_run.hpp"
 #include "scaling/machine.hpp"
 #include "scaling/prediction_report.hpp"
 #include "scaling/shard_times.hpp"
@@ -39,9 +39,11 @@ void declare_train(CLI::App& app, Command& chosen) {
   command->callback([&chosen, deck, network] {
     take_stop_signals();
     const auto work = [deck, network](const Communicator& comm) {
-      const Communicator ranks = apply_network_option(comm, *network);
+      const auto over_network = [&](const Communicator& of) { return apply_network_option(of, *network); };
+      const Communicator ranks = over_network(comm);
       RunConfig config = deck->read(ranks);
       predict_shards(config, ranks);
+      if (config.parallel.survive) return train_surviving(config, comm, over_network);
       return TrainingRun(config, ranks).run();
     };
     chosen = {Start::ranks, work};

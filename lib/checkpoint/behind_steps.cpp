@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "comm/surviving_ranks.hpp"
+
 namespace lockstep {
 
 void BehindSteps::start(bool in_thread, std::function<void()> copy, std::function<void()> work) {
@@ -18,7 +20,12 @@ void BehindSteps::start(bool in_thread, std::function<void()> copy, std::functio
   };
   if (!in_thread) return all();
   try {
-    done_ = std::async(std::launch::async, all);
+    done_ = std::async(std::launch::async, [all] {
+      try {
+        all();
+      } catch (const RankLost&) {  // as the thread of steps, which looks after that, finds too
+      }
+    });
   } catch (const std::system_error&) {
     all();
   }

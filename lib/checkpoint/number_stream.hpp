@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/surviving_ranks.hpp"
 #include "comm/transport.hpp"
 #include "core/execution.hpp"
 #include "parallel/held_numbers.hpp"
@@ -50,7 +51,12 @@ class NumberStream {
     explicit Turn(NumberStream& stream) : stream_(&stream) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    ~Turn() { end(); }
+    ~Turn() {
+      try {
+        end();
+      } catch (const RankLost&) {  // others have it too, and wait for no end
+      }
+    }
     void end() {
       if (NumberStream* stream = std::exchange(stream_, nullptr)) stream->end_turn();
     }

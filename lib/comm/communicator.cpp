@@ -17,24 +17,25 @@
 #include "comm/mpi_communicator.hpp"
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
+#include "comm/surviving_ranks.hpp"
 
 namespace lockstep {
 
 bool may_release() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  return finalized == 0 && std::uncaught_exceptions() == 0;
+  return finalized == 0 && std::uncaught_exceptions() == 0 && !ranks_were_lost();
 }
 
-std::mutex& mpi_lock() {
-  static std::mutex lock;
+std::recursive_mutex& mpi_lock() {
+  static std::recursive_mutex lock;
   return lock;
 }
 
 bool has_ended(MPI_Request& request) {
   const std::lock_guard lock(mpi_lock());
   int ended = 0;
-  MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+  expect_mpi(MPI_Test(&request, &ended, MPI_STATUS_IGNORE));
   return ended != 0;
 }
 
@@ -60,7 +61,7 @@ void complete(Start start) {
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const std::lock_guard lock(mpi_lock());
-    start(&request);
+    expect_mpi(start(&request));
   }
   wait_until([&] { return has_ended(request); });
 }
@@ -86,7 +87,10 @@ bool mpi_serves_threads() {
   return level >= MPI_THREAD_SERIALIZED;
 }
 
-MpiSession::~MpiSession() { MPI_Finalize(); }
+/// Open MPI 5's end may wait for ranks that are lost.
+MpiSession::~MpiSession() {
+  if (!ranks_were_lost()) MPI_Finalize();
+}
 
 Communicator::Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Interconnect> network)
     : mpi_(std::move(mpi)), network_(std::move(network)) {
@@ -116,7 +120,7 @@ Communicator Communicator::duplicate() const {
   if (!mpi_) return alone();
   const WaitsForRanks waits;
   MPI_Comm copy = MPI_COMM_NULL;
-  MPI_Comm_dup(mpi_->comm, &copy);
+  expect_mpi(MPI_Comm_dup(mpi_->comm, &copy));
   return Communicator(std::make_shared<MpiHandle>(copy), network_);
 }
 
@@ -124,7 +128,7 @@ Communicator Communicator::split(int number) const {
   if (!mpi_) return alone();
   const WaitsForRanks waits;
   MPI_Comm part = MPI_COMM_NULL;
-  MPI_Comm_split(mpi_->comm, number, rank_, &part);
+  expect_mpi(MPI_Comm_split(mpi_->comm, number, rank_, &part));
   return Communicator(std::make_shared<MpiHandle>(part), network_);
 }
 
@@ -132,7 +136,7 @@ Communicator Communicator::on_this_node() const {
   if (!mpi_) return alone();
   const WaitsForRanks waits;
   MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(mpi_->comm, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
+  expect_mpi(MPI_Comm_split_type(mpi_->comm, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node));
   return Communicator(std::make_shared<MpiHandle>(node), network_);
 }
 
@@ -142,17 +146,17 @@ Communicator Communicator::over(std::shared_ptr<const Interconnect> network) con
 
 void Communicator::barrier() const {
   if (size_ == 1) return;
-  complete([&](MPI_Request* request) { MPI_Ibarrier(mpi_->comm, request); });
+  complete([&](MPI_Request* request) { return MPI_Ibarrier(mpi_->comm, request); });
 }
 
 void Communicator::broadcast(std::string& text, int from) const {
   if (size_ == 1) return;
   auto size = static_cast<std::int64_t>(text.size());
-  complete([&](MPI_Request* request) { MPI_Ibcast(&size, 1, MPI_INT64_T, from, mpi_->comm, request); });
+  complete([&](MPI_Request* request) { return MPI_Ibcast(&size, 1, MPI_INT64_T, from, mpi_->comm, request); });
   text.resize(static_cast<std::size_t>(size));
   validate(size <= max_mpi_count, ExitStatus::internal, "a text of {} bytes is too long to broadcast", size);
   complete([&](MPI_Request* request) {
-    MPI_Ibcast(text.data(), static_cast<int>(size), MPI_CHAR, from, mpi_->comm, request);
+    return MPI_Ibcast(text.data(), static_cast<int>(size), MPI_CHAR, from, mpi_->comm, request);
   });
 }
 
@@ -172,7 +176,7 @@ void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const
 void Communicator::broadcast(std::span<double> values) const {
   if (size_ == 1) return;
   complete([&](MPI_Request* request) {
-    MPI_Ibcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm, request);
+    return MPI_Ibcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm, request);
   });
 }
 
@@ -181,7 +185,7 @@ void Communicator::broadcast(std::span<std::byte> bytes) const {
   for (std::size_t done = 0, count = 0; done < bytes.size(); done += count) {
     count = std::min<std::size_t>(bytes.size() - done, max_mpi_count);
     complete([&](MPI_Request* request) {
-      MPI_Ibcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, 0, mpi_->comm, request);
+      return MPI_Ibcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, 0, mpi_->comm, request);
     });
   }
 }
@@ -190,8 +194,8 @@ void Communicator::all_reduce_sum(std::span<double> values) const {
   if (size_ == 1) return;
   // No MPI_Iallreduce: it may leave other bits on each rank.
   complete([&](MPI_Request* request) {
-    MPI_Ireduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
-                static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, mpi_->comm, request);
+    return MPI_Ireduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
+                       static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, mpi_->comm, request);
   });
   broadcast(values);
 }
@@ -201,14 +205,15 @@ void Communicator::all_reduce_sum(std::span<float> values) const {
   const WaitsForRanks waits;
   for (std::size_t done = 0, count = 0; done < values.size(); done += count) {
     count = std::min<std::size_t>(values.size() - done, max_mpi_count);
-    MPI_Allreduce(MPI_IN_PLACE, values.data() + done, static_cast<int>(count), MPI_FLOAT, MPI_SUM, mpi_->comm);
+    expect_mpi(
+        MPI_Allreduce(MPI_IN_PLACE, values.data() + done, static_cast<int>(count), MPI_FLOAT, MPI_SUM, mpi_->comm));
   }
 }
 
 std::int64_t Communicator::all_reduce_max(std::int64_t value) const {
   if (size_ == 1) return value;
   complete([&](MPI_Request* request) {
-    MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm, request);
+    return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm, request);
   });
   return value;
 }
@@ -217,7 +222,7 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
   if (size_ == 1) return {value};
   std::vector<std::int64_t> values(static_cast<std::size_t>(size_));
   complete([&](MPI_Request* request) {
-    MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm, request);
+    return MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, mpi_->comm, request);
   });
   return values;
 }
@@ -229,8 +234,8 @@ std::vector<std::string> Communicator::gather_to_root(const std::string& text) c
   std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
   std::string all(is_root() ? static_cast<std::size_t>(places.back() + counts.back()) : 0, '\0');
   complete([&](MPI_Request* request) {
-    MPI_Igatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(), places.data(),
-                 MPI_CHAR, 0, mpi_->comm, request);
+    return MPI_Igatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(), places.data(),
+                        MPI_CHAR, 0, mpi_->comm, request);
   });
   std::vector<std::string> texts;
   for (std::size_t i = 0; is_root() && i < counts.size(); ++i)
@@ -244,15 +249,15 @@ std::string Communicator::to_root(const std::string& text, int from) const {
   auto size = static_cast<std::int64_t>(text.size());
   std::string received;
   if (rank_ == from) {
-    complete([&](MPI_Request* request) { MPI_Isend(&size, 1, MPI_INT64_T, 0, 0, mpi_->comm, request); });
+    complete([&](MPI_Request* request) { return MPI_Isend(&size, 1, MPI_INT64_T, 0, 0, mpi_->comm, request); });
     complete([&](MPI_Request* request) {
-      MPI_Isend(text.data(), static_cast<int>(size), MPI_CHAR, 0, 0, mpi_->comm, request);
+      return MPI_Isend(text.data(), static_cast<int>(size), MPI_CHAR, 0, 0, mpi_->comm, request);
     });
   } else if (is_root()) {
-    complete([&](MPI_Request* request) { MPI_Irecv(&size, 1, MPI_INT64_T, from, 0, mpi_->comm, request); });
+    complete([&](MPI_Request* request) { return MPI_Irecv(&size, 1, MPI_INT64_T, from, 0, mpi_->comm, request); });
     received.resize(static_cast<std::size_t>(size));
     complete([&](MPI_Request* request) {
-      MPI_Irecv(received.data(), static_cast<int>(size), MPI_CHAR, from, 0, mpi_->comm, request);
+      return MPI_Irecv(received.data(), static_cast<int>(size), MPI_CHAR, from, 0, mpi_->comm, request);
     });
   }
   return received;

@@ -27,7 +27,8 @@ void Mailbox::send(std::string text, int to) {
   auto& sent = sent_.emplace_back(std::make_unique<Sent>());
   sent->text = std::move(text);
   const std::lock_guard lock(mpi_lock());
-  MPI_Isend(sent->text.data(), static_cast<int>(sent->text.size()), MPI_CHAR, to, 0, ranks_.mpi().comm, &sent->request);
+  expect_mpi(MPI_Isend(sent->text.data(), static_cast<int>(sent->text.size()), MPI_CHAR, to, 0, ranks_.mpi().comm,
+                       &sent->request));
 }
 
 std::optional<Mailbox::Letter> Mailbox::take() {
@@ -41,12 +42,12 @@ std::optional<Mailbox::Letter> Mailbox::take() {
   const std::lock_guard lock(mpi_lock());
   int is_there = 0;
   MPI_Status status;
-  MPI_Iprobe(MPI_ANY_SOURCE, 0, ranks_.mpi().comm, &is_there, &status);
+  expect_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, ranks_.mpi().comm, &is_there, &status));
   if (is_there == 0) return std::nullopt;
   int size = 0;
   MPI_Get_count(&status, MPI_CHAR, &size);
   Letter letter{status.MPI_SOURCE, std::string(static_cast<std::size_t>(size), '\0')};
-  MPI_Recv(letter.text.data(), size, MPI_CHAR, status.MPI_SOURCE, 0, ranks_.mpi().comm, MPI_STATUS_IGNORE);
+  expect_mpi(MPI_Recv(letter.text.data(), size, MPI_CHAR, status.MPI_SOURCE, 0, ranks_.mpi().comm, MPI_STATUS_IGNORE));
   return letter;
 }
 

@@ -13,13 +13,26 @@ namespace lockstep {
 
 /// Whether a destructor may release what ranks release together. Not once MPI has ended; and not while an exception
 /// goes by, since the other ranks may not have it, and this one would wait for them instead of saying what is wrong.
+/// Nor once a rank has been lost, for whom that might wait: what was made with it is left to the library until the end.
 bool may_release();
 
+/// What is known of communicators to who revokes them all when a rank is lost (SurvivingRanks).
+void register_communicator(MPI_Comm comm);
+void forget_communicator(MPI_Comm comm);
+
+/// Throws RankLost where that is what a call of MPI has returned (else Error), which it does where ranks survive; where
+/// not, MPI itself ends them.
+[[noreturn]] void mpi_failed(int code);
+inline void expect_mpi(int code) {
+  if (code != MPI_SUCCESS) mpi_failed(code);
+}
+
 struct MpiHandle {
-  explicit MpiHandle(MPI_Comm given) : comm(given) {}
+  explicit MpiHandle(MPI_Comm given) : comm(given) { register_communicator(comm); }
   MpiHandle(const MpiHandle&) = delete;
   MpiHandle& operator=(const MpiHandle&) = delete;
   ~MpiHandle() {
+    forget_communicator(comm);
     if (comm != MPI_COMM_WORLD && may_release()) MPI_Comm_free(&comm);
   }
 
@@ -27,8 +40,8 @@ struct MpiHandle {
 };
 
 /// MPI is asked for calls of one thread at a time; while a second thread advances reductions, all calls that do not
-/// wait are made under this lock.
-std::mutex& mpi_lock();
+/// wait are made under this lock. (Recursive, as who finds a rank lost may hold it.)
+std::recursive_mutex& mpi_lock();
 
 /// Whether what the request stands for is done; also for MPI_REQUEST_NULL.
 bool has_ended(MPI_Request& request);

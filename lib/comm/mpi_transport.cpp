@@ -2,6 +2,7 @@
 #include "comm/mpi_transport.hpp"
 
 #include "comm/mpi_handle.hpp"
+#include "comm/surviving_ranks.hpp"
 
 namespace lockstep {
 namespace {
@@ -10,8 +11,8 @@ class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(const Communicator& ranks) : ranks_(ranks.duplicate()) {}
   ~MpiTransport() override {
-    // Only after a failure is anything still under way, and the end of this process is near.
-    if (receive_ != MPI_REQUEST_NULL) MPI_Cancel(&receive_);
+    // Only after a failure is anything still under way, and the end of this process is near; or it is revoked.
+    if (receive_ != MPI_REQUEST_NULL && !ranks_were_lost()) MPI_Cancel(&receive_);
   }
 
   int rank() const override { return ranks_.rank(); }
@@ -19,11 +20,11 @@ class MpiTransport final : public Transport {
 
   void send(int peer, const void* data, std::size_t bytes) override {
     const std::lock_guard lock(mpi_lock());
-    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &send_);
+    expect_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &send_));
   }
   void receive(int peer, void* data, std::size_t bytes) override {
     const std::lock_guard lock(mpi_lock());
-    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &receive_);
+    expect_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &receive_));
   }
   bool sent() override { return send_ == MPI_REQUEST_NULL || has_ended(send_); }
   bool received() override { return receive_ == MPI_REQUEST_NULL || has_ended(receive_); }

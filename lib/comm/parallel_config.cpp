@@ -130,6 +130,10 @@ void ParallelConfig::describe(Fields& fields) {
       "audit_every", audit_every, not_negative,
       "steps between comparisons of the ranks' parameters and optimizer state, bit by bit, also made before each "
       "checkpoint; 0: none");
+  fields.boolean(
+      "survive", survive,
+      "where a rank dies, the others go on without it from the newest checkpoint, in the same processes; with "
+      "mpirun --with-ft ulfm of Open MPI 5");
   fields.optional_section(
       "deterministic", deterministic.present,
       [this](Fields& section) {

@@ -47,6 +47,7 @@ struct ParallelConfig : Config {
   std::int64_t virtual_replicas = 1;
   Shares shares = Shares::equal;
   std::int64_t audit_every = 0;
+  bool survive = false;
   struct Deterministic {
     bool present = false;
     std::int64_t shards = 8;

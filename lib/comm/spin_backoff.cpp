@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/scheduling.hpp"
+#include "comm/surviving_ranks.hpp"
 
 namespace lockstep {
 namespace {
@@ -30,6 +31,7 @@ bool shares_its_core(Clock::time_point now) {
 }  // namespace
 
 void SpinBackoff::pause() {
+  look_for_losses();
   using std::chrono::microseconds;
   constexpr microseconds moment(20), longer(300), most(1000);
   [[maybe_unused]] thread_local const int precise = ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);  // ns, in place of 50 µs

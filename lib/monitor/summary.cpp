@@ -2,6 +2,7 @@
 #include "monitor/summary.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -70,6 +71,7 @@ std::string summary_json(const Summary& s) {
   json["steps"] = s.steps;
   json["epochs"] = s.epochs;
   json["ranks"] = s.ranks;
+  if (!s.lost_ranks.empty()) json["lost_ranks"] = s.lost_ranks;
   json["threads"] = s.threads;
   json["train"] = metrics_json(s.train);
   json["validation"] = metrics_json(s.validation);
@@ -126,6 +128,8 @@ std::string summary_text(const Summary& s, const std::string& folder) {
                         std::ssize(counts) - 1);
   if (s.gradients.discarded_examples > 0)
     text += fmt::format("; {} examples came too late", s.gradients.discarded_examples);
+  if (!s.lost_ranks.empty())
+    text += fmt::format("; lost rank{} {}", s.lost_ranks.size() == 1 ? "" : "s", fmt::join(s.lost_ranks, ", "));
   if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
   return text + fmt::format("\nresults: {}", folder);
 }

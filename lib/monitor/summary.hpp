@@ -28,6 +28,7 @@ struct Summary {
   std::int64_t steps = 0;
   std::int64_t epochs = 0;
   int ranks = 1;
+  std::vector<int> lost_ranks;  ///< by their numbers at the start of the processes
   int threads = 1;
   std::optional<Metrics> train;       ///< of the last logged step
   std::optional<Metrics> validation;  ///< of the last evaluation

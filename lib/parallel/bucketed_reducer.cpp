@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "comm/surviving_ranks.hpp"
 #include "parallel/outlast_kernels.hpp"
 
 namespace lockstep {
@@ -20,7 +21,13 @@ class BucketedReducer::Helper {
   Helper(const std::vector<Bucket>& buckets, const ExecSpace& space)
       : buckets_(buckets), thread_([this, space] {
           bind_thread(space);
-          work();
+          try {
+            work();
+          } catch (const RankLost&) {
+            const std::lock_guard lock(mutex_);
+            is_lost_ = true;
+            changed_.notify_all();
+          }
         }) {}
   /// After a failure a sum may be under way that never ends.
   ~Helper() {
@@ -50,7 +57,8 @@ class BucketedReducer::Helper {
     std::unique_lock lock(mutex_);
     allowed_ = buckets_.size();
     changed_.notify_all();
-    changed_.wait(lock, [this] { return summed_ == buckets_.size(); });
+    changed_.wait(lock, [this] { return summed_ == buckets_.size() || is_lost_; });
+    if (is_lost_) throw RankLost();
     allowed_ = summed_ = 0;
   }
 
@@ -77,6 +85,7 @@ class BucketedReducer::Helper {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::size_t allowed_ = 0, summed_ = 0;
+  bool is_lost_ = false;  ///< a rank, without which no sum ends
   std::atomic<bool> stopping_ = false;
   std::thread thread_;  // last: starts when all else stands
 };

@@ -19,6 +19,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/stack_trace.hpp"
+#include "comm/surviving_ranks.hpp"
 #include "train/phase_clock.hpp"
 
 namespace lockstep {
@@ -201,7 +202,7 @@ double Watchdog::limit(const PeerView& peer) const { return plain_limit(peer) * 
 bool Watchdog::all_wait() const {
   bool found = false;
   for (const PeerView& peer : peers_) {
-    if (peer.status->left || peer.idle) continue;
+    if (peer.status->left || peer.idle || peer.died) continue;
     if (!peer.waits || peer.stopped >= stopped_after || peer.still <= plain_limit(peer)) return false;
     found = true;
   }
@@ -223,7 +224,7 @@ bool Watchdog::gives_up(Finding& finding) const {
 
 Watchdog::Finding Watchdog::judge() const {
   for (std::size_t i = 0; i < peers_.size(); ++i)
-    if (peers_[i].died) return {Fault::died, i};
+    if (peers_[i].died && !ranks_survive()) return {Fault::died, i};
   if (timeout_ && *timeout_ == 0) return {};
 
   Finding blamed, waiting;
@@ -231,7 +232,7 @@ Watchdog::Finding Watchdog::judge() const {
   const auto step = [&](std::size_t i) { return peers_[i].status->heart.step.load(std::memory_order_relaxed); };
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const PeerView& peer = peers_[i];
-    if (peer.status->left || peer.idle) continue;
+    if (peer.status->left || peer.idle || peer.died) continue;
     const double most = limit(peer);
     if (!peer.waits || peer.stopped >= stopped_after) {
       all_wait = false;

@@ -121,6 +121,11 @@ void RunFolder::claim() {
   lock_ = std::make_unique<RunLock>(path_);
 }
 
+void RunFolder::take_up() {
+  options_.overwrite = true;
+  if (!list_checkpoints(checkpoints()).empty()) options_.resume = "auto";
+}
+
 RunFolder::~RunFolder() {
   lock_.reset();
   std::error_code ignored;

@@ -25,6 +25,9 @@ class RunFolder {
   /// Makes the folder, where there is none, and claims it: before anything in it is looked at that is to be changed.
   /// Throws cannot_create, also where another run writes there (RunLock).
   void claim();
+  /// Takes it for what an earlier attempt at this run has left there: goes on from the newest checkpoint, whatever
+  /// run.resume says, and where there is none begins as that did.
+  void take_up();
   /// The claim to the folder.
   RunLock& lock() { return *lock_; }
 

@@ -33,6 +33,7 @@ void read_summary(const fs::path& file, RunResults& run) {
     const Json json = Json::parse(read_text_file(file.string()));
     run.status = json.at("status");
     run.ranks = json.at("ranks").get<std::int64_t>();
+    if (json.contains("lost_ranks")) run.lost_ranks = static_cast<double>(json["lost_ranks"].size());
     run.threads = json.at("threads").get<std::int64_t>();
     run.examples_per_step = json.at("examples_per_step").get<std::int64_t>();
     run.steps = json.at("steps").get<std::int64_t>();

@@ -23,7 +23,7 @@ struct RunResults {
   std::string status;  ///< of summary.json, or "unfinished"
   std::optional<std::int64_t> ranks, threads, examples_per_step, steps, steps_to_target;
   Split train, validation, test;
-  std::optional<double> staleness, discarded_examples, examples_per_s, step_ms;
+  std::optional<double> lost_ranks, staleness, discarded_examples, examples_per_s, step_ms;
   std::vector<RankSpread> spreads;
   DeckValues deck;
 };

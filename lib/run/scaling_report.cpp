@@ -52,6 +52,8 @@ const std::vector<Quantity>& quantities() {
       for (const std::string_view metric : evaluation_names())
         if (split != &RunResults::train || !find_metric(metric)) all.push_back(metric_of(split, name, metric));
     }
+    all.push_back({"lost_ranks", "lost ranks", "{:.0f}", Better::less, false,
+                   [](const RunResults& run) { return run.lost_ranks; }});
     all.push_back(
         {"staleness", "mean staleness", "{:.2f}", {}, false, [](const RunResults& run) { return run.staleness; }});
     all.push_back({"discarded_examples", "examples too late", "{:.0f}", Better::less, false,

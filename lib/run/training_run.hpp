@@ -21,14 +21,21 @@
 
 namespace lockstep {
 
+/// What attempts at the same run by the same processes leave, which have ended as ranks were lost (parallel.survive).
+struct EarlierAttempts {
+  std::vector<int> lost_ranks;  ///< by their numbers at the start of the processes
+  bool has_begun = false;       ///< one has made the output folder its own
+};
+
 /// One run: from a deck to a trained network in run.output_dir. Feeds a Trainer, and does what goes on around steps:
 /// evaluations, checkpoints, curves, stops. Every rank has one.
 class TrainingRun {
  public:
   /// Opens everything, restores a checkpoint where there is one to go on from, and makes the output
   /// folder. Collective; whatever is wrong on any rank is thrown on all of them. `owner`: outlives the run; null: the
-  /// run is the program's only one.
-  TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner = nullptr);
+  /// run is the program's only one. `earlier`: whose checkpoints it goes on from.
+  TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner = nullptr,
+              const EarlierAttempts& earlier = {});
 
   /// Trains until the deck or the owner says that it has ended (`done`), or a signal, the job's end, a file or the
   /// owner that it is to stop (`stopped_early`), and leaves a summary. Throws DivergedError.
@@ -88,6 +95,7 @@ class TrainingRun {
 
   const Communicator& comm_;
   RunOwner* owner_;
+  EarlierAttempts earlier_;
   RunConfig config_;
   std::string deck_;  ///< resolved, as text
   Watchdog watchdog_;

@@ -62,9 +62,11 @@ void check_sampler(const RunConfig& config, int ranks) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner)
+TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner,
+                         const EarlierAttempts& earlier)
     : comm_(comm),
       owner_(owner),
+      earlier_(earlier),
       config_(config),
       deck_(agreed_deck(comm, write_config(config_))),
       watchdog_(comm, config_.run.hang_timeout),
@@ -104,7 +106,9 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
 
   // Rank 0 alone reads and writes the folder.
   comm_.run_collectively([&] {
-    if (comm_.is_root()) folder_.claim();
+    if (!comm_.is_root()) return;
+    folder_.claim();
+    if (earlier_.has_begun) folder_.take_up();
   });
   checkpoints_->recover_from_neighbours(folder_);
   comm_.run_collectively([&] {

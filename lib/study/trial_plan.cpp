@@ -33,6 +33,10 @@ DeckPosition place_of(const StudyConfig& study, const std::string& key) {
 
 TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study), base_(std::move(base)) {
   RunConfig deck = read_run_config(parse_deck(base_, study_.base_file()));
+  with_positions(deck.source, [&] {
+    validate_key(!deck.parallel.survive, "parallel.survive",
+                 "is of a run by itself, and the runs of a study share their processes; leave it out");
+  });
   base_seed_ = deck.run.seed;
   deck.run.name = "";
   deck.run.output_dir = "";

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "comm/surviving_ranks.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <mutex>
+#include <numeric>
+#include <set>
+
+#include "base/heartbeat.hpp"
+#include "comm/mpi_handle.hpp"
+#include "comm/ulfm.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A receive of what nobody sends, from any of the ranks: MPI ends it when one of them dies, whatever this rank
+/// waits for meanwhile, and be it a flag in a node's memory.
+struct Lifeline {
+  Communicator ranks;
+  MPI_Request request = MPI_REQUEST_NULL;
+  char nothing = 0;
+
+  explicit Lifeline(const Communicator& of) : ranks(of.duplicate()) {
+    const std::lock_guard lock(mpi_lock());
+    expect_mpi(MPI_Irecv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, 0, ranks.mpi().comm, &request));
+  }
+};
+
+std::atomic<bool> survives = false, lost = false, ever_lost = false;
+std::unique_ptr<Lifeline> lifeline;  // under mpi_lock
+
+/// What is to be revoked.
+std::mutex communicators_mutex;
+std::set<MPI_Comm> communicators;
+
+MPI_Comm all_ranks = MPI_COMM_NULL;  // that there are now
+
+void let_mpi_work(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  for (int is_there = 0; std::chrono::steady_clock::now() < end;)
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
+}
+
+/// All leave what they wait for. Messages between ranks that live may be under way then, and Open MPI 5 goes on with
+/// those that both sides have begun, whatever is revoked. So nobody lets go of their memory before all have heard of
+/// the loss, and begin no more of them, and those that were begun have had time to end. Whether all ranks are there,
+/// and say that they are done: as this one does where it has not heard of a loss.
+bool part_from_each_other(bool done) {
+  constexpr std::chrono::milliseconds for_most(100), for_all(300);
+  if (!done) {
+    let_mpi_work(for_most);
+    const std::lock_guard lock(communicators_mutex);
+    for (const MPI_Comm comm : communicators) ulfm::revoke(comm);
+  }
+  if (ulfm::agree(all_ranks, done)) return true;
+  lost = ever_lost = true;
+  let_mpi_work(for_all);
+  return false;
+}
+
+/// Called with mpi_lock or without.
+[[noreturn]] void lose() {
+  const WaitsForRanks waits;
+  const std::lock_guard lock(mpi_lock());
+  if (!lost) part_from_each_other(false);
+  throw RankLost();
+}
+
+}  // namespace
+
+void register_communicator(MPI_Comm comm) {
+  if (!survives) return;
+  const std::lock_guard lock(communicators_mutex);
+  communicators.insert(comm);
+}
+
+void forget_communicator(MPI_Comm comm) {
+  if (!survives) return;
+  const std::lock_guard lock(communicators_mutex);
+  communicators.erase(comm);
+}
+
+void mpi_failed(int code) {
+  if (survives && ulfm::is_loss(code)) lose();
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(ExitStatus::internal, fmt::format("MPI: {}", text));
+}
+
+bool ranks_survive() { return survives; }
+bool ranks_were_lost() { return ever_lost; }
+
+void look_for_losses() {
+  if (!survives) return;
+  if (!lost) {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto now_and_then = std::chrono::milliseconds(5);
+    thread_local Clock::time_point looked;
+    const Clock::time_point now = Clock::now();
+    if (now - looked < now_and_then) return;
+    looked = now;
+    const std::lock_guard lock(mpi_lock());
+    int ended = 0;
+    if (!lifeline || MPI_Test(&lifeline->request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS) return;
+  }
+  lose();
+}
+
+std::string SurvivingRanks::hindrance() { return ulfm::missing(); }
+
+SurvivingRanks::SurvivingRanks(const Communicator& all) : first_(all.duplicate()), ranks_(first_) {
+  assert(!survives);
+  all_ranks = ranks_.mpi().comm;
+  survives = true;
+  register_communicator(ranks_.mpi().comm);
+  MPI_Comm_set_errhandler(ranks_.mpi().comm, MPI_ERRORS_RETURN);  // of all that is made of it, too
+  for (std::string host : ranks_.gather_to_root(host_name())) hosts_.push_back(std::move(host));
+  hosts_.resize(static_cast<std::size_t>(ranks_.size()));
+  for (std::string& host : hosts_) ranks_.broadcast(host);
+  watch();
+}
+
+SurvivingRanks::~SurvivingRanks() {
+  stop_watching();
+  survives = false;
+}
+
+void SurvivingRanks::watch() {
+  auto made = std::make_unique<Lifeline>(ranks_);
+  const std::lock_guard lock(mpi_lock());
+  lifeline = std::move(made);
+}
+
+void SurvivingRanks::stop_watching() {
+  const std::lock_guard lock(mpi_lock());
+  if (!lifeline) return;
+  if (!lost) {
+    MPI_Cancel(&lifeline->request);
+    MPI_Request_free(&lifeline->request);
+  }
+  lifeline.reset();
+}
+
+bool SurvivingRanks::all_are_done(bool done) {
+  if (lost || !done) return false;
+  const WaitsForRanks waits;
+  const std::lock_guard lock(mpi_lock());
+  return part_from_each_other(true);
+}
+
+std::vector<SurvivingRanks::Lost> SurvivingRanks::leave_lost_behind() {
+  const std::vector<int> before = first_ranks(ranks_);
+  const WaitsForRanks waits;
+  for (;;) {
+    stop_watching();
+    Communicator left = Communicator::over_handle(std::make_shared<MpiHandle>(ulfm::shrink(ranks_.mpi().comm)));
+    MPI_Comm_set_errhandler(left.mpi().comm, MPI_ERRORS_RETURN);
+    ranks_ = std::move(left);
+    all_ranks = ranks_.mpi().comm;
+    lost = false;
+    try {
+      watch();
+      break;
+    } catch (const RankLost&) {  // another one
+    }
+  }
+  const std::vector<int> now = first_ranks(ranks_);
+  std::vector<Lost> gone;
+  for (const int rank : before)
+    if (std::ranges::find(now, rank) == now.end()) gone.push_back({rank, hosts_[static_cast<std::size_t>(rank)]});
+  return gone;
+}
+
+/// The number of each in the first ranks; nothing is asked of others.
+std::vector<int> SurvivingRanks::first_ranks(const Communicator& ranks) const {
+  std::vector<int> here(static_cast<std::size_t>(ranks.size())), there(here.size());
+  std::iota(here.begin(), here.end(), 0);
+  MPI_Group of = MPI_GROUP_NULL, first = MPI_GROUP_NULL;
+  MPI_Comm_group(ranks.mpi().comm, &of);
+  MPI_Comm_group(first_.mpi().comm, &first);
+  MPI_Group_translate_ranks(of, ranks.size(), here.data(), first, there.data());
+  MPI_Group_free(&of);
+  MPI_Group_free(&first);
+  return there;
+}
+
+}  // namespace lockstep
