@@ -160,16 +160,16 @@ void Communicator::broadcast(std::string& text, int from) const {
   });
 }
 
-void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor) const {
+void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor, int from) const {
   if (size_ == 1) return;
   if constexpr (memory_is_separate) {  // an MPI that takes device addresses must not be assumed
     std::vector<std::byte> staged(tensor.bytes());
     copy_to_host(space, tensor, staged.data());
-    broadcast(std::span(staged));
+    broadcast(std::span(staged), from);
     copy_from_host(space, staged.data(), tensor);
   } else {
     space.fence("lockstep::broadcast");
-    broadcast(std::span(static_cast<std::byte*>(tensor.data), tensor.bytes()));
+    broadcast(std::span(static_cast<std::byte*>(tensor.data), tensor.bytes()), from);
   }
 }
 
@@ -180,12 +180,12 @@ void Communicator::broadcast(std::span<double> values) const {
   });
 }
 
-void Communicator::broadcast(std::span<std::byte> bytes) const {
+void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
   if (size_ == 1) return;
   for (std::size_t done = 0, count = 0; done < bytes.size(); done += count) {
     count = std::min<std::size_t>(bytes.size() - done, max_mpi_count);
     complete([&](MPI_Request* request) {
-      return MPI_Ibcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, 0, mpi_->comm, request);
+      return MPI_Ibcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, from, mpi_->comm, request);
     });
   }
 }

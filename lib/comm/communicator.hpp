@@ -65,9 +65,9 @@ class Communicator {
   /// From one rank to all.
   void broadcast(std::string& text, int from = 0) const;
   /// From rank 0 to all.
-  void broadcast(const ExecSpace& space, const Tensor& tensor) const;
+  void broadcast(const ExecSpace& space, const Tensor& tensor, int from = 0) const;
   void broadcast(std::span<double> values) const;
-  void broadcast(std::span<std::byte> bytes) const;
+  void broadcast(std::span<std::byte> bytes, int from = 0) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void all_reduce_sum(std::span<double> values) const;
   /// Sums by MPI_Allreduce, which need not leave the same bits everywhere.

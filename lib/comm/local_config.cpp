@@ -6,9 +6,14 @@
 namespace lockstep {
 
 void LocalConfig::describe(Fields& fields) {
-  static constexpr std::string_view outers[] = {"average", "slowmo", "nesterov", "elastic", "adasum"};
+  static constexpr std::string_view outers[] = {"average",          "slowmo",  "nesterov",
+                                                "delayed_nesterov", "elastic", "adasum"};
   static constexpr std::string_view states[] = {"keep", "average", "reset"};
-  fields.integer("every", every, {1, 1e9}, "steps from one meeting of the groups to the next", Presence::required);
+  fields.integer(
+      "every", every, {1, 1e9},
+      "steps from one meeting of the groups to the next; of asynchronous workers, which meet nobody, that each "
+      "does by itself from where it reads parameters to where it gives away what has become of them",
+      Presence::required);
   fields.integer("node_every", node_every, {1, 1e9},
                  "steps from one average of the groups that share a node to the next, between the meetings of all "
                  "(hierarchical local SGD); a divisor of every");
@@ -18,16 +23,20 @@ void LocalConfig::describe(Fields& fields) {
   fields.choice(
       "outer", outer, outers,
       "what becomes of the parameters where groups meet: their average; or a step of another optimizer along the way from "
-      "the last meeting to it, by slow momentum (slowmo) or Nesterov's (nesterov, as in DiLoCo); or groups and a centre, "
+      "the last meeting to it, by slow momentum (slowmo) or Nesterov's (nesterov, as in DiLoCo; of asynchronous workers also "
+      "delayed_nesterov); or groups and a centre, "
       "which is what is evaluated and kept, pull at each other (elastic: EASGD); or a step along the Adasum of the groups' "
       "ways, tensor by tensor (adasum)");
   fields.number(
       "learning_rate", learning_rate, positive,
-      "size of that step, as a share of the way (slowmo and adasum 1, nesterov 0.7, when not given), or of the pull (elastic; "
+      "size of that step, as a share of the way (slowmo, adasum, and asynchronous averages 1, nesterov and delayed_nesterov 0.7, when not given), or of the pull (elastic; "
       "0.9 divided by the groups)");
   fields.number(
       "momentum", momentum, fraction_below_one,
-      "share of the outer velocity that the next meeting has left (slowmo 0.7, nesterov 0.9, when not given)");
+      "share of the outer velocity that the next meeting has left (slowmo 0.7, nesterov and delayed_nesterov 0.9, when not given)");
+  fields.integer("momentum_every", momentum_every, {1, 1e6},
+                 "updates from one that delayed_nesterov takes with its momentum to the next, by what all of them have "
+                 "changed (as many as workers, when not given)");
   fields.choice(
       "state", state, states,
       "what becomes of the optimizers' states at a meeting: each group keeps its own, or they are averaged, or "
@@ -51,6 +60,13 @@ void LocalConfig::describe(Fields& fields) {
                     "together; node: those that share memory");
   fields.check(has_momentum() || !momentum, "momentum",
                "is of no use to this outer rule, which has none; leave it out");
+  fields.check(outer == Outer::delayed_nesterov || !momentum_every, "momentum_every",
+               "is of delayed_nesterov alone; leave it out, or take outer: delayed_nesterov");
+  if (asynchronous) return check_asynchronous(fields);
+  fields.check(
+      outer != Outer::delayed_nesterov, "outer",
+      "delayed_nesterov is for differences that come one by one (parallel.asynchronous), and meetings bring all "
+      "at once; take nesterov");
   fields.check(outer != Outer::average || !learning_rate, "learning_rate",
                "is of no use to averages; leave it out, or take another outer rule");
   const bool divides = fragments > 0 && every % fragments == 0;
@@ -95,12 +111,30 @@ void LocalConfig::check_nodes(Fields& fields) const {
                "node_every, or another outer rule");
 }
 
+/// Of workers that give away what they have changed, each in its own time.
+void LocalConfig::check_asynchronous(Fields& fields) const {
+  const auto refuse = [&](bool is_set, std::string_view key, std::string_view why) {
+    fields.check(!is_set, key, fmt::format("{} (asynchronous workers meet nobody); leave it out", why));
+  };
+  fields.check(outer == Outer::average || is_nesterov(), "outer",
+               "asynchronous workers give what they have changed one by one, for which average, nesterov and "
+               "delayed_nesterov are defined; take one of these");
+  refuse(from_step > 0, "from_step", "all ranks would do steps together before");
+  refuse(node_every.has_value(), "node_every", "groups of a node would average between meetings");
+  refuse(streams(), fragments > 1 ? "fragments" : delay > 0 ? "delay" : "mix", "parameters would meet in parts");
+  refuse(state != State::keep, "state", "states would be averaged or forgotten where groups meet");
+  refuse(steps_by_speed, "steps_by_speed", "slow groups would do fewer steps before a meeting");
+  fields.check(group == 1, "group",
+               "ranks of an asynchronous worker are those of asynchronous.groups; leave it out, or give that");
+}
+
 double LocalConfig::learning_rate_or_default(std::int64_t groups) const {
   switch (outer) {
     case Outer::average:
     case Outer::adasum:
     case Outer::slowmo: return learning_rate.value_or(1.0);
-    case Outer::nesterov: return learning_rate.value_or(0.7);
+    case Outer::nesterov:
+    case Outer::delayed_nesterov: return learning_rate.value_or(0.7);
     case Outer::elastic: return learning_rate.value_or(0.9 / static_cast<double>(groups));
   }
   return 1;

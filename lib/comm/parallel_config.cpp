@@ -142,6 +142,10 @@ void ParallelConfig::describe(Fields& fields) {
       },
       "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
   fields.optional_section(
+      "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
+      "workers compute gradients by parameters that others have changed since, as the ranks come or played in a known order");
+  local.asynchronous = asynchronous.present;
+  fields.optional_section(
       "local", local.present, [this](Fields& section) { local.describe(section); },
       "groups of ranks step by themselves, and bring their parameters together every now and then (local SGD)",
       "every");
@@ -161,9 +165,6 @@ void ParallelConfig::describe(Fields& fields) {
   fields.optional_section(
       "compress", compress.present, [this](Fields& section) { compress.describe(section); },
       "gradients travel in a smaller form between nodes, or between ranks that share no memory");
-  fields.optional_section(
-      "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
-      "workers compute gradients by parameters that others have changed since, as the ranks come or played in a known order");
   fields.optional_section(
       "backup", backup.present, [this](Fields& section) { backup.describe(section); },
       "more ranks than a step waits for, so that none waits for a slow one", "ranks");
@@ -203,6 +204,10 @@ void ParallelConfig::describe(Fields& fields) {
   if (deals_anew()) check_shares(fields);
   if (asynchronous.present) check_workers(fields, "asynchronous");
   if (backup.present) check_workers(fields, "backup");
+  fields.check(
+      !has_stepping_workers() || !asynchronous.compensates(), "asynchronous",
+      "staleness: compensate is an estimate for gradients, and local gives away what several steps have changed; "
+      "take divide or none");
   fields.check(!asynchronous.present || !backup.present, "backup",
                "is of steps that wait for the newest gradients, and asynchronous of such as do not; leave one out");
   fields.check(
@@ -253,7 +258,7 @@ void ParallelConfig::check_shares(Fields& fields) const {
 void ParallelConfig::check_workers(Fields& fields, std::string_view key) const {
   fields.check(shard == Shard::none, key,
                "wants whole copies of parameters, and shard divides them among ranks; leave one out");
-  fields.check(!local.present, key,
+  fields.check(!local.present || local.asynchronous, key,
                "updates the parameters of all ranks, and local leaves them apart for a while; leave one out");
   fields.check(
       !deterministic.present, key,

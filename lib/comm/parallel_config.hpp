@@ -71,8 +71,13 @@ struct ParallelConfig : Config {
   /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other, and of the
   /// others waits for none.
   bool runs_freely() const { return asynchronous.free || backup.present; }
-  /// Then, how many there are, each a rank or a group of them. Throws KeyError (parallel.servers, or
-  /// parallel.asynchronous.groups) where ranks cannot be divided so.
+  /// Whether asynchronous workers do steps by themselves between reading parameters and giving away what they have
+  /// changed (asynchronous local SGD), `local.every` of them.
+  bool has_stepping_workers() const { return asynchronous.present && local.present; }
+  /// Ranks that are one worker, which judges its steps by itself, where there are such.
+  int ranks_of_worker(int ranks) const { return runs_freely() ? static_cast<int>(asynchronous.members(ranks)) : 1; }
+  /// Where ranks run freely, how many workers there are, each a rank or a group of them. Throws KeyError
+  /// (parallel.servers, or parallel.asynchronous.groups) where ranks cannot be divided so.
   int workers(int ranks) const;
   /// Of how many gradients an update is made. Throws KeyError (parallel.backup.ranks) where that would be none.
   std::int64_t gradients_of_update(int ranks) const;
@@ -103,7 +108,7 @@ struct ParallelConfig : Config {
   std::int64_t separate_shards() const {
     if (deterministic.present) return deterministic.shards;
     const std::int64_t pieces = asynchronous.collect * asynchronous.recorded_members;
-    return asynchronous.present && !asynchronous.free && pieces > 1 ? pieces : 0;
+    return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
   }
   void describe(Fields& fields) override;
 

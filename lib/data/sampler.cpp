@@ -52,7 +52,7 @@ void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
 BatchPlan Sampler::take(const PartRequest& request) {
   BatchPlan plan;
   if (request.part) {
-    add_part(*request.part, plan);
+    for (std::int64_t i = 0; i < request.count; ++i) add_part(*request.part + i, plan);
     plan.global_examples = std::ssize(plan.examples);
   } else {
     plan.micro_batches.push_back({.begins = true, .ends = true});

@@ -37,11 +37,12 @@ struct BatchPlan {
   std::vector<std::int64_t> parts;        ///< by which the ranks have divided the batch (BatchPartition)
 };
 
-/// A part of a batch, for one gradient: of batches of so many equal parts, part p of the run's batch b (from 0 on) has
-/// the number b · parts + p. Of none, what comes behind the first `batches` of the run: no examples, where `examples`
-/// is what all ranks have had since they last came together.
+/// A part of a batch, for one gradient, or `count` neighbouring ones, for the sum of as many: of batches of so many
+/// equal parts, part p of the run's batch b (from 0 on) has the number b · parts + p. Of none, what comes behind the
+/// first `batches` of the run: no examples, where `examples` is what all ranks have had since they last came together.
 struct PartRequest {
   std::optional<std::int64_t> part;
+  std::int64_t count = 1;
   std::int64_t batches = 0, examples = 0;
 };
 

@@ -39,7 +39,7 @@ struct Summary {
   const StepTimes* times = nullptr;
   const PhaseClock* clock = nullptr;
   double reduce_seconds = 0;
-  double sent_bytes_per_step = 0;      ///< by all ranks, in messages of the program's own sums
+  double sent_bytes_per_step = 0;      ///< by all ranks, in messages of the program's own sums, and of parameters read
   std::vector<RankSpread> spreads;     ///< over ranks
   std::int64_t examples = 0;           ///< of all ranks, in this process
   std::int64_t examples_per_step = 0;  ///< of all ranks, that count, in a full batch

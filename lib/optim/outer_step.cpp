@@ -26,10 +26,10 @@ struct Coefficients {
 
 template <class T>
 void step_with_velocity(const ExecSpace& space, std::int64_t count, const Coefficients<T>& c, const T* difference,
-                        T* velocity, T* values) {
+                        const T* gathered, T* velocity, T* values) {
   Kokkos::parallel_for(
       "lockstep::outer_step::with_velocity", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        const T b = c.decay * velocity[i] + c.gain * difference[i];
+        const T b = c.decay * velocity[i] + c.gain * gathered[i];
         velocity[i] = b;
         values[i] -= c.learning_rate * (c.direct * difference[i] + c.by_velocity * b);
       });
@@ -70,11 +70,11 @@ void weighted_difference(const ExecSpace& space, double weight, const Tensor& fr
 }
 
 void outer_step(const ExecSpace& space, const OuterStep& step, const Tensor& difference, const Tensor& velocity,
-                const Tensor& values) {
+                const Tensor& values, const Tensor& gathered) {
   dispatch_master(values.dtype, [&]<class T>(T) {
     if (velocity)
-      step_with_velocity(space, values.count(), Coefficients<T>(step), difference.as<const T>(), velocity.as<T>(),
-                         values.as<T>());
+      step_with_velocity(space, values.count(), Coefficients<T>(step), difference.as<const T>(),
+                         (gathered ? gathered : difference).as<const T>(), velocity.as<T>(), values.as<T>());
     else
       step_without(space, values.count(), static_cast<T>(step.learning_rate * step.direct), difference.as<const T>(),
                    values.as<T>());

@@ -11,14 +11,16 @@ namespace lockstep {
 void weighted_difference(const ExecSpace& space, double weight, const Tensor& from, const Tensor& to,
                          const Tensor& difference);
 
-/// A step along the averaged difference Δ = x₀ − x̄, with the velocity b:
-///   b ← μ b + s Δ,   x₀ ← x₀ − (η (d Δ + ν b)),
+/// A step along the averaged difference Δ = x₀ − x̄, with the velocity b, which gathers S (or Δ itself):
+///   b ← μ b + s S,   x₀ ← x₀ − (η (d Δ + ν b)),
 /// which is
 ///  - the average where μ = s = ν = 0 and η = d = 1;
 ///  - SlowMo (Wang, Tantia, Ballas & Rabbat 2020), u ← β u + Δ / γ, x ← x₀ − α γ u, where γ is the learning rate of the
 ///    replicas' steps: μ = β, s = 1 / γ, η = α γ, d = 0, ν = 1;
 ///  - Nesterov's momentum as PyTorch's SGD(nesterov=True) has it, with Δ as the gradient (DiLoCo, Douillard et al.
-///    2023), b ← μ b + Δ, θ ← θ₀ − η (Δ + μ b): s = d = 1, ν = μ.
+///    2023), b ← μ b + Δ, θ ← θ₀ − η (Δ + μ b): s = d = 1, ν = μ;
+///  - delayed Nesterov (Liu et al. 2024, algorithm 3, with c = 0) in every N-th step, where S is the sum of the last N
+///    differences: s = d = 1 / N, ν = μ. In the others there is no velocity, and d = 1 / N.
 struct OuterStep {
   double decay = 0;          ///< μ
   double gain = 0;           ///< s
@@ -26,9 +28,9 @@ struct OuterStep {
   double direct = 1;         ///< d
   double by_velocity = 0;    ///< ν
 };
-/// `velocity`: b; empty where ν is 0. `values`: x₀, and then the new parameters.
+/// `velocity`: b; empty where ν is 0. `values`: x₀, and then the new parameters. `gathered`: S; empty: Δ.
 void outer_step(const ExecSpace& space, const OuterStep& step, const Tensor& difference, const Tensor& velocity,
-                const Tensor& values);
+                const Tensor& values, const Tensor& gathered = {});
 
 /// values ↔ others.
 void swap_numbers(const ExecSpace& space, const Tensor& values, const Tensor& others);

@@ -60,9 +60,9 @@ class ParallelStrategy {
 
   /// The run begins, or goes on, behind so many steps.
   virtual void go_on_behind(std::int64_t /*steps*/) {}
-  /// Of strategies that update parameters between `update`s: with this optimizer, and with what it multiplies with
-  /// behind so many applied steps.
-  using Coefficients = std::function<StepScalars(std::int64_t applied)>;
+  /// Of strategies that update parameters between `update`s, or replicas by themselves: with this optimizer, and with
+  /// what it multiplies with behind so many applied steps of the run, of which it has taken so many.
+  using Coefficients = std::function<StepScalars(std::int64_t applied, std::int64_t taken)>;
   virtual void update_by(Optimizer& /*optimizer*/, Coefficients /*coefficients*/) {}
   /// The step is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective
   /// where they do.

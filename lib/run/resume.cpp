@@ -77,7 +77,7 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
       check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters));
     for (const auto& array : checkpoint.arrays)
       validate(!array.name.starts_with(home) || array.name.starts_with(home + "parameters/") ||
-                   array.name.starts_with(home + "mean_square/") ||
+                   array.name.starts_with(home + "mean_square/") || array.name.starts_with(home + "next_step/") ||
                    std::ranges::any_of(states,
                                        [&](const auto& state) { return array.name.starts_with(home + state + "/"); }),
                ExitStatus::bad_data,

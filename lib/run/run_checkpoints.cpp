@@ -79,18 +79,13 @@ void RunCheckpoints::recover_from_neighbours(const RunFolder& folder) {
         (path_ / checkpoint_name(*step)).string());
 }
 
-bool RunCheckpoints::due(std::optional<std::int64_t> epoch) const {
-  return (options_.every_steps > 0 && trainer_.steps() % options_.every_steps == 0) ||
-         (options_.every_epochs > 0 && epoch && *epoch % options_.every_epochs == 0);
-}
-
 bool RunCheckpoints::time_has_come() const {
   return comm_.is_root() && options_.every_minutes > 0 && since_last_.seconds() >= 60 * options_.every_minutes;
 }
 
-void RunCheckpoints::audit_if_due() {
+void RunCheckpoints::audit_if_due(std::int64_t steps) {
   if (!audit_) return;
-  is_audit_due_ |= trainer_.steps() % audit_every_ == 0;
+  is_audit_due_ |= trainer_.steps() % audit_every_ < steps;
   if (is_audit_due_ && trainer_.has_common_parameters()) compare_replicas();
 }
 

@@ -48,8 +48,6 @@ class RunCheckpoints {
   /// Takes the memory that checkpoints before the last need, and forgets what the nodes' memory holds. Collective.
   void make_room(const RunFolder& folder);
 
-  /// By steps and epochs. `epoch`: the number of the one that has just ended; none: it goes on.
-  bool due(std::optional<std::int64_t> epoch) const;
   /// Whether nodes' memory is to have copies of this step.
   bool copies_due() const {
     return copies_ && trainer_.has_common_parameters() &&
@@ -68,8 +66,8 @@ class RunCheckpoints {
   /// Removes checkpoints that are not among the newest or best any more.
   void tidy() const;
   /// Throws SharedError where replicas differ, every parallel.audit_every steps, or as soon as they are to be alike.
-  /// Collective.
-  void audit_if_due();
+  /// `steps`: that were done since the last call. Collective.
+  void audit_if_due(std::int64_t steps);
 
   /// The run is at an earlier step again, whose checkpoint is there. Collective.
   void go_back_to(std::int64_t step);

@@ -126,12 +126,15 @@ void RunConfig::describe(Fields& fields) {
       };
       refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave it out");
       refuse(backs_up && precision.scales_loss(), "lets each rank judge its gradient by itself, and gradients of a scaled loss (precision.loss_scale, which fp16 has) are judged by all; compute in bf16, or leave one out");
-      refuse(!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb",
+      const bool updates_parts = !parallel.has_stepping_workers();
+      refuse(updates_parts && (!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
              "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
-      refuse(optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
+      refuse(updates_parts && optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
       refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them behind each; leave one out");
       refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
     }
+    f.check(!parallel.has_stepping_workers() || !memory_is_separate, "local",
+            "of asynchronous workers keeps parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave one out");
     if (parallel.local.present) {
       f.check(!parallel.local.steps_by_speed || !optimizer.counts_steps(), "local",
               "steps_by_speed: true lets slow groups leave steps out, and " + optimizer.type + " divides by a function of the steps done; take sgd or another that does not, or leave steps_by_speed out");

@@ -8,6 +8,7 @@
 #include "comm/choose_device_sums.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "io/replace_file.hpp"
+#include "parallel/asynchronous/worker_steps.hpp"
 #include "run/starting_weights.hpp"
 #include "train/choose_shard.hpp"
 
@@ -68,8 +69,10 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
 }
 
 /// Of parallel.asynchronous; writes the record. Collective.
-PushOrder read_pushes(const RunConfig& config, std::int64_t updates, const Communicator& comm) {
+PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  const std::int64_t every = config.parallel.has_stepping_workers() ? config.parallel.local.every : 1,
+                     updates = UpdateSteps{every, steps}.updates();
   if (!asynchronous.present || asynchronous.free) return {};
   PushOrder pushes;
   if (asynchronous.replay.empty()) {
@@ -81,10 +84,10 @@ PushOrder read_pushes(const RunConfig& config, std::int64_t updates, const Commu
       if (comm.is_root()) text = read_text_file(asynchronous.replay);
     });
     comm.broadcast(text);
-    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates); });
+    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, every); });
   }
   comm.run_collectively([&] {
-    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text());
+    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text(every));
   });
   return pushes;
 }
@@ -139,7 +142,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   comm.run_collectively([&] {
     with_positions(config.source, [&] {
       validate_key(
-          !config.parallel.runs_freely() || loss->counts_alike(), "loss",
+          !config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss->counts_alike(), "loss",
           "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an update "
           "by its examples before they know what these count; leave one out");
       validate_key(
@@ -154,7 +157,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   known.parallel.asynchronous.recorded_members = pushes.members();
   const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
   const bool runs_freely = config.parallel.runs_freely();
-  if (runs_freely || pushes.has_parts())
+  if (runs_freely || config.parallel.has_stepping_workers() || pushes.has_parts())
     comm.run_collectively([&] {
       with_positions(config.source, [&] {
         check_parts(config, train.size(),

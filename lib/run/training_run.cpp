@@ -113,9 +113,10 @@ void TrainingRun::step_once() {
   take(trainer_->step(*batch, [this] {
     return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
   }));
+  here_.steps_at_once = std::max<std::int64_t>(1, trainer_->steps() + 1 - number);
   if (last_step_.done()) here_.position_before = std::exchange(state_.position, batch->plan.after);
   else if (last_step_.number < number) state_.position = here_.position_before;
-  const bool logs = trainer_->steps() % config_.run.log_every == 0, settles = reads_parameters();
+  const bool logs = has_come_to(config_.run.log_every), settles = reads_parameters();
   if (!last_step_.done() || (!logs && !settles)) return;
   if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
     settled->requests = last_step_.requests;
@@ -140,15 +141,14 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_->writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
   heartbeat().step = trainer_->steps() + 1;
-  here_.steps_at_once = steps;
   here_.longest_step = std::max(here_.longest_step, seconds);
   const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   if (shares_ || pass_times_) measure_passes(exposed);
   if (progress_.times().count() == steps) watchdog_.median_step(seconds);
   note_what_is_due();
-  checkpoints_->audit_if_due();
-  const bool logged = trainer_->steps() % config_.run.log_every == 0;
+  checkpoints_->audit_if_due(here_.steps_at_once);
+  const bool logged = has_come_to(config_.run.log_every);
   if (logged || trainer_->steps() == total_steps())
     state_.record = StepRecord{.step = trainer_->steps(),
                                .numbers = trainer_->step_numbers(),
@@ -220,16 +220,27 @@ void TrainingRun::log_step() {
 
 /// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.
 void TrainingRun::note_what_is_due() {
-  if (trainer_->has_common_parameters()) return;
+  if (trainer_->has_common_parameters() && here_.steps_at_once == 1) return;
   state_.owes_evaluation |= evaluation_has_come();
   here_.owes_checkpoint |= checkpoint_has_come();
+}
+
+/// Whether the steps that the last call of `step` has done have one at their end, or among them, whose number this
+/// divides.
+bool TrainingRun::has_come_to(std::int64_t period) const { return trainer_->steps() % period < here_.steps_at_once; }
+
+/// Likewise, the end of an epoch whose number this divides.
+bool TrainingRun::has_ended(std::int64_t epochs) const {
+  const auto& [epoch, next] = state_.position;
+  if (here_.steps_at_once == 1) return next == 0 && epoch % epochs == 0;
+  return epoch / epochs > here_.position_before.epoch / epochs;
 }
 
 /// By the deck's interval.
 bool TrainingRun::evaluation_has_come() const {
   const auto [count, in_steps] = config_.run.evaluation_interval();
   if (count == 0 || !data_.validation) return false;
-  return in_steps ? trainer_->steps() % count == 0 : state_.position.next == 0 && state_.position.epoch % count == 0;
+  return in_steps ? has_come_to(count) : has_ended(count);
 }
 
 /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
@@ -279,8 +290,9 @@ bool TrainingRun::evaluate_and_log() {
 }
 
 bool TrainingRun::checkpoint_has_come() const {
-  const auto ended = state_.position.next == 0 ? std::optional(state_.position.epoch) : std::nullopt;
-  return last_step_.requests.checkpoint || checkpoints_->due(ended);
+  const std::int64_t every_steps = config_.checkpoint.every_steps, every_epochs = config_.checkpoint.every_epochs;
+  return last_step_.requests.checkpoint || (every_steps > 0 && has_come_to(every_steps)) ||
+         (every_epochs > 0 && has_ended(every_epochs));
 }
 
 bool TrainingRun::checkpoint_due() const {

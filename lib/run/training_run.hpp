@@ -77,6 +77,8 @@ class TrainingRun {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
   }
   void note_what_is_due();
+  bool has_come_to(std::int64_t period) const;
+  bool has_ended(std::int64_t epochs) const;
   bool evaluation_has_come() const;
   bool evaluation_due() const;
   std::optional<Metrics> evaluate(const Dataset& data);

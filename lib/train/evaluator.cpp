@@ -7,6 +7,7 @@
 #include "base/heartbeat.hpp"
 #include "data/data_loader.hpp"
 #include "nn/metrics/confusion_matrix.hpp"
+#include "ops/elementwise.hpp"
 
 namespace lockstep {
 namespace {
@@ -47,6 +48,7 @@ void MetricSums::count_confusions() {
 }
 
 void MetricSums::clear(const ExecSpace& space) {
+  has_before_ = false;
   fill_zero(space, sums_.get());
   for (const Other& other : others_) fill_zero(space, other.sums.get());
   if (confusions_.get()) fill_zero(space, confusions_.get());
@@ -54,11 +56,13 @@ void MetricSums::clear(const ExecSpace& space) {
 
 void MetricSums::begin(const ExecSpace& space, StepRanks::Losses losses) {
   using Losses = StepRanks::Losses;
-  const bool adds = losses == Losses::added || (losses == Losses::in_place_of_last && !began_anew_);
-  if (losses == Losses::added) copy(space, sums_.get(), before_.get());
-  else if (adds) copy(space, before_.get(), sums_.get());
-  else clear(space);
-  began_anew_ = !adds;
+  if (losses == Losses::anew) return clear(space);
+  if (losses == Losses::added) {
+    if (has_before_) accumulate(space, sums_.get(), before_.get());
+    else copy(space, sums_.get(), before_.get());
+    has_before_ = true;
+  }
+  fill_zero(space, sums_.get());
 }
 
 void MetricSums::add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output,
@@ -83,9 +87,14 @@ void MetricSums::add_others(const ExecSpace& space, const Model::Output& output,
 }
 
 LossSums MetricSums::local(const ExecSpace& space) const {
-  LossSums sums{};
+  LossSums sums{}, before{};
   copy_to_host(space, sums_.get(), &sums);
-  return sums;
+  if (!has_before_) return sums;
+  copy_to_host(space, before_.get(), &before);
+  return {.loss = before.loss + sums.loss,
+          .correct = before.correct + sums.correct,
+          .weight = before.weight + sums.weight,
+          .counted = before.counted + sums.counted};
 }
 
 Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,

@@ -45,7 +45,7 @@ class MetricSums {
   void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
   /// Summed over the examples so far, of this rank. Waits for the device.
   LossSums local(const ExecSpace& space) const;
-  /// Likewise, where they are.
+  /// Those of the step alone, where they are.
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
   std::int64_t positions() const { return positions_; }
   /// Loss and accuracy over the examples of all ranks; collective.
@@ -61,8 +61,8 @@ class MetricSums {
   };
   std::int64_t positions_, classes_, ignored_class_;
   OwnedTensor per_example_;
-  OwnedTensor sums_, before_;  ///< LossSums; and those before the last step, unless it
-  bool began_anew_ = true;
+  OwnedTensor sums_, before_;  ///< LossSums; and those of the steps before that they are behind
+  bool has_before_ = false;
   std::vector<Other> others_;
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };

@@ -4,6 +4,7 @@
 #include "comm/choose_device_sums.hpp"
 #include "parallel/asynchronous/asynchronous_parallel.hpp"
 #include "parallel/asynchronous/free_parallel.hpp"
+#include "parallel/asynchronous/played_workers.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/local_parallel.hpp"
 #include "parallel/sharded/sharded_parallel.hpp"
@@ -68,11 +69,12 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
                                                 const BatchPartition& partition, ParameterBuffer& parameters) {
   const LocalConfig& local = config.parallel.local;
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  WorkersCourse course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()};
   if (config.parallel.runs_freely())
-    return std::make_unique<FreeParallel>(
-        config.parallel, topology.all, group,
-        FreeParallel::Course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()},
-        parameters);
+    return std::make_unique<FreeParallel>(config.parallel, topology.all, group, std::move(course), parameters);
+  if (config.parallel.has_stepping_workers())
+    return std::make_unique<PlayedWorkers>(config.parallel, topology.all, std::move(problem.pushes), std::move(course),
+                                           parameters);
   if (local.present)
     return std::make_unique<LocalParallel>(local, topology, group,
                                            local_parts(config, groups, group, std::move(memory.gradients),

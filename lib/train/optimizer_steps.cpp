@@ -10,19 +10,19 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
     : optimizer_(optimizer),
       learning_rate_(config.optimizer.learning_rate()),
       schedule_(config.schedule, length),
-      coefficients_(comm, [this](std::int64_t step) { return coefficients_at(step); }),
+      coefficients_(comm, [this](std::int64_t step) { return coefficients_at(step, step); }),
       clip_norm_(config.optimizer.clip_norm()),
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-StepCoefficients OptimizerSteps::coefficients_at(std::int64_t applied) const {
+StepCoefficients OptimizerSteps::coefficients_at(std::int64_t applied, std::int64_t taken) const {
   return optimizer_.coefficients({.learning_rate = learning_rate(applied),
                                   .learning_rate_before = learning_rate(std::max<std::int64_t>(1, applied) - 1),
-                                  .number = before_ + applied + 1});
+                                  .number = before_ + taken + 1});
 }
 
-StepScalars OptimizerSteps::scalars(std::int64_t applied) const {
-  return {.coefficients = coefficients_at(applied), .first = applied == 0 && before_ == 0 ? 1 : 0};
+StepScalars OptimizerSteps::scalars(std::int64_t applied, std::int64_t taken) const {
+  return {.coefficients = coefficients_at(applied, taken), .first = taken == 0 && before_ == 0 ? 1 : 0};
 }
 
 void OptimizerSteps::provide(const ExecSpace& space, std::int64_t applied) {

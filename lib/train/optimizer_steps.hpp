@@ -19,8 +19,9 @@ class OptimizerSteps {
   /// Has what the next step multiplies with in the step's memory: behind `applied` others or, if the host has not heard
   /// of the last one yet, one more. Mostly it is there. Collective.
   void provide(const ExecSpace& space, std::int64_t applied);
-  /// What this rank finds that a step behind `applied` others is done with, but for the scale of its gradients.
-  StepScalars scalars(std::int64_t applied) const;
+  /// What this rank finds that a step behind `applied` others of the run is done with, but for the scale of its
+  /// gradients. `taken`: of those, the ones that its optimizer has done.
+  StepScalars scalars(std::int64_t applied, std::int64_t taken) const;
   /// What the step is done with that it was provided for, whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
   /// As ParallelStrategy's, behind the update too. Collective.
@@ -36,7 +37,7 @@ class OptimizerSteps {
   }
 
  private:
-  StepCoefficients coefficients_at(std::int64_t applied) const;
+  StepCoefficients coefficients_at(std::int64_t applied, std::int64_t taken) const;
 
   const Optimizer& optimizer_;
   double learning_rate_;

@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "parallel/asynchronous/asynchronous_parallel.hpp"
+#include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "parallel/local/adasum_exchange.hpp"
@@ -51,7 +52,10 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
            static_cast<double>(layout.summed_size() *
                                DeterministicReducer::buffers(ParallelConfig::in_fixed_tree(shards), of_ranks));
   };
-  if (const std::int64_t pieces = parallel.asynchronous.recorded_members; pieces > 1) {
+  const bool workers_step = parallel.has_stepping_workers();
+  if (const std::int64_t pieces = parallel.asynchronous.recorded_members; pieces > 1 && workers_step) {
+    memory.gradients += tree_bytes(pieces, 1);
+  } else if (pieces > 1) {
     const int together = AsynchronousParallel::ranks_of_gradient(parallel.asynchronous, ranks.all);
     memory.gradients += tree_bytes(pieces, together);
     if (parallel.asynchronous.collect > 1)
@@ -69,7 +73,8 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
       memory.states += static_cast<double>(part.range.count) * master_bytes;
   if (divides) memory.states /= group;
   const LocalConfig& local = parallel.local;
-  if (local.present && local.has_momentum()) memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
+  if (local.present && !workers_step && local.has_momentum())
+    memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
   memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes + left_over;
   if (parallel.offload.present) {
     const std::size_t states = config.optimizer.state_names().size();
@@ -84,11 +89,21 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   if (parallel.runs_freely()) {
     // Of servers, if there are any: workers have none of this.
     const double keepers = parallel.servers > 0 ? static_cast<double>(parallel.servers) : ranks.all;
-    memory.states /= keepers;
-    memory.gradients += master_bytes * ParameterStore::numbers(free_rules(parallel, ranks.all),
+    if (!workers_step) memory.states /= keepers;
+    memory.gradients += master_bytes * ParameterStore::numbers(parallel, free_rules(parallel, ranks.all),
                                                                static_cast<double>(layout.trained_size()) / keepers);
     if (const auto members = static_cast<int>(parallel.asynchronous.members(ranks.all)); members > 1)
       memory.gradients += tree_bytes(members, members);
+  } else if (workers_step) {
+    // A replay's file alone says how many workers there are.
+    const std::int64_t workers = parallel.asynchronous.simulation.ranks,
+                       of_rank = (workers + ranks.all - 1) / ranks.all, collect = parallel.asynchronous.collect;
+    const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(local, workers);
+    memory.states += static_cast<double>(of_rank) * memory.states +
+                     static_cast<double>(copies * layout.trained_size()) * master_bytes;
+    // The newest version; what rounds of an update have changed, and its sum.
+    memory.gradients += static_cast<double>((1 + collect + OrderedSum::buffers(collect)) * layout.trained_size()) *
+                        master_bytes;
   } else if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
     // Of a replay, the file alone says how many workers there are.
     const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +

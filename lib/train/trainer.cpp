@@ -46,8 +46,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively([&] { with_positions(config.source, [&] { groups.emplace(config.parallel, topology); }); });
   ParallelMemory memory;
   std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
-  if (!on_devices && !config.parallel.runs_freely())
-    memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
+  const bool has_workers = config.parallel.runs_freely() || config.parallel.has_stepping_workers();
+  if (!on_devices && !has_workers) memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
   comm_.run_collectively([&] {
     options.windows = memory.windows;
     options.memory = memory.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
@@ -57,10 +57,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   });
   Topology group = topology;
   comm_.run_collectively([&] {
-    if (local.present) with_positions(config.source, [&] { group = ranks_of_step(local, topology); });
-    else if (config.parallel.runs_freely())
-      group = topology.of(
-          comm_.split(comm_.rank() / static_cast<int>(config.parallel.asynchronous.members(comm_.size()))));
+    if (has_workers) group = topology.of(comm_.split(comm_.rank() / config.parallel.ranks_of_worker(comm_.size())));
+    else if (local.present) with_positions(config.source, [&] { group = ranks_of_step(local, topology); });
   });
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());
@@ -70,7 +68,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
       optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
     });
-    strategy_->update_by(*optimizer_, [this](std::int64_t applied) { return optimizer_steps_->scalars(applied); });
+    strategy_->update_by(*optimizer_, [this](std::int64_t applied, std::int64_t taken) {
+      return optimizer_steps_->scalars(applied, taken);
+    });
     guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_,
                    partition_.sums(std::min(config.batch.largest(), problem_.data.size())));
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,

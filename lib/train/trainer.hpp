@@ -33,7 +33,7 @@ struct TrainingProblem {
   RunLength length;                                                             ///< for the learning rate's course
   std::vector<AllReduceRow> measured;                                           ///< see make_all_reduce
   PushOrder pushes;                                                             ///< of parallel.asynchronous
-  std::function<bool(std::int64_t)> meets = [](std::int64_t) { return true; };  ///< see FreeParallel::Course
+  std::function<bool(std::int64_t)> meets = [](std::int64_t) { return true; };  ///< see WorkersCourse
 };
 
 /// Steps of a run.

@@ -72,10 +72,15 @@ void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
 void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   const std::int64_t collect = asynchronous.collect, members = asynchronous.members(ranks);
-  validate_key(asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
-               "parallel.asynchronous.collect",
-               "{} gradients of an update{} cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks",
-               collect, members > 1 ? fmt::format(", of {} pieces each,", members) : "", ranks);
+  const bool steps = config.parallel.has_stepping_workers();
+  validate_key(!steps || asynchronous.free || !norms, "parallel.local",
+               "lets each worker step by itself, and batch_norm's running statistics with them would be nobody's; take "
+               "another norm");
+  validate_key(
+      steps || asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
+      "parallel.asynchronous.collect",
+      "{} gradients of an update{} cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", collect,
+      members > 1 ? fmt::format(", of {} pieces each,", members) : "", ranks);
   validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
                "{} ranks would each know the squares of some of a worker's gradients; use one rank, or a constant "
                "lambda",
@@ -106,11 +111,11 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const std::int64_t members = parallel.asynchronous.members(ranks);
   const std::int64_t shards = parallel.separate_shards();
   const LocalConfig& local = parallel.local;
-  if (local.present && local.group)
+  if (local.present && local.group && !local.asynchronous)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
                  "{} ranks cannot be divided into groups of {}; take a divisor of the ranks, or node", ranks,
                  *local.group);
-  if (local.present && local.streams())
+  if (local.present && local.streams() && !local.asynchronous)
     local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // says what is wrong
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
@@ -130,6 +135,11 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
   // A rank has one part of a batch at a time, or a piece of one, whatever the number of ranks.
   if (parallel.runs_freely()) partition.ranks = parallel.parts_of_batch(ranks) * members;
+  else if (parallel.has_stepping_workers()) {
+    partition.ranks = parallel.parts_of_batch(ranks);
+    partition.shards = members;
+    partition.separate = members > 1;
+  }
   if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
                "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);

@@ -293,7 +293,6 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
   const std::string schedule = fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks);
   const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
   expect_refused(with(", shard: optimizer"), "parallel.asynchronous: wants whole copies");
-  expect_refused(with(", local: 4"), "parallel.asynchronous: updates the parameters of all ranks");
   expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: says itself");
   expect_refused(with(", wire: bf16"), "parallel.wire: asynchronous");
   expect_refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");

@@ -13,6 +13,10 @@ std::atomic<std::int64_t> bytes_sent = 0;
 
 std::int64_t scheduled_bytes_sent() { return bytes_sent.load(std::memory_order_relaxed); }
 
+void count_bytes_sent(std::size_t bytes) {
+  bytes_sent.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+}
+
 void Executor::start(const Schedule& schedule, Payload& payload) {
   assert(!schedule_);
   schedule_ = &schedule;
@@ -44,7 +48,7 @@ void Executor::begin_step() {
   if (step.send) {
     const std::span<const std::byte> message = payload_->outgoing(step.send);
     transport_->send(step.send.peer, message.data(), message.size());
-    bytes_sent.fetch_add(static_cast<std::int64_t>(message.size()), std::memory_order_relaxed);
+    count_bytes_sent(message.size());
   }
 }
 

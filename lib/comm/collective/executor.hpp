@@ -25,6 +25,8 @@ class Payload {
 
 /// Bytes that this process has sent in schedules since its start, by any executor.
 std::int64_t scheduled_bytes_sent();
+/// So many more, in messages of steps that nothing has scheduled.
+void count_bytes_sent(std::size_t bytes);
 
 /// Runs schedules over a transport, one at a time. Nothing waits: who needs the end calls `advance` until it says so.
 class Executor {

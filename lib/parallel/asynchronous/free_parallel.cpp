@@ -31,27 +31,32 @@ StoreEvent event_of(const std::string& letter) {
 }  // namespace
 
 FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group,
-                           Course course, ParameterBuffer& parameters)
+                           WorkersCourse course, ParameterBuffer& parameters)
     : config_(config.asynchronous),
       rules_(free_rules(config, ranks.size())),
+      steps_{config.has_stepping_workers() ? config.local.every : 1, course.last},
       ranks_(ranks),
       group_(ranks, group, parameters),
       course_(std::move(course)),
       parameters_(parameters),
-      store_(config_, rules_, ranks.split(group.all.rank()), parameters, group_.fraction(), part_examples()),
+      store_(config, rules_, ranks.split(group.all.rank()), parameters, group_.fraction(), part_examples()),
       mailbox_(ranks),
       order_(rules_),
       square_("lockstep::free_parallel::square", DType::f64, {1}) {
   config_.collect = rules_.collect;
   if (config.backup.present) config_.record = config.backup.record;
+  if (config.has_stepping_workers())
+    own_.emplace(Own{WorkerSteps(steps_, rules_.parts, parameters),
+                     OwnedTensor("lockstep::free_parallel::next_step", DType::f64, {1}),
+                     GradientSquare(parameters.trained_size())});
 }
 
 /// A record holds the whole run: what there is of it, the run goes on with.
 void FreeParallel::go_on_behind(std::int64_t steps) {
-  version_ = steps;
+  version_ = steps_.updates_before(steps);
   if (!ranks_.is_root() || config_.record.empty() || steps == 0) return;
   const std::string text = read_text_file(config_.record);
-  const PushOrder done = PushOrder::parse(text, config_.record, config_, steps);
+  const PushOrder done = PushOrder::parse(text, config_.record, config_, version_, steps_.every);
   validate(done.workers() == rules_.workers && done.members() == group_.size() && done.has_parts() &&
                done.parts_of_batch() == rules_.parts,
            ExitStatus::bad_data,
@@ -59,7 +64,7 @@ void FreeParallel::go_on_behind(std::int64_t steps) {
            "run goes on from step {}; go on with as many, or record to another file from the beginning",
            config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
            rules_.workers, steps);
-  order_.go_on_behind(done, steps);
+  order_.go_on_behind(done, version_);
 }
 
 void FreeParallel::update_by(Optimizer& optimizer, Coefficients coefficients) {
@@ -67,16 +72,32 @@ void FreeParallel::update_by(Optimizer& optimizer, Coefficients coefficients) {
   coefficients_ = std::move(coefficients);
 }
 
-void FreeParallel::share(const ExecSpace& space, Optimizer&) {
+void FreeParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   store_.adopt(space, version_);
+  if (!own_) return;
+  group_.ranks().broadcast(space, own_->next_step.get());
+  share_states(space, group_.ranks(), optimizer);
+  own_->steps.count_from(steps_.behind(version_), own_->next_step.get());
+}
+
+std::vector<HeldNumbers> FreeParallel::held_numbers(const Optimizer& optimizer) const {
+  std::vector<HeldNumbers> all = owned_numbers(parameters_, optimizer, ranks_.is_root(), true);
+  if (!own_) return all;
+  all.erase(all.begin() + 1, all.end());
+  for (int worker = 0; worker < rules_.workers; ++worker)
+    add_numbers_of_worker(optimizer.states(), own_->next_step.get(), {worker, rules_.workers},
+                          worker == number() && group_.ranks().is_root(), all);
+  store_.add_held_numbers(all);
+  return all;
 }
 
 /// Of rank 0: to all ranks, in one order.
 void FreeParallel::tell(StoreEvent event) {
   if (event.is_update != 0) {
-    event.scalars = coefficients_(store_version_++);
+    event.scalars = coefficients_(store_version_, store_version_);
+    ++store_version_;
     event.scalars.gradient_scale = 1 / static_cast<double>(update_examples());
   }
   for (int rank = 0; rank < ranks_.size(); ++rank) mailbox_.send(letter_of(event), rank);
@@ -101,10 +122,9 @@ void FreeParallel::begin() {
   is_under_way_ = true;
   is_first_ = true;
   if (!ranks_.is_root()) return;
-  std::int64_t meeting = version_ + 1;
-  while (meeting < course_.last && !course_.meets(meeting)) ++meeting;
   store_version_ = version_;
-  order_.begin(version_, meeting, [this](const StoreEvent& event) { tell(event); });
+  order_.begin(version_, steps_.next_meeting(version_ + 1, course_.meets),
+               [this](const StoreEvent& event) { tell(event); });
 }
 
 template <class Done>
@@ -122,6 +142,7 @@ void FreeParallel::serve_until(const ExecSpace& space, const Done& done) {
 
 PartRequest FreeParallel::next_part(const ExecSpace& space) {
   if (!is_under_way_) begin();
+  if (own_ && own_->steps.under_way()) return request(own_->steps.part());
   const Timer timer;
   std::optional<StoreEvent> turn;
   serve_until(space, [&] { return (turn = store_.take_turn()).has_value(); });
@@ -132,10 +153,13 @@ PartRequest FreeParallel::next_part(const ExecSpace& space) {
   exposed_seconds_ += timer.seconds();
   parameters_.round(space);
   meets_ = turn->kind == StoreEvent::Kind::meet;
-  if (!meets_) return {.part = turn->part * group_.size() + group_.ranks().rank()};
+  if (!meets_) {
+    if (own_) own_->steps.begin(space, turn->part);
+    return request(own_ ? own_->steps.part() : turn->part);
+  }
   mailbox_.wait_until_sent();
   is_under_way_ = false;
-  return {.batches = store_.version(), .examples = (store_.version() - version_) * update_examples()};
+  return {.batches = steps_.behind(store_.version()), .examples = steps_since() * update_examples()};
 }
 
 StepRanks FreeParallel::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
@@ -151,17 +175,13 @@ StepRanks FreeParallel::begin_step(const ExecSpace&, std::int64_t, const BatchPl
             .meets = false,
             .updates = 0,
             .losses = losses};
-  return {.examples = batch.global_examples,
-          .one_version = false,
-          .updates = store_.version() - version_,
-          .losses = losses};
+  return {.examples = batch.global_examples, .one_version = false, .updates = steps_since(), .losses = losses};
 }
 
 void FreeParallel::shard_done(const ExecSpace& space) {
   if (!meets_) group_.piece_done(space);
 }
 
-/// The first of a group tells of all: once it has their sum the others are about to give theirs.
 void FreeParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
   meanwhile();
   if (meets_) return;
@@ -169,14 +189,32 @@ void FreeParallel::finish_gradients(const ExecSpace& space, const std::function<
     meanwhile();
     advance(space);
   });
+  if (!own_) give(space);
+}
+
+/// The first of a group tells of all: once it has the sum of a step the others are about to give theirs.
+void FreeParallel::give(const ExecSpace& space) {
   store_.give(space);
   if (group_.ranks().is_root()) mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = number()}), 0);
   advance(space);
 }
 
-bool FreeParallel::end_step(const ExecSpace&, Optimizer&, double, const std::function<void()>&) {
-  if (!meets_) return false;
-  updates_ = store_.version() - std::exchange(version_, store_.version());
+void FreeParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) {
+  if (own_ && !meets_) own_->steps.update(space, optimizer, coefficients_, *step, *own_->next_step.get().as<double>());
+}
+
+bool FreeParallel::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
+  if (!meets_) {
+    if (own_ && own_->steps.end_step()) {
+      own_->steps.take_difference(space);
+      give(space);
+    }
+    return false;
+  }
+  const std::int64_t steps = steps_since();
+  const std::int64_t updates = store_.version() - std::exchange(version_, store_.version());
+  factor_ = own_ ? static_cast<double>(steps * update_examples()) / static_cast<double>(rules_.collect)
+                 : static_cast<double>(updates);
   write_record();
   return false;
 }
@@ -188,17 +226,19 @@ void FreeParallel::write_record() {
   for (const FreeOrder::Entry& entry : order_.take_entries())
     fmt::format_to(std::back_inserter(text), "{} {} {}\n", entry.push.worker, entry.push.version, entry.part);
   if (!std::exchange(has_file_, true))
-    return replace_text_file(config_.record,
-                             PushOrder::head(rules_.workers, group_.size(), rules_.collect, rules_.parts) + text);
+    return replace_text_file(
+        config_.record,
+        PushOrder::head(rules_.workers, group_.size(), steps_.every, rules_.collect, rules_.parts) + text);
   std::ofstream file(config_.record, std::ios::app);
   file << text << std::flush;
   validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);
 }
 
-/// As the norm of the mean gradient of the last update is asked for: behind a meeting gradients count as sums over all
-/// examples since the one before.
+/// As the norm of the mean gradient, or difference, of the last update is asked for: behind a meeting gradients count
+/// as sums over all examples since the one before.
 Tensor FreeParallel::gradient_square(const ExecSpace& space) {
-  std::array<double, 1> square{store_.square(space) * static_cast<double>(updates_ * updates_)};
+  if (own_ && !meets_) return own_->square.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
+  std::array<double, 1> square{store_.square(space) * factor_ * factor_};
   ranks_.all_reduce_sum(square);
   copy_from_host(space, square.data(), square_.get());
   return square_.get();

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "comm/mailbox.hpp"
+#include "optim/gradient_scale.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/worker_group.hpp"
+#include "parallel/asynchronous/worker_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
@@ -26,16 +28,13 @@ namespace lockstep {
 ///
 /// A step is one gradient, judged by its worker's ranks alone, and part of an update; the one behind the last before a
 /// meeting has no examples, and stands for all updates since the meeting before.
+///
+/// Where workers step by themselves (WorkerSteps), they give what a round of steps has changed, in the place of a
+/// gradient, and an update counts for as many steps of the run. Each has states of the optimizer of its own.
 class FreeParallel final : public ParallelStrategy, ParameterArrival {
  public:
-  /// What the run has for this.
-  struct Course {
-    std::int64_t batch = 0;                   ///< examples
-    std::function<bool(std::int64_t)> meets;  ///< whether ranks are to meet behind update number …
-    std::int64_t last = 0;                    ///< update
-  };
   /// `group`: the ranks of this one's worker. Collective.
-  FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group, Course course,
+  FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group, WorkersCourse course,
                ParameterBuffer& parameters);
 
   void go_on_behind(std::int64_t steps) override;
@@ -57,12 +56,10 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
-  void update(const ExecSpace&, Optimizer&, const StepScalars*, double) override {}
+  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) override;
   ParameterArrival* parameter_arrival(Optimizer&) override { return this; }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
-    return owned_numbers(parameters_, optimizer, ranks_.is_root(), true);
-  }
+  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
   bool held_numbers_change_early() const override { return true; }
   GradientCounts gradient_counts(std::int64_t) const override {
     return {order_.staleness_counts(), order_.dropped() * part_examples()};
@@ -83,19 +80,31 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   void take(const StoreEvent& event);
   void tell(StoreEvent event);
   void begin();
+  void give(const ExecSpace& space);
+  PartRequest request(std::int64_t part) const { return {.part = part * group_.size() + group_.ranks().rank()}; }
   void write_record();
   /// The number of this worker; servers come before the first one.
   int number() const { return group_.number() - (group_.count() - rules_.workers); }
   std::int64_t part_examples() const { return course_.batch / rules_.parts; }
   std::int64_t update_examples() const { return rules_.collect * part_examples(); }
+  /// Steps of the run since the last meeting.
+  std::int64_t steps_since() const { return steps_.behind(store_.version()) - steps_.behind(version_); }
 
   AsynchronousConfig config_;
   FreeRules rules_;
+  UpdateSteps steps_;
   Communicator ranks_;
   WorkerGroup group_;
-  Course course_;
+  WorkersCourse course_;
   ParameterBuffer& parameters_;
   ParameterStore store_;
+  /// What a worker has that steps by itself.
+  struct Own {
+    WorkerSteps steps;
+    OwnedTensor next_step;  ///< its number, from 1 on; f64 [1]
+    GradientSquare square;
+  };
+  std::optional<Own> own_;
   Mailbox mailbox_;
   FreeOrder order_;  ///< of rank 0
   Optimizer* optimizer_ = nullptr;
@@ -103,7 +112,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   bool is_under_way_ = false;                     ///< since the last meeting
   bool meets_ = true, is_first_ = true;           ///< of the steps since the last meeting
   std::int64_t version_ = 0, store_version_ = 0;  ///< of the last meeting; as rank 0 has told of it
-  std::int64_t updates_ = 0;                      ///< between the last two meetings
+  double factor_ = 0;                             ///< gradient_square's, of the last update's sum
   bool has_file_ = false;                         ///< the record's, of this process
   OwnedTensor square_;
   double exposed_seconds_ = 0;

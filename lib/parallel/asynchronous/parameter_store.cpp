@@ -2,12 +2,10 @@
 #include "parallel/asynchronous/parameter_store.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
-#include "comm/collective/shard_tree.hpp"
+#include "comm/collective/executor.hpp"
 #include "data/batch_partition.hpp"
-#include "ops/elementwise.hpp"
 #include "optim/gradient_scale.hpp"
 #include "optim/outer_step.hpp"
 #include "optim/stale_gradient.hpp"
@@ -16,16 +14,17 @@ namespace lockstep {
 
 using Staleness = AsynchronousConfig::Staleness;
 
-ParameterStore::ParameterStore(const AsynchronousConfig& config, const FreeRules& rules, const Communicator& ranks,
+ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                                ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples)
-    : config_(config),
+    : config_(config.asynchronous),
       ranks_(ranks),
       parameters_(parameters),
       fraction_(fraction),
-      collect_(rules.collect),
       examples_(examples),
       servers_(ranks.size() - rules.workers),
-      own_(slice_of(ranks.rank())) {
+      own_(slice_of(ranks.rank())),
+      collect_(rules.collect),
+      sum_(rules.collect, parameters.dtype(), own_.count) {
   // Counts of one message are ints.
   validate(
       static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
@@ -33,12 +32,12 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const FreeRules
       "parallel: {} parameters are more than {} ranks that run freely, or servers, can divide and send in messages of "
       "1 GiB; use more",
       fraction.count, servers_ > 0 ? servers_ : ranks.size());
-  parameters.own({own_});
+  if (!config.has_stepping_workers()) parameters.own({own_});
+  else if (ranks.rank() < servers_) parameters.own({{fraction_.first, 0}});
+  if (config.has_stepping_workers()) outer_.emplace(config.local, rules.workers, parameters.dtype(), own_.count);
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
   values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
-  for (std::int64_t i = 0; i < ShardNode{0, collect_}.depth(); ++i)
-    sums_.emplace_back("lockstep::parameter_store::sum", dtype, shape);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     Worker& worker = workers_.emplace_back();
     const Shape of_worker{rank < servers_ ? 0 : own_.count};
@@ -49,8 +48,9 @@ ParameterStore::ParameterStore(const AsynchronousConfig& config, const FreeRules
   }
 }
 
-double ParameterStore::numbers(const FreeRules& rules, double slice) {
-  return static_cast<double>(2 * rules.workers + 1 + ShardNode{0, rules.collect}.depth()) * slice;
+double ParameterStore::numbers(const ParallelConfig& config, const FreeRules& rules, double slice) {
+  const int outer = config.has_stepping_workers() ? OuterOptimizer::numbers_each(config.local, rules.workers) : 0;
+  return static_cast<double>(2 * rules.workers + 1 + OrderedSum::buffers(rules.collect) + outer) * slice;
 }
 
 ParameterRange ParameterStore::slice_of(int rank) const {
@@ -84,6 +84,11 @@ bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const 
   return true;
 }
 
+void ParameterStore::send(Transport& transport, int rank, const Tensor& numbers) {
+  transport.send(rank, numbers.data, numbers.bytes());
+  count_bytes_sent(numbers.bytes());
+}
+
 /// A worker reads.
 bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
   const int rank = rank_of(event);
@@ -99,7 +104,7 @@ bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
     expect_values();
     turn_ = event;
   } else {
-    values_to(rank).send(rank, reader.read.get().data, reader.read.get().bytes());
+    send(values_to(rank), rank, reader.read.get());
     gradients_from(rank).receive(rank, reader.gradient.get().data, reader.gradient.get().bytes());
   }
   return true;
@@ -123,8 +128,7 @@ bool ParameterStore::meet(const ExecSpace& space, const StoreEvent& event) {
   turn_ = event;
   if (!keeps_slice(ranks_.rank())) return true;
   for (int distance = 1; distance < ranks_.size(); ++distance)
-    workers_[static_cast<std::size_t>(distance)].values->send(behind(distance), values_.get().data,
-                                                              values_.get().bytes());
+    send(*workers_[static_cast<std::size_t>(distance)].values, behind(distance), values_.get());
   return true;
 }
 
@@ -142,8 +146,8 @@ void ParameterStore::give(const ExecSpace& space) {
   space.fence("lockstep::parameter_store::give");
   for (int distance = 1; distance < ranks_.size(); ++distance) {
     if (!keeps_slice(behind(distance))) continue;
-    const Tensor slice = parameters_.gradients(slice_of(behind(distance)));
-    workers_[static_cast<std::size_t>(distance)].gradients->send(behind(distance), slice.data, slice.bytes());
+    send(*workers_[static_cast<std::size_t>(distance)].gradients, behind(distance),
+         parameters_.gradients(slice_of(behind(distance))));
   }
 }
 
@@ -159,7 +163,7 @@ bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const St
     return false;
   }
   correct(space, giver);
-  sum(space, giver.gradient.get());
+  sum_.add(space, giver.gradient.get());
   if (event.is_update != 0) update(space, optimizer, event.scalars);
   return true;
 }
@@ -184,32 +188,22 @@ void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const 
                      giver.gradient.get());
 }
 
-/// In the tree of DeterministicReducer, whose leaves are the update's gradients in their order. The sum of what is
-/// complete by now is in the place of the gradient.
-void ParameterStore::sum(const ExecSpace& space, const Tensor& gradient) {
-  std::array<ShardNode, 64> path{ShardNode{0, collect_}};
-  std::size_t length = 1;
-  for (; !path[length - 1].is_shard(); ++length) {
-    const ShardNode node = path[length - 1];
-    path[length] = place_ < node.mid() ? node.left() : node.right();
-  }
-  for (; length > 1 && path[length - 1].lo > path[length - 2].lo; --length)
-    accumulate(space, sums_[--waiting_].get(), gradient);
-  if (length > 1) copy(space, gradient, sums_[waiting_++].get());
-  else last_sum_ = gradient;
-  place_ = (place_ + 1) % collect_;
-}
-
 /// The buffer lends its places to the slice for so long: a pass may be under way that has an older version.
 void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars) {
+  if (outer_) {
+    outer_->step(space, {.share = 1 / static_cast<double>(collect_), .before = version_}, {0, own_.count}, sum_.sum(),
+                 values_.get());
+    ++version_;
+    return;
+  }
   const Tensor values = parameters_.values(own_), gradients = parameters_.gradients(own_);
   swap_numbers(space, values, values_.get());
-  swap_numbers(space, gradients, last_sum_);
+  swap_numbers(space, gradients, sum_.sum());
   StepScalars now = scalars;
   now.nonfinite_before = *optimizer.nonfinite().as<const std::int32_t>();
   optimizer.step(space, parameters_, &now);
   space.fence("lockstep::parameter_store::update");
-  swap_numbers(space, gradients, last_sum_);
+  swap_numbers(space, gradients, sum_.sum());
   swap_numbers(space, values, values_.get());
   parameters_.round(space, own_);
   ++version_;
@@ -217,8 +211,22 @@ void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const 
 
 double ParameterStore::square(const ExecSpace& space) const {
   double square = 0;
-  if (last_sum_.count() > 0) copy_to_host(space, GradientSquare(last_sum_.count()).compute(space, last_sum_), &square);
+  if (sum_.sum().count() > 0)
+    copy_to_host(space, GradientSquare(sum_.sum().count()).compute(space, sum_.sum()), &square);
   return square;
+}
+
+void ParameterStore::add_held_numbers(std::vector<HeldNumbers>& all) const {
+  if (!outer_) return;
+  for (const OuterOptimizer::State& state : outer_->states()) {
+    HeldNumbers held{.state = state.name,
+                     .layout = trained_parameters(parameters_.parameters()),
+                     .held = {},
+                     .values = state.values,
+                     .of_outer_step = true};
+    if (own_.count > 0) held.held = {own_};
+    all.push_back(std::move(held));
+  }
 }
 
 }  // namespace lockstep

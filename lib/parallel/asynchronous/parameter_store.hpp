@@ -9,6 +9,9 @@
 #include "comm/transport.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/asynchronous/free_order.hpp"
+#include "parallel/asynchronous/ordered_sum.hpp"
+#include "parallel/held_numbers.hpp"
+#include "parallel/local/outer_optimizer.hpp"
 
 namespace lockstep {
 
@@ -16,15 +19,18 @@ namespace lockstep {
 /// slice: it adds up what all workers give to it, updates it, and sends it to who reads. All slices take the same
 /// events (StoreEvent) in the same order, so whoever reads gets one version. Slices are kept by the workers, or by
 /// ranks before them (servers): what is on its way goes on when `advance` is called, and nothing else waits.
+///
+/// Where workers step by themselves, what they give are differences, not gradients, and an OuterOptimizer updates.
 class ParameterStore {
  public:
-  /// Divides this fraction of `parameters` among the servers, or the workers (ParameterBuffer::own); `ranks` are one of
-  /// each. Of `examples` each gradient is. Collective.
-  ParameterStore(const AsynchronousConfig& config, const FreeRules& rules, const Communicator& ranks,
+  /// Divides this fraction of `parameters` among the servers, or the workers, which then own (ParameterBuffer::own)
+  /// their slices; or, where they step by themselves, each worker all, and servers nothing. `ranks` are one of each. Of
+  /// `examples` each gradient is. Collective.
+  ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                  ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples);
 
   /// Numbers that each rank that keeps `slice` parameters has beside the buffer.
-  static double numbers(const FreeRules& rules, double slice);
+  static double numbers(const ParallelConfig& config, const FreeRules& rules, double slice);
 
   /// The parameters of the buffer are the newest.
   void adopt(const ExecSpace& space, std::int64_t version);
@@ -46,6 +52,8 @@ class ParameterStore {
   std::int64_t version() const { return version_; }
   /// Of this rank's slice of the last update's sum of gradients. Waits.
   double square(const ExecSpace& space) const;
+  /// What this rank gives to checkpoints of the outer optimizer's states.
+  void add_held_numbers(std::vector<HeldNumbers>& all) const;
 
  private:
   /// What this rank has of another worker, or of itself.
@@ -68,6 +76,7 @@ class ParameterStore {
   Transport& gradients_from(int rank) {
     return *workers_[static_cast<std::size_t>((ranks_.size() - distance_to(rank)) % ranks_.size())].gradients;
   }
+  static void send(Transport& transport, int rank, const Tensor& numbers);
   bool handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool lend(const ExecSpace& space, const StoreEvent& event);
   bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
@@ -76,26 +85,25 @@ class ParameterStore {
   bool meet(const ExecSpace& space, const StoreEvent& event);
   void expect_values();
   void correct(const ExecSpace& space, const Worker& worker) const;
-  void sum(const ExecSpace& space, const Tensor& gradient);
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars);
 
   AsynchronousConfig config_;
   Communicator ranks_;
   ParameterBuffer& parameters_;
   ParameterRange fraction_;
-  std::int64_t collect_, examples_;
+  std::int64_t examples_;
   int servers_;
   ParameterRange own_;
-  OwnedTensor values_;             ///< the slice
-  std::vector<OwnedTensor> sums_;  ///< left halves of an update's tree
-  std::vector<Worker> workers_;    ///< by rank; transports by distance
+  OwnedTensor values_;    ///< the slice
+  std::int64_t collect_;  ///< gradients of an update
+  OrderedSum sum_;        ///< theirs
+  std::optional<OuterOptimizer> outer_;
+  std::vector<Worker> workers_;  ///< by rank; transports by distance
   std::deque<StoreEvent> events_;
   std::optional<StoreEvent> turn_;
-  Tensor last_sum_;
   bool has_dropped_ = false;
-  std::int64_t version_ = 0, place_ = 0;
-  std::size_t waiting_ = 0;  ///< of sums_
-  bool has_given_ = false;   ///< since it took its turn
+  std::int64_t version_ = 0;
+  bool has_given_ = false;  ///< since it took its turn
   bool holds_updates_ = false;
 };
 

@@ -76,6 +76,7 @@ PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64
                      std::vector<Push> behind, std::vector<std::int64_t> parts)
     : workers_(workers),
       collect_(collect),
+      parts_of_batch_(collect),
       pushes_(std::move(pushes)),
       behind_(std::move(behind)),
       parts_(std::move(parts)) {
@@ -148,15 +149,17 @@ std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool be
   return {found.begin(), found.end()};
 }
 
-std::string PushOrder::head(int workers, std::int64_t members, std::int64_t collect,
+std::string PushOrder::head(int workers, std::int64_t members, std::int64_t every, std::int64_t collect,
                             std::optional<std::int64_t> parts_of_batch) {
-  return fmt::format("{}\nworkers {}\n{}collect {}\n{}", parts_of_batch ? first_line_with_parts : first_line, workers,
-                     members > 1 ? fmt::format("members {}\n", members) : "", collect,
+  return fmt::format("{}\nworkers {}\n{}{}collect {}\n{}", parts_of_batch ? first_line_with_parts : first_line, workers,
+                     members > 1 ? fmt::format("members {}\n", members) : "",
+                     every > 1 ? fmt::format("every {}\n", every) : "", collect,
                      parts_of_batch.value_or(collect) != collect ? fmt::format("parts {}\n", *parts_of_batch) : "");
 }
 
-std::string PushOrder::text() const {
-  std::string text = head(workers_, members_, collect_, has_parts() ? std::optional(parts_of_batch_) : std::nullopt);
+std::string PushOrder::text(std::int64_t every) const {
+  std::string text = head(workers_, members_, every, collect_,
+                          has_parts() ? std::optional(parts_of_batch_) : std::nullopt);
   std::size_t i = 0;
   for (const std::vector<Push>* pushes : {&pushes_, &behind_})
     for (const Push& push : *pushes) {
@@ -168,10 +171,10 @@ std::string PushOrder::text() const {
 }
 
 PushOrder PushOrder::parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                           std::int64_t updates) {
+                           std::int64_t updates, std::int64_t every) {
   std::istringstream in(text);
   std::string line, word;
-  std::int64_t workers = 0, members = 1, collect = 0;
+  std::int64_t workers = 0, members = 1, steps = 1, collect = 0;
   const auto number = [&](const char* name) {
     std::int64_t value = 0;
     constexpr std::int64_t most = 1 << 20;
@@ -189,10 +192,15 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            file);
   workers = number("workers");
   if ((in >> std::ws).peek() == 'm') members = number("members");
+  if ((in >> std::ws).peek() == 'e') steps = number("every");
   collect = number("collect");
   validate(config.free || !config.groups || workers == *config.groups, ExitStatus::bad_data,
            "{}: has {} workers, and parallel.asynchronous.groups is {}; give as many, or leave it out", file, workers,
            config.groups.value_or(0));
+  validate(
+      steps == every, ExitStatus::bad_data,
+      "{}: workers do {} step{} there for each that they give away, and {} here (parallel.local.every); give the same",
+      file, steps, steps == 1 ? "" : "s", every);
   validate(collect == config.collect, ExitStatus::bad_data,
            "{}: updates are made of {} gradients there, and of {} here ({}); give the same", file, collect,
            config.collect,

@@ -62,13 +62,13 @@ class PushOrder {
   /// Whether workers ever need any.
   bool keeps_copies() const { return !copies_.empty(); }
 
-  /// As a file, and from it; the first lines, and one for each push. Throws Error(bad_data) for what is no record of so
-  /// many updates.
-  std::string text() const;
-  static std::string head(int workers, std::int64_t members, std::int64_t collect,
+  /// As a file, and from it; the first lines, and one for each push. `every`: steps that a worker does for each. Throws
+  /// Error(bad_data) for what is no record of so many updates.
+  std::string text(std::int64_t every = 1) const;
+  static std::string head(int workers, std::int64_t members, std::int64_t every, std::int64_t collect,
                           std::optional<std::int64_t> parts_of_batch);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                         std::int64_t updates);
+                         std::int64_t updates, std::int64_t every = 1);
 
  private:
   void plan_copies();

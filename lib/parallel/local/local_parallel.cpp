@@ -226,7 +226,7 @@ void LocalParallel::average_states(const ExecSpace& space, const Optimizer& opti
 void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  if (meeting_.velocity()) ranks_.broadcast(space, meeting_.velocity());
+  for (const OuterOptimizer::State& state : meeting_.outer().states()) ranks_.broadcast(space, state.values);
   if (config_.keeps_replicas()) group_.broadcast(space, meeting_.others());
   const Communicator& alike = keeps_states() ? group_ : ranks_;
   for (const Optimizer::State& state : optimizer.states()) alike.broadcast(space, state.values);
@@ -250,9 +250,9 @@ std::vector<HeldNumbers> LocalParallel::held_numbers(const Optimizer& optimizer)
     std::erase_if(layout, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
     add("", layout, meeting_.others());
   }
-  if (meeting_.velocity()) {
-    all.push_back(numbers_of_one("velocity", trained_parameters(parameters_.parameters()), meeting_.velocity(),
-                                 ranks_.is_root()));
+  for (const OuterOptimizer::State& state : meeting_.outer().states()) {
+    all.push_back(
+        numbers_of_one(state.name, trained_parameters(parameters_.parameters()), state.values, ranks_.is_root()));
     all.back().of_outer_step = true;
   }
   return all;

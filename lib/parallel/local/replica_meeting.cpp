@@ -3,35 +3,12 @@
 
 namespace lockstep {
 
-Tensor flat_part(const Tensor& numbers, ParameterRange range) {
-  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(range.first) * size_of(numbers.dtype),
-          numbers.dtype,
-          {range.count}};
-}
-
 ReplicaMeeting::ReplicaMeeting(const LocalConfig& config, int groups, ParameterBuffer& parameters)
     : config_(config),
       groups_(groups),
       parameters_(parameters),
-      others_("lockstep::replica_meeting::others", parameters.dtype(), {parameters.layout().summed_size()}) {
-  if (config_.has_momentum())
-    velocity_ = OwnedTensor("lockstep::replica_meeting::velocity", parameters.dtype(), {parameters.trained_size()});
-}
-
-OuterStep ReplicaMeeting::rule(double learning_rate) const {
-  using Outer = LocalConfig::Outer;
-  const double rate = config_.learning_rate_or_default(groups_), momentum = config_.momentum_or_default();
-  if (config_.outer == Outer::nesterov)
-    return {.decay = momentum, .gain = 1, .learning_rate = rate, .direct = 1, .by_velocity = momentum};
-  if (config_.outer == Outer::slowmo)
-    return {.decay = momentum,
-            .gain = learning_rate > 0 ? 1 / learning_rate : 0,
-            .learning_rate = rate * learning_rate,
-            .direct = 0,
-            .by_velocity = 1};
-  if (config_.outer == Outer::adasum) return {.learning_rate = rate};
-  return {};
-}
+      others_("lockstep::replica_meeting::others", parameters.dtype(), {parameters.layout().summed_size()}),
+      outer_(config, groups, parameters.dtype(), parameters.trained_size()) {}
 
 void ReplicaMeeting::take_differences(const ExecSpace& space, double weight, ParameterRange range,
                                       const Tensor& differences) const {
@@ -42,15 +19,11 @@ void ReplicaMeeting::step(const ExecSpace& space, double share, double learning_
                           const Tensor& differences) {
   const ParameterRange of_trained = range.within(trained()),
                        statistics = range.within(parameters_.layout().statistics());
-  const auto change = [&](OuterStep rule, ParameterRange part, const Tensor& velocity) {
-    if (part.count == 0) return;
-    rule.gain *= share;
-    rule.direct *= share;
-    outer_step(space, rule, flat_part(differences, {part.first - range.first, part.count}), velocity,
-               flat_part(others(), part));
-  };
-  change(rule(learning_rate), of_trained, velocity() ? flat_part(velocity(), of_trained) : Tensor());
-  change({}, statistics, {});
+  const auto part = [&](ParameterRange of) { return flat_part(differences, {of.first - range.first, of.count}); };
+  if (of_trained.count > 0)
+    outer_.step(space, {.share = share, .learning_rate = learning_rate}, of_trained, part(of_trained),
+                flat_part(others(), of_trained));
+  if (statistics.count > 0) outer_step(space, {.direct = share}, part(statistics), {}, flat_part(others(), statistics));
   if (mix == 0) copy(space, flat_part(others(), range), flat_part(values(), range));
   else pull_towards(space, 1 - mix, flat_part(others(), range), flat_part(values(), range));
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "comm/local_config.hpp"
 #include "nn/parameter_buffer.hpp"
-#include "optim/outer_step.hpp"
+#include "parallel/local/outer_optimizer.hpp"
 
 namespace lockstep {
 
@@ -23,8 +22,7 @@ class ReplicaMeeting {
   /// As many numbers of the gradients' memory.
   Tensor room() const { return moving(parameters_.gradients()); }
   Tensor others() const { return others_.get(); }
-  /// Of the outer step; empty where it has none.
-  Tensor velocity() const { return velocity_.get(); }
+  const OuterOptimizer& outer() const { return outer_; }
 
   /// differences = weight · (x₀ − x), of a stretch of the parameters.
   void take_differences(const ExecSpace& space, double weight, ParameterRange range, const Tensor& differences) const;
@@ -49,15 +47,12 @@ class ReplicaMeeting {
     return {numbers.data, numbers.dtype, {parameters_.layout().summed_size()}};
   }
   ParameterRange trained() const { return {0, parameters_.trained_size()}; }
-  OuterStep rule(double learning_rate) const;
 
   LocalConfig config_;
   int groups_;
   ParameterBuffer& parameters_;
-  OwnedTensor others_, velocity_;
+  OwnedTensor others_;
+  OuterOptimizer outer_;
 };
-
-/// Elements of a flat tensor.
-Tensor flat_part(const Tensor& numbers, ParameterRange range);
 
 }  // namespace lockstep

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "nn/parameter_buffer.hpp"
+#include "optim/optimizer.hpp"
+#include "parallel/parallel_strategy.hpp"
+
+namespace lockstep {
+
+/// A run of asynchronous workers.
+struct WorkersCourse {
+  std::int64_t batch = 0;                   ///< examples
+  std::function<bool(std::int64_t)> meets;  ///< whether the run looks at its parameters behind step number …
+  std::int64_t last = 0;                    ///< step
+};
+
+/// Of how many steps of a run its updates are: `every`, but the last one of what is left.
+struct UpdateSteps {
+  std::int64_t every = 1;
+  std::int64_t last = 0;  ///< step of the run
+
+  std::int64_t updates() const { return (last + every - 1) / every; }
+  /// Steps that are done behind so many updates.
+  std::int64_t behind(std::int64_t updates) const { return std::min(updates * every, last); }
+  /// Those of one behind `before` updates.
+  std::int64_t of(std::int64_t before) const { return behind(before + 1) - behind(before); }
+  /// Updates before a run goes on behind so many steps. Throws Error(bad_deck) where one is not complete.
+  std::int64_t updates_before(std::int64_t steps) const;
+  /// The first update from `update` on behind which a run looks at its parameters, which it does behind steps of which
+  /// `meets` is true, and the last one.
+  std::int64_t next_meeting(std::int64_t update, const std::function<bool(std::int64_t)>& meets) const;
+};
+
+/// The steps that an asynchronous worker does by itself between reading parameters and giving away what has become of
+/// them (asynchronous local SGD: Liu et al. 2024, "Asynchronous Local-SGD training for language modeling"): those of
+/// its own optimizer, whose states stay with it.
+///
+/// The run's batches have equal parts, and an update is of as many rounds, round r of update u (from 0 on) of part r of
+/// each of its batches. The learning rate is that of the batch's step; what optimizers count are the worker's own
+/// steps.
+class WorkerSteps {
+ public:
+  /// `parts`: of a batch.
+  WorkerSteps(const UpdateSteps& steps, std::int64_t parts, ParameterBuffer& parameters);
+
+  /// Round number `round` of the run begins, with the parameters in the buffer.
+  void begin(const ExecSpace& space, std::int64_t round);
+  bool under_way() const { return done_ < of_round_; }
+  /// Number of the part of the batches that the next step is of.
+  std::int64_t part() const { return (first_step_ + done_) * parts_ + place_; }
+
+  /// A step is made, by the gradients in the buffer. `number`: of the worker's next step, from 1 on; `judged`: in the
+  /// host's memory.
+  void update(const ExecSpace& space, Optimizer& optimizer, const ParallelStrategy::Coefficients& coefficients,
+              const StepScalars& judged, double& number);
+  /// The step is over, made or not; whether the round is.
+  bool end_step() { return ++done_ == of_round_; }
+  /// Of a run that goes on behind so many steps: where a checkpoint knows nothing of a worker's own steps (`next`, f64
+  /// [1], is 0), its optimizer's states come of all of them.
+  static void count_from(std::int64_t steps, const Tensor& next);
+  /// What the round has changed takes the gradients' place: the parameters that it began with, less those now.
+  void take_difference(const ExecSpace& space) const;
+
+ private:
+  Tensor values() const { return parameters_.values({0, parameters_.trained_size()}); }
+
+  UpdateSteps steps_;
+  std::int64_t parts_;
+  ParameterBuffer& parameters_;
+  OwnedTensor begun_;  ///< the parameters that the round began with
+  StepScalarsMemory scalars_;
+  std::int64_t first_step_ = 0, place_ = 0;
+  std::int64_t done_ = 0, of_round_ = 0;  ///< steps
+};
+
+/// What checkpoints hold of a worker that steps by itself: the states of its optimizer, which are these where `holds`,
+/// and the number of its next step, f64 [1].
+void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const Tensor& next, HeldNumbers::Replica worker,
+                           bool holds, std::vector<HeldNumbers>& all);
+
+}  // namespace lockstep

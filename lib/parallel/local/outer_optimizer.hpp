@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/local_config.hpp"
+#include "nn/parameter_layout.hpp"
+#include "optim/outer_step.hpp"
+
+namespace lockstep {
+
+/// Elements of a flat tensor.
+Tensor flat_part(const Tensor& numbers, ParameterRange range);
+
+/// What becomes of parameters by the difference that replicas have made to them: the outer rule of parallel.local
+/// (OuterStep), with what it remembers from one step to the next.
+class OuterOptimizer {
+ public:
+  /// Of `count` flat parameters of this type, f32 or f64. `replicas`: how many there are.
+  OuterOptimizer(const LocalConfig& config, std::int64_t replicas, DType dtype, std::int64_t count);
+
+  /// Numbers that it remembers for each parameter.
+  static int numbers_each(const LocalConfig& config, std::int64_t replicas);
+
+  struct Step {
+    double share = 1;          ///< times the differences is x₀ − x̄
+    double learning_rate = 0;  ///< of the replicas' steps, which slowmo looks at
+    std::int64_t before = 0;   ///< outer steps before it, which delayed_nesterov counts
+  };
+  /// A stretch of the parameters takes one. `differences`, `values`: of that stretch.
+  void step(const ExecSpace& space, const Step& step, ParameterRange range, const Tensor& differences,
+            const Tensor& values) const;
+
+  struct State {
+    std::string name;  ///< "velocity"
+    Tensor values;     ///< flat; zero at first
+  };
+  /// What it remembers.
+  const std::vector<State>& states() const { return states_; }
+
+ private:
+  OuterStep rule(double learning_rate) const;
+
+  LocalConfig config_;
+  double rate_;
+  std::int64_t gathers_;  ///< differences that a step with momentum takes up
+  std::vector<OwnedTensor> memory_;
+  std::vector<State> states_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Asynchronous workers that step by themselves and give away what they have changed, as ranks come and played, against
+// plain loops in fp64.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/collective/executor.hpp"
+#include "io/replace_file.hpp"
+#include "mpi/free_runs.hpp"
+#include "mpi/run_outcome.hpp"
+#include "mpi/softmax_regression.hpp"
+#include "run/training_run.hpp"
+
+namespace lockstep::test::stepping_workers {
+namespace {
+
+using namespace softmax_regression;
+
+/// `momentum_every`: N of delayed Nesterov; 0: the rule has no momentum.
+struct Way {
+  const char *name, *local, *staleness;
+  int collect, momentum_every;
+  double rate, momentum = 0.9;
+  bool adam = false;
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+constexpr int batch = 12, data_size = 60, every = 3, plain_steps = 80;  // the last round is of two steps
+constexpr double inner_rate = 0.2, inner_momentum = 0.8;
+
+std::string plain_deck(const Way& way, const std::string& schedule) {
+  return fmt::format(
+      "{{run: {{steps: {}, seed: 5, log_every: 17}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
+      " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
+      " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}}, optimizer: {},"
+      " parallel: {{local: {{every: {}, {}}}, asynchronous: {{collect: {}, staleness: {}, schedule: {{{}}}}}}}}}",
+      plain_steps, batch, inputs, classes, data_size, classes,
+      way.adam ? fmt::format("{{type: adam, learning_rate: {}}}", inner_rate / 10)
+               : fmt::format("{{type: sgd, learning_rate: {}, momentum: {}}}", inner_rate, inner_momentum),
+      every, way.local, way.collect, way.staleness, schedule);
+}
+
+/// A worker's optimizer.
+struct Inner {
+  std::vector<double> first, second;
+  int steps = 0;
+
+  void step(bool adam, const std::vector<double>& g, std::vector<double>& x) {
+    first.resize(x.size());
+    second.resize(x.size());
+    ++steps;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (adam) {
+        first[i] = 0.9 * first[i] + 0.1 * g[i];
+        second[i] = 0.999 * second[i] + 0.001 * g[i] * g[i];
+        x[i] -= inner_rate / 10 * (first[i] / (1 - std::pow(0.9, steps))) /
+                (std::sqrt(second[i] / (1 - std::pow(0.999, steps))) + 1e-8);
+      } else {
+        first[i] = inner_momentum * first[i] + g[i];
+        x[i] -= inner_rate * first[i];
+      }
+    }
+  }
+};
+
+/// What the record says, in plain loops from the parameters x on.
+std::vector<double> played(const Way& way, const PushOrder& order, const Dataset& data, const std::vector<double>& x) {
+  std::vector<std::vector<std::int64_t>> batches;
+  Sampler sampler({.dataset_size = data_size, .global_batch = batch, .seed = 5});
+  for (int i = 0; i < plain_steps; ++i) batches.push_back(sampler.next()->examples);
+  std::vector<std::vector<double>> versions{x};
+  std::vector<Inner> workers(static_cast<std::size_t>(order.workers()));
+  std::vector<double> velocity(x.size()), gathered(x.size());
+  const std::size_t each = batch / static_cast<std::size_t>(way.collect);
+  const int updates = (plain_steps + every - 1) / every;
+  for (int update = 1; update <= updates; ++update) {
+    std::vector<double> difference(x.size());
+    for (int place = 0; place < way.collect; ++place) {
+      const PushOrder::Push& push = order.of_update(update)[static_cast<std::size_t>(place)];
+      const std::int64_t round = order.has_parts() ? order.parts_of(update)[static_cast<std::size_t>(place)]
+                                                   : (update - 1) * way.collect + place;
+      const std::vector<double>& read = versions[static_cast<std::size_t>(push.version)];
+      std::vector<double> own = read;
+      for (std::int64_t step = round / way.collect * every;
+           step < std::min<std::int64_t>((round / way.collect + 1) * every, plain_steps); ++step) {
+        const std::span part = std::span(batches[static_cast<std::size_t>(step)])
+                                   .subspan(static_cast<std::size_t>(round % way.collect) * each, each);
+        workers[static_cast<std::size_t>(push.worker)].step(way.adam, gradient_of(data, part, own), own);
+      }
+      const bool divides = std::string_view(way.staleness) == "divide";
+      const double weight = divides ? 1 / std::max<double>(1, static_cast<double>(order.staleness(update, place))) : 1;
+      for (std::size_t i = 0; i < x.size(); ++i) difference[i] += weight * (read[i] - own[i]) / way.collect;
+    }
+    std::vector<double> next = versions.back();
+    const int n = std::max(1, way.momentum_every);
+    const bool moves = way.momentum_every > 0 && update % n == 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      gathered[i] += difference[i];
+      if (moves) velocity[i] = way.momentum * velocity[i] + std::exchange(gathered[i], 0.0) / n;
+      next[i] -= way.rate * (difference[i] / n + (moves ? way.momentum * velocity[i] : 0));
+    }
+    versions.push_back(next);
+  }
+  return versions.back();
+}
+
+class SteppingWorkers : public testing::TestWithParam<Way> {
+ protected:
+  SteppingWorkers() { enable_log(false); }
+  ~SteppingWorkers() override { enable_log(true); }
+  void SetUp() override {
+    if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
+  }
+  /// Trains the deck, and plays its order in plain loops.
+  void compare(const std::string& schedule, const std::function<PushOrder(const RunConfig&)>& order_of) {
+    const RunConfig config = read_run_config(plain_deck(GetParam(), schedule), (folder_.path() / "run").string());
+    const Experiment experiment = open_experiment(config);
+    TrainingRun run(config, comm_);
+    const ParameterBuffer& parameters = run.trainer().model().parameters();
+    const std::vector<double> begin = numbers_of(parameters);
+    const std::int64_t before = scheduled_bytes_sent();
+    EXPECT_EQ(run.run(), ExitStatus::done);
+    std::array<double, 1> sent{static_cast<double>(scheduled_bytes_sent() - before)};
+    comm_.all_reduce_sum(sent);
+    sent_ = sent[0] / (8.0 * static_cast<double>(parameters.trained_size()));
+    const std::vector<double> found = numbers_of(parameters);
+    const std::vector<std::int64_t> counts = run.trainer().strategy().gradient_counts(plain_steps).by_staleness;
+    if (!comm_.is_root()) return;
+    const PushOrder order = order_of(config);
+    EXPECT_LT(largest_difference(found, played(GetParam(), order, *experiment.data.train, begin)), 1e-12);
+    EXPECT_EQ(counts, order.staleness_counts(updates));
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), updates * GetParam().collect);
+  }
+
+  static constexpr int updates = (plain_steps + every - 1) / every;
+  const Communicator comm_ = Communicator::world();
+  const TemporaryFolder folder_;
+  double sent_ = 0;  ///< by all ranks, in parameters of the network
+};
+
+TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
+  std::string record = folder_.path() / "record";
+  comm_.broadcast(record);
+  compare(fmt::format("free: true, record: '{}'", record), [&](const RunConfig& config) {
+    return PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates, every);
+  });
+  // Of each round what it reads and gives, but a worker's own slice; at meetings what all read. They are where a
+  // multiple of 17 steps, or the end of an epoch of five, has come.
+  int meetings = 0;
+  for (int update = 1; update <= updates; ++update) {
+    const auto passes = [&](int period) {
+      return std::min(update * every, plain_steps) / period > (update - 1) * every / period;
+    };
+    meetings += passes(17) || passes(5) || update == updates ? 1 : 0;
+  }
+  const double others = comm_.size() - 1;
+  EXPECT_NEAR(sent_, 2.0 * updates * GetParam().collect * others / comm_.size() + meetings * others, 1e-9);
+}
+
+TEST_P(SteppingWorkers, FollowPlainLoopsWhenTheyArePlayed) {
+  compare("simulate: {ranks: 5, delays: [1, 1.7], spread: 0.3}", [](const RunConfig& config) {
+    const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, updates);
+    EXPECT_GT(order.staleness_counts(updates).size(), 2u) << "stale differences are what this is about";
+    return order;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, SteppingWorkers,
+    testing::Values(Way{"plain", "outer: average, learning_rate: 0.6", "none", 1, 0, 0.6},
+                    Way{"nesterov", "outer: nesterov, momentum: 0.5", "divide", 2, 1, 0.7, 0.5},
+                    Way{"delayed", "outer: delayed_nesterov, momentum_every: 4", "none", 1, 4, 0.7},
+                    Way{"delayed_adam", "outer: delayed_nesterov, momentum_every: 3, learning_rate: 0.9", "none", 3, 3,
+                        0.9, 0.9, true}),
+    [](const auto& info) { return info.param.name; });
+
+/// Keys of runs, whose steps are those of free_runs.hpp; the last round is of two.
+struct Run {
+  const char *name, *asynchronous, *local, *optimizer;
+  const char* precision = "fp32";
+  int servers = 0;
+};
+void PrintTo(const Run& run, std::ostream* out) { *out << run.name; }
+
+class SteppingWorkersRuns : public OnRanks, public testing::WithParamInterface<Run> {
+ protected:
+  void SetUp() override {
+    const bool groups = std::string_view(GetParam().asynchronous).find("groups: 2") != std::string_view::npos;
+    if (memory_is_separate || world_.size() < std::max(GetParam().servers + 1, groups ? 2 : 1)) GTEST_SKIP();
+  }
+  Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
+    const auto& run = GetParam();
+    const std::string parallel = fmt::format(
+        "servers: {}, local: {{every: 4, {}}}, asynchronous: {{{}, schedule: {{{}}}}}",
+        schedule.starts_with("free") ? run.servers : 0, run.local, run.asynchronous, schedule);
+    Arrays arrays = train_deck(name, ranks, deck_with(parallel, run.optimizer, run.precision), from);
+    std::erase_if(arrays, [](const auto& array) {  // versions that played workers have read, where these differ
+      return array.first.starts_with("/replicas") && array.first.find("/parameters/") != std::string::npos;
+    });
+    return arrays;
+  }
+};
+
+TEST_P(SteppingWorkersRuns, ArePlayedAgainBitForBitOnAnyRanksAndGoOn) {
+  const std::string record = folder_.path() / "record", free = fmt::format("free: true, record: '{}'", record);
+  const Arrays expected = train("free", world_.size(), free);
+  if (world_.is_root()) EXPECT_TRUE(expected.contains("/replicas/0/next_step/number"));
+  const std::string replay = fmt::format("replay: '{}'", record);
+  for (int ranks = 1; ranks <= world_.size(); ranks *= 2) {
+    EXPECT_TRUE(train(fmt::format("on_{}", ranks), ranks, replay) == expected) << "on " << ranks << " ranks";
+    EXPECT_TRUE(train(fmt::format("from_{}", ranks), ranks, replay, file("free", 8)) == expected) << "going on";
+    EXPECT_TRUE(train(fmt::format("on_from_{}", ranks), ranks, replay, file("on_1", 8)) == expected) << "likewise";
+  }
+  const Arrays gone_on = train("going_on", world_.size(), free, file("free", 8));
+  EXPECT_TRUE(train("played", 1, replay) == gone_on);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, SteppingWorkersRuns,
+    testing::Values(Run{"adam", "collect: 1, bound: 2", "outer: delayed_nesterov, momentum_every: 2",
+                        "{type: adamw, clip_norm: 0.5}"},
+                    Run{"sums", "collect: 3, staleness: divide", "outer: delayed_nesterov", sgd, "bf16"},
+                    Run{"groups", "groups: 2, collect: 2", "outer: nesterov", "{type: adamw}"},
+                    Run{"server", "collect: 2", "outer: average", sgd, "fp32", 1}),
+    [](const auto& info) { return info.param.name; });
+
+std::string deck(const std::string& local, const std::string& asynchronous, const std::string& optimizer = sgd,
+                 const char* precision = "fp32") {
+  return deck_with(fmt::format("local: {{{}}}, asynchronous: {{{}}}", local, asynchronous), optimizer, precision);
+}
+
+TEST(SteppingWorkersOuterStep, WithMomentumInEachUpdateIsNesterovBitForBit) {
+  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
+  constexpr const char* schedule = "collect: 2, schedule: {simulate: {ranks: 3, spread: 0.5}}";
+  EXPECT_EQ(train_to_the_end(deck("every: 4, outer: delayed_nesterov, momentum_every: 1", schedule)).parameters,
+            train_to_the_end(deck("every: 4, outer: nesterov", schedule)).parameters);
+}
+
+TEST(SteppingWorkersAlone, WithAveragesAreSerial) {
+  const Communicator comm = Communicator::world();
+  if (memory_is_separate || comm.size() > 1) GTEST_SKIP() << "of one rank, on hosts";
+  const auto numbers = [&](const std::string& parallel, const char* optimizer) {
+    enable_log(false);
+    const TemporaryFolder folder;
+    TrainingRun run(read_run_config(deck_with(parallel, optimizer, "fp64"), (folder.path() / "run").string()), comm);
+    EXPECT_EQ(run.run(), ExitStatus::done);
+    enable_log(true);
+    return values_of(run.trainer().model().parameters().values());
+  };
+  for (const char* optimizer : {sgd, "{type: adamw}"})
+    for (const char* keys : {"local: {every: 1}, asynchronous: {schedule: {free: true}}",
+                             "local: {every: 5}, asynchronous: {schedule: {free: true}}",
+                             "local: {every: 5}, asynchronous: {schedule: {simulate: {ranks: 1}}}"})
+      EXPECT_LT(largest_difference(numbers(keys, optimizer), numbers("", optimizer)), 1e-12) << keys;
+}
+
+TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
+  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
+  const std::pair<std::string, const char*> refused[] = {
+      {"every: 2, outer: slowmo", "parallel.local.outer: asynchronous workers give"},
+      {"every: 2, outer: elastic", "parallel.local.outer: asynchronous workers give"},
+      {"every: 2, outer: adasum", "parallel.local.outer: asynchronous workers give"},
+      {"every: 2, from_step: 3", "parallel.local.from_step: all ranks would do steps together"},
+      {"every: 2, node_every: 1", "parallel.local.node_every"},
+      {"every: 2, fragments: 2", "parallel.local.fragments: parameters would meet in parts"},
+      {"every: 2, delay: 1", "parallel.local.delay"},
+      {"every: 2, mix: 0.5", "parallel.local.mix"},
+      {"every: 2, state: average", "parallel.local.state: states would be averaged"},
+      {"every: 2, steps_by_speed: true", "parallel.local.steps_by_speed"},
+      {"every: 2, group: 2", "parallel.local.group: ranks of an asynchronous worker are those of asynchronous.groups"},
+      {"every: 2, momentum_every: 2", "parallel.local.momentum_every: is of delayed_nesterov alone"}};
+  for (const auto& [local, why] : refused) expect_refused(deck(local, "schedule: {free: true}"), why);
+  expect_refused(deck("every: 2", "staleness: compensate, schedule: {free: true}"),
+                 "parallel.asynchronous: staleness: compensate is an estimate for gradients");
+  expect_refused(deck_with("local: {every: 2, outer: delayed_nesterov}", sgd),
+                 "parallel.local.outer: delayed_nesterov is for differences that come one by one");
+  expect_refused(deck_with("local: 2, backup: 1", sgd), "parallel.backup: updates the parameters of all ranks");
+  std::string norm = deck("every: 2", "schedule: {simulate: {ranks: 2}}");
+  norm.replace(norm.find("relu"), 4, "batch_norm");
+  norm.replace(norm.find("local:"), 0, "sync_batch_norm: false, ");
+  expect_refused(norm, "parallel.local: lets each worker step by itself");
+}
+
+}  // namespace
+}  // namespace lockstep::test::stepping_workers
