@@ -98,7 +98,6 @@ TEST(Fields, WrongTypes) {
   EXPECT_THAT(example_complaint("count: 3x"), HasSubstr("a whole number"));
   EXPECT_THAT(example_complaint("count: '3'"), HasSubstr("a whole number"));
   EXPECT_THAT(example_complaint("count: [3]"), AllOf(HasSubstr("a list"), HasSubstr("a whole number")));
-  EXPECT_THAT(example_complaint("count: 99999999999999999999"), HasSubstr("a whole number"));
   EXPECT_THAT(example_complaint("rate: fast"), HasSubstr("a finite number"));
   EXPECT_THAT(example_complaint("rate: .nan"), HasSubstr("a finite number"));
   EXPECT_THAT(example_complaint("rate: inf"), HasSubstr("a finite number"));
