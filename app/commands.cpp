@@ -309,8 +309,8 @@ void declare_bench(CLI::App& app, Command& chosen) {
 
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments) {
   const CLI::App* command = &app;
+  std::string option;  // in front of a command, and none of what that is one of
   for (const std::string_view word : arguments) {
-    if (word.starts_with('-')) continue;
     std::vector<std::string> known;
     const CLI::App* next = nullptr;
     for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
@@ -318,6 +318,11 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
       if (sub->get_name() == word) next = sub;
     }
     if (known.empty()) break;
+    if (word.starts_with('-')) {
+      if (option.empty() && !command->get_option_no_throw(std::string(word)))
+        option = fmt::format("'{}' is no option of {}", word, command->get_name());
+      continue;
+    }
     if (!next) {
       const std::string near = nearest(word, known);
       return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
@@ -325,7 +330,7 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
     }
     command = next;
   }
-  return "";
+  return option;
 }
 
 void declare_commands(CLI::App& app, Command& chosen) {

@@ -36,7 +36,7 @@ void declare_file_commands(CLI::App& app, Command& chosen);
 /// Declares report, info and schema.
 void declare_printers(CLI::App& app, Command& chosen);
 
-/// What is wrong with the words that should be commands; empty: each is one.
+/// What is wrong with the words that should be commands, or with the options in front of them; empty: nothing.
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments);
 
 }  // namespace lockstep

@@ -30,15 +30,15 @@ void convert_numbers(const std::byte* from, DType dtype, std::byte* to, DType wa
 }
 
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
-                  const std::vector<Parameter>& parameters) {
+                  const std::vector<Parameter>& parameters, const ArraysOf& of) {
   for (const auto& parameter : parameters) {
     const std::string name = prefix + "/" + parameter.name;
     const NamedArray* found = find_array(arrays, name);
-    validate(found != nullptr, ExitStatus::bad_data,
-             "{}: has no {} (the network of the deck needs it); use a file of the same network", file, name);
+    validate(found != nullptr, ExitStatus::bad_data, "{}: has no {} (the {} of the deck needs it); {}", file, name,
+             of.what, of.advice);
     validate(found->shape == parameter.shape, ExitStatus::bad_data,
-             "{}:{}: its shape is {}, but the network of the deck needs {}; use a file of the same network", file, name,
-             to_string(found->shape), to_string(parameter.shape));
+             "{}:{}: its shape is {}, but the {} of the deck needs {}; {}", file, name, to_string(found->shape),
+             of.what, to_string(parameter.shape), of.advice);
     validate(found->dtype == DType::f32 || found->dtype == DType::f64, ExitStatus::bad_data,
              "{}:{}: its numbers are {} (f32 or f64 is needed); convert them", file, name, name_of(found->dtype));
   }
@@ -46,8 +46,8 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
     validate(array.name.rfind(prefix + "/", 0) != 0 ||
                  std::any_of(parameters.begin(), parameters.end(),
                              [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
-             ExitStatus::bad_data, "{}: holds {}, which the network of the deck lacks; use a file of the same network",
-             file, array.name);
+             ExitStatus::bad_data, "{}: holds {}, which the {} of the deck lacks; {}", file, array.name, of.what,
+             of.advice);
 }
 
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
@@ -17,10 +18,17 @@ const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::s
 /// `count` numbers as those of another type: both f32 or f64, or the same.
 void convert_numbers(const std::byte* from, DType dtype, std::byte* to, DType wanted, std::int64_t count);
 
+/// What of a deck asks for arrays, and what to do where a file has others.
+struct ArraysOf {
+  std::string_view what = "network", advice = "use a file of the same network";
+};
+inline constexpr ArraysOf of_optimizer{
+    "optimizer", "keep the optimizer's options, or start from the parameters alone with model.weights"};
+
 /// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no
 /// others.
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
-                  const std::vector<Parameter>& parameters);
+                  const std::vector<Parameter>& parameters, const ArraysOf& of = {});
 
 /// Copies the arrays below /model, which must pass check_arrays, into parameters. Values of fp32 files go into
 /// fp64 models and the reverse.

@@ -122,8 +122,8 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
   const std::string path = assignment.substr(0, equals);
   validate(path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos, ExitStatus::bad_usage,
            "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);
-  refuse_what_is_no_text(assignment, "command line");
-  const DeckPosition where{"command line '" + assignment + "'", 1, 1};
+  refuse_what_is_no_text(assignment, std::string(command_line));
+  const DeckPosition where{fmt::format("{} '{}'", command_line, assignment), 1, 1};
   DeckNode value = build_deck(assignment.substr(equals + 1), where.file);
   value.position.column += static_cast<int>(equals) + 1;
   set_value(deck, path, std::move(value), where);
@@ -141,7 +141,7 @@ std::string read_text_file(const std::string& path) {
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
   validate(status.type() != std::filesystem::file_type::not_found, ExitStatus::missing_file,
-           "{}: no such file; check the path (relative paths start at the working directory)", path);
+           "{}: no such file; check the path (relative paths start at the working folder)", path);
   validate(status.type() != std::filesystem::file_type::directory, ExitStatus::missing_file,
            "{}: is a folder, not a file; name a file in it", path);
   std::ifstream in(path, std::ios::binary);

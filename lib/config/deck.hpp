@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// How `file` begins of what an override says.
+inline constexpr std::string_view command_line = "command line";
+
 /// Where a deck says something. Lines and columns count from 1.
 struct DeckPosition {
   std::string file;

@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <regex>
@@ -22,12 +23,15 @@ std::string_view kind_name(const DeckNode& node) {
   return "";
 }
 
+enum class Parsed { number, too_large, no_number };
+
 template <class T>
-bool parse_number(const std::string& text, T& value) {
+Parsed parse_number(const std::string& text, T& value) {
   const char* begin = text.data();
   if (text.size() > 1 && *begin == '+') ++begin;
   const auto [end, code] = std::from_chars(begin, text.data() + text.size(), value);
-  return code == std::errc{} && end == text.data() + text.size() && begin != end;
+  if (end != text.data() + text.size() || begin == end) return Parsed::no_number;
+  return code == std::errc{} ? Parsed::number : Parsed::too_large;
 }
 
 /// Whole numbers are compared as such: as floating-point ones, large neighbours would be equal.
@@ -41,14 +45,16 @@ bool less(double a, std::int64_t b) {
 }
 bool less(double a, double b) { return a < b; }
 
+[[noreturn]] void out_of_range(const DeckNode& node, const Range& range) {
+  throw DeckError(node.position, node.path,
+                  fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
+}
+
 template <class T>
 void require_range(const DeckNode& node, T value, Range range) {
   const bool low = range.above_min ? !less(range.min, value) : less(value, range.min);
   const bool high = range.below_max ? !less(value, range.max) : less(range.max, value);
-  if (low || high)
-    throw DeckError(
-        node.position, node.path,
-        fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
+  if (low || high) out_of_range(node, range);
 }
 
 }  // namespace
@@ -73,6 +79,13 @@ void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
                               near.empty() ? "use one of these" : fmt::format("did you mean '{}'?", near)));
 }
 
+std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys) {
+  for (const std::string_view key : keys)
+    if (!mapping.path.empty() && mapping.find(std::string(key))->position.file.starts_with(command_line))
+      return fmt::format(", or give all of it on the command line, as '{}={{{}: …}}'", mapping.path, key);
+  return "";
+}
+
 std::string to_text(const DeckNode& node, const TextForm& form) {
   constexpr std::size_t longest = 100;  // what has a form is short; std::regex calls itself for each character
   if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
@@ -84,14 +97,22 @@ std::string to_text(const DeckNode& node, const TextForm& form) {
 
 std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted) {
   std::int64_t value = 0;
-  if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value)) wrong_type(node, wanted);
+  const Parsed parsed = parse_number(node.text, value);
+  if (node.kind != DeckNode::Kind::scalar || node.quoted || parsed == Parsed::no_number) wrong_type(node, wanted);
+  if (parsed == Parsed::too_large) {  // for 64 bits
+    constexpr double most = 9.2e18;
+    range.min = std::max(range.min, -most);
+    range.max = std::min(range.max, most);
+    out_of_range(node, range);
+  }
   require_range(node, value, range);
   return value;
 }
 
 double to_number(const DeckNode& node, Range range) {
   double value = 0;
-  if (node.kind != DeckNode::Kind::scalar || node.quoted || !parse_number(node.text, value) || !std::isfinite(value))
+  if (node.kind != DeckNode::Kind::scalar || node.quoted || parse_number(node.text, value) != Parsed::number ||
+      !std::isfinite(value))
     wrong_type(node, "a finite number");
   require_range(node, value, range);
   return value;

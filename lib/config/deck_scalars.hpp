@@ -20,6 +20,10 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
 /// None of the words that may stand there does.
 [[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words);
 
+/// Of keys that exclude each other: what to do where the command line has set one of them beside the deck's, as further
+/// advice. Empty where it has not.
+std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys);
+
 /// An empty form: any text.
 std::string to_text(const DeckNode& node, const TextForm& form = {});
 std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted = "a whole number");

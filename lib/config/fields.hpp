@@ -151,7 +151,8 @@ class Fields {
   /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
-  /// A key that older decks have, and what to write in its place. Only reading says so, where a deck has it.
+  /// A key that older decks or other programs have, and what to write in its place. Only reading says so, where a deck
+  /// has it.
   virtual void renamed(std::string_view, std::string_view) {}
 
   template <class T>

@@ -185,12 +185,14 @@ class Reader final : public Fields {
   }
 
   void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) override {
-    std::vector<std::string> all, given;
+    std::vector<std::string> all;
+    std::vector<std::string_view> given;
     for (const std::string_view key : keys) {
       all.push_back(child(key));
-      if (node_.find(key)) given.emplace_back(key);
+      if (node_.find(key)) given.push_back(key);
     }
     if (given.empty() && all.size() == 1) lacks_its_kind_ = true;
+    if (given.empty()) lacking_.insert(all.begin(), all.end());
     if (given.empty())
       broken_.emplace_back(
           node_.position, all[0],
@@ -198,11 +200,12 @@ class Reader final : public Fields {
                           : fmt::format("neither {} is given ({}); give one of them", fmt::join(all, " nor "), why));
     else if (needs == Needs::exactly_one)
       check(given.size() == 1, given.back(),
-            fmt::format("stands beside {} (only one of them can be); remove one of them", given.front()));
+            fmt::format("stands beside {} (only one of them can be); remove one of them{}", given.front(),
+                        given.size() > 1 ? replacement(node_, given) : ""));
   }
 
   void check(bool ok, std::string_view key, std::string_view problem) override {
-    if (ok) return;
+    if (ok || lacking_.contains(child(key))) return;
     for (const auto& entry : node_.entries)
       if (entry.key == key)
         return static_cast<void>(broken_.emplace_back(entry.value.position, entry.value.path, problem));
@@ -224,7 +227,7 @@ class Reader final : public Fields {
       const auto old = renamed_.find(entry.key);
       if (old != renamed_.end())
         complaints_.emplace_back(entry.position, entry.value.path,
-                                 fmt::format("has another name now; write {}", old->second));
+                                 fmt::format("has another name here; write {}", old->second));
       else if (!known_.count(entry.key) &&
                !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
         complaints_.emplace_back(entry.position, entry.value.path,
@@ -367,6 +370,7 @@ class Reader final : public Fields {
   Complaints missing_, broken_;  ///< keys; rules
   std::set<std::string> known_;
   std::map<std::string, std::string, std::less<>> renamed_;  ///< old keys, and what to write in their place
+  std::set<std::string> lacking_;                            ///< of which one must be given, and none is
   bool lacks_its_kind_ = false;  ///< which must be given, and would say what other keys there are
   bool knows_its_keys_ = true;   ///< of this mapping: it is known which of several kinds it is
 };

@@ -51,7 +51,11 @@ Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
       data_ = {view.data() + (room > 0 ? align_up(address) - address : 0), [view](std::byte*) {}};
     }
   } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
-    throw Error(ExitStatus::internal, fmt::format("{} ({} bytes for {})", out_of_memory, bytes, label));
+    throw Error(ExitStatus::internal,
+                fmt::format("out of memory ({} bytes for {}); of what grows with examples, use a smaller "
+                            "batch.micro or batch.global, or more ranks; of what grows with the "
+                            "model, a smaller one, or more ranks that divide it (parallel.shard)",
+                            bytes, label));
   }
 }
 

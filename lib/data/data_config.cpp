@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/data_config.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -38,12 +41,23 @@ std::string listed(const std::vector<std::string>& groups) {
   return text;
 }
 
+/// "; it has /x, /y": what a file has in the place of what is wanted.
+std::string found_in(const Hdf5File& file) {
+  constexpr std::size_t most = 5;
+  const std::vector<std::string> names = file.datasets();
+  if (file.has("/model")) return "; it has the parameters of a model";
+  if (names.empty()) return "; it has no datasets";
+  return fmt::format("; it has {}{}", fmt::join(names | std::views::take(most), ", "),
+                     names.size() > most ? ", …" : "");
+}
+
 /// The group of `place`, or else `preferred`, or else the only one that there is.
 std::string group_in(const Hdf5File& file, const DataPlace& place, const std::string& preferred) {
   const std::vector<std::string> groups = groups_of(file);
   validate(!groups.empty(), ExitStatus::bad_data,
-           "{}: is no dataset (nowhere in it there are inputs, or tokens{}); make one with `lockstep import`",
-           file.name(), file.has("/model") ? ", but the parameters of a model" : "");
+           "{}: is no dataset (nowhere in it there are inputs, or tokens{}); store them by these names, with h5py or "
+           "`lockstep import`, or name a dataset of inputs alone for predictions, as {}:/DATASET",
+           file.name(), found_in(file), file.name());
   const auto is_there = [&](const std::string& group) { return std::ranges::count(groups, group) > 0; };
   if (!place.group.empty()) {
     validate(is_there(place.group), ExitStatus::bad_data, "{}: has no examples in {} (but in {}); name one of these",
@@ -95,9 +109,9 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
              config.file);
     validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"),
              ExitStatus::bad_data,
-             "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); make one with "
-             "`lockstep import`",
-             file->name(), file->has("/model") ? ", but the parameters of a model" : "");
+             "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); store the "
+             "examples by these names, with h5py or `lockstep import`",
+             file->name(), found_in(*file));
     validate_key(config.validation == 0 || !(file->has("/validation/inputs") || file->has("/validation/tokens")),
                  "data.validation", "is given, but {} has a /validation already; remove it, or that", file->name());
   });

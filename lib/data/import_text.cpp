@@ -133,7 +133,7 @@ std::string import_text(const ImportTextOptions& options) {
   validate(!std::filesystem::is_directory(options.file, code), ExitStatus::bad_data,
            "{}: is a folder; name the file in it", options.file);
   validate(std::filesystem::exists(options.file, code), ExitStatus::missing_file,
-           "{}: no such file; check the path (relative paths start at the working directory)", options.file);
+           "{}: no such file; check the path (relative paths start at the working folder)", options.file);
   validate(std::filesystem::is_regular_file(options.file, code), ExitStatus::bad_data,
            "{}: is no file that can be read twice; copy it into one", options.file);
   const RawFile file(options.file, RawFile::Access::read);

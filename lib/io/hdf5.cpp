@@ -23,8 +23,12 @@ void require_readable_file(const std::filesystem::path& path) {
            ExitStatus::missing_file, "{}: no such file; check the path (relative paths start at the working folder)",
            path.string());
   validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
-  validate(!std::filesystem::is_directory(status), ExitStatus::bad_data,
-           "{}: is a folder (an HDF5 file is expected); name the file in it", path.string());
+  if (std::filesystem::is_directory(status)) {
+    const std::filesystem::path latest = path / "checkpoints" / "latest";  // of a run's output folder
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is a folder (an HDF5 file is expected); name the file in it{}", path.string(),
+                            std::filesystem::exists(latest, code) ? fmt::format(", as {}", latest.string()) : ""));
+  }
   std::FILE* file = std::fopen(path.c_str(), "rb");
   validate(file != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), std::strerror(errno));
   std::fclose(file);
@@ -155,7 +159,7 @@ void Hdf5File::read(const std::string& dataset, const StoredType& type, void* to
   const LibraryLock lock;
   const std::string where = name_ + ":" + dataset;
   const Handle id(open_dataset(dataset, where), H5Dclose);
-  if (H5Dread(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) damaged(where);
+  if (H5Dread(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) read_failed(id, where);
 }
 
 std::optional<std::uint64_t> Hdf5File::place(const std::string& dataset, const StoredType& type) const {
@@ -328,7 +332,9 @@ bool Hdf5Rows::transfer(std::int64_t first, std::int64_t count, Transfer transfe
 void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
   const LibraryLock lock;
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
-    return H5Dread(id_, native_type(type_), packed, in_file, H5P_DEFAULT, to);
+    const herr_t status = H5Dread(id_, native_type(type_), packed, in_file, H5P_DEFAULT, to);
+    if (status < 0) read_failed(id_, where_);  // before other calls make the library forget why
+    return status;
   });
   if (!done) damaged(where_);
 }

@@ -47,9 +47,26 @@ std::string reason() {
   return text.empty() ? "HDF5 gives no reason" : for_message(text, 500);
 }
 
-void damaged(const std::string& where) {
+void damaged(const std::string& where, const std::string& why) {
   throw Error(ExitStatus::bad_data,
-              fmt::format("{}: cannot be read ({}); the file is damaged, make or copy it again", where, reason()));
+              fmt::format("{}: cannot be read ({}); the file is damaged, make or copy it again", where, why));
+}
+
+void read_failed(hid_t dataset, const std::string& where) {
+  const std::string why = reason();  // what follows would forget it
+  const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
+  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
+    unsigned flags = 0, kind = 0;
+    std::size_t values = 0;
+    char name[64] = "";
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                               sizeof name - 1, name, &kind);
+    validate(filter < 0 || H5Zfilter_avail(filter) != 0, ExitStatus::bad_data,
+             "{}: is stored with the filter '{}' (number {}), which this program's HDF5 library lacks; store it with "
+             "compression=\"gzip\", or without compression",
+             where, for_message(name, sizeof name), filter);
+  }
+  damaged(where, why);
 }
 
 void write_failed(const std::string& file) {

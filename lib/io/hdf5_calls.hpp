@@ -56,7 +56,9 @@ class Handle {
 std::string reason();
 
 /// Throws bad_data for what cannot be read, with the library's reason.
-[[noreturn]] void damaged(const std::string& where);
+[[noreturn]] void damaged(const std::string& where, const std::string& why = reason());
+/// Likewise for numbers of a dataset: it may be sound, and stored with a filter that this library has not.
+[[noreturn]] void read_failed(hid_t dataset, const std::string& where);
 /// Throws io_error, likewise.
 [[noreturn]] void write_failed(const std::string& file);
 

@@ -2,9 +2,15 @@
 #include "run/plan_report.hpp"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <set>
 
+#include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
@@ -19,6 +25,8 @@
 #include "train/choose_shard.hpp"
 
 namespace lockstep {
+namespace fs = std::filesystem;
+
 namespace {
 
 std::string layer_table(const Graph& graph) {
@@ -65,6 +73,19 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
   return choose_weights(weights, read_parameters(weights.file), experiment.graph, parameters).text;
 }
 
+/// Throws cannot_create where a run could not make its folder, or write there, as far as can be seen without doing so.
+void check_output_folder(const fs::path& folder) {
+  std::error_code code;
+  fs::path nearest = fs::absolute(folder);  // that there is
+  while (!fs::exists(nearest, code) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  int problem = 0;
+  if (!fs::is_directory(nearest, code)) problem = ENOTDIR;
+  else if (::access(nearest.c_str(), W_OK | X_OK) != 0) problem = errno;
+  validate(problem == 0, ExitStatus::cannot_create,
+           "{}: the output folder cannot be created or changed ({}); choose another run.output_dir", folder.string(),
+           std::strerror(problem));
+}
+
 /// "12000 in 10 epochs of 1200".
 std::string steps_text(const RunConfig& config, std::int64_t examples) {
   const RunLength length = run_length(config, examples);
@@ -101,6 +122,7 @@ std::string report(const RunConfig& given, RankCount count) {
   const int ranks = count.all;
   Experiment experiment = open_experiment(config);
   const std::string start = starting_point(config, experiment);
+  check_output_folder(config.output_dir());
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
@@ -127,8 +149,7 @@ std::string report(const RunConfig& given, RankCount count) {
   text += fmt::format("steps                {}\n", steps_text(config, train));
   text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
                       partition.largest_micro_batch(global));
-  for (const std::string& remark : batch_remarks(config, partition, train))
-    text += fmt::format("                     {}\n", remark);
+  for (const std::string& remark : batch_remarks(config, partition, train)) warn("{}", remark);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);
   text += fmt::format(
@@ -144,6 +165,8 @@ std::string report(const RunConfig& given, RankCount count) {
   if (ranks > 1 && config.optimizer.divides())
     text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));
   text += choice;
+  if (config.parallel.compress.present && count.nodes == 1)
+    text += "parallel.compress    nothing is compressed: all ranks are on one node\n";
   // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
   // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
   // one process has about this much (Open MPI 5).

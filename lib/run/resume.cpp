@@ -74,16 +74,14 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
   for (const std::string& home : homes_of_states(checkpoint)) {
     check_frozen(checkpoint, file, home, states, parameters);
     for (const auto& state : states)
-      check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters));
+      check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters), of_optimizer);
     for (const auto& array : checkpoint.arrays)
       validate(!array.name.starts_with(home) || array.name.starts_with(home + "parameters/") ||
                    array.name.starts_with(home + "mean_square/") || array.name.starts_with(home + "next_step/") ||
                    std::ranges::any_of(states,
                                        [&](const auto& state) { return array.name.starts_with(home + state + "/"); }),
-               ExitStatus::bad_data,
-               "{}: holds {}, which the optimizer of the deck does not use; keep the optimizer's options, "
-               "or start from the parameters alone with model.weights",
-               file, array.name);
+               ExitStatus::bad_data, "{}: holds {}, which the optimizer of the deck does not use; {}", file, array.name,
+               of_optimizer.advice);
   }
 }
 

@@ -88,6 +88,14 @@ void read_last_rows(const fs::path& file, RunResults& run) {
   }
 }
 
+/// Whether folders in this one are those of runs.
+bool holds_runs(const fs::path& folder) {
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    if (std::error_code ignored; fs::exists(entry->path() / "deck.yaml", ignored)) return true;
+  return false;
+}
+
 }  // namespace
 
 RunResults read_run_results(const fs::path& folder) {
@@ -99,8 +107,8 @@ RunResults read_run_results(const fs::path& folder) {
   }
   validate(
       fs::exists(deck), ExitStatus::missing_file,
-      "{}: is not there, nor is a deck.yaml beside it (so no run has begun there); name the output folder of a run",
-      summary.string());
+      "{}: is not there, nor is a deck.yaml beside it (so no run has begun there); name the output folder of a run{}",
+      summary.string(), holds_runs(folder) ? fmt::format(", or all that are in this one, as {}/*", run.name) : "");
   run.status = "unfinished";
   run.deck = deck_values(read_text_file(deck.string()), deck.string());
   read_last_rows(folder / "metrics.csv", run);

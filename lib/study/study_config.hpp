@@ -73,7 +73,7 @@ struct StudyConfig : Config {
   DeckNode source;  ///< what it was read from
 
   void describe(Fields& fields) override;
-  /// The base deck's path as seen from the working directory.
+  /// The base deck's path as seen from the working folder.
   std::string base_file() const;
   /// Likewise the checkpoint's.
   std::string branch_file() const;

@@ -158,8 +158,8 @@ StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, cons
   }
   return {StepStatus::fatal,
           found +
-              "; they are not written: go on from the newest checkpoint, with a smaller learning "
-              "rate, optimizer.clip_norm, or other data",
+              "; they are not written: start again, from the newest checkpoint if there is one, with a smaller "
+              "learning rate, optimizer.clip_norm, or other data",
           true};
 }
 

@@ -189,11 +189,23 @@ class BadInput(LockstepTest):
 
     def test_unwritable_output_folder(self):
         self.write("file", "not a folder")
-        self.train(73, ["file/run"], "run.output_dir=file/run")
-        if os.geteuid() == 0:
-            return  # root may write anywhere
-        (self.folder / "closed").mkdir(mode=0o555)
-        self.train(73, ["closed/run"], "run.output_dir=closed/run")
+        folders = ["file", "file/run"]
+        if os.geteuid() != 0:  # root may write anywhere
+            (self.folder / "closed").mkdir(mode=0o555)
+            folders += ["closed", "closed/run"]
+        for folder in folders:
+            words = [f"{folder}: the output folder cannot be created or changed (", "choose another run.output_dir"]
+            self.train(73, words, f"run.output_dir={folder}")
+            self.check(73, words, "check", "deck.yaml", f"run.output_dir={folder}")
+
+    def test_whole_numbers_beyond_64_bits(self):
+        for key, words in (("run.seed=18446744073709551615", "run.seed: 18446744073709551615 is out of range"),
+                           ("run.log_every=99999999999999999999", "run.log_every: 99999999999999999999 is out of range (at least 1"),
+                           ("run.log_every=9999999999999999999x", "a whole number is expected")):
+            self.check(78, [words], "check", "deck.yaml", key)
+
+    def test_names_of_other_programs(self):
+        self.check(78, ["optimizer.lr: has another name here; write learning_rate"], "check", "deck.yaml", "optimizer={lr: 0.1}")
 
     def test_earlier_run_is_not_overwritten(self):
         self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never")
@@ -202,7 +214,11 @@ class BadInput(LockstepTest):
         self.check(78, ["batch.global=8", ": batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8")
         self.check(78, ["run.seed: was 7 in"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
         self.check(78, ["data.shuffle: was true in"], "train", "deck.yaml", "data.shuffle=false", "run.steps=8")
-        self.check(65, ["/optimizer/velocity/"], "train", "deck.yaml", "optimizer.momentum=0", "run.steps=8")
+        advice = "; keep the optimizer's options, or start from the parameters alone with model.weights"
+        self.check(65, ["/optimizer/velocity/", advice], "train", "deck.yaml", "optimizer.momentum=0", "run.steps=8")
+        for command in ("check", "train"):
+            self.check(65, ["has no /optimizer/exp_avg/linear_", "(the optimizer of the deck needs it)", advice], command, "deck.yaml",
+                       "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
                    "model={layers: [flatten, {linear: {features: 10}}]}")
         self.deck("other.yaml", batch={"global": 8})
@@ -235,8 +251,12 @@ class BadInput(LockstepTest):
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8")
 
     def test_contradictions(self):
-        self.train(78, ["model.layers: stands beside preset"], "model.preset=fc")
-        self.train(78, ["data.synthetic: stands beside file"], "data.file=x.h5")
+        self.train(78, ["model.layers: stands beside preset", "on the command line, as 'model={preset: …}'"], "model.preset=fc")
+        self.train(78, ["data.synthetic: stands beside file", "'data={file: …}'"], "data.file=x.h5")
+        self.deck("bad.yaml", model={"layers": ["flatten"], "preset": "fc"})
+        error = self.refused(78, ["model.layers: stands beside preset"], "check", "bad.yaml").errors()[0]
+        self.assertTrue(error.endswith("remove one of them"), error)
+        self.train(78, ["parallel.asynchronous.schedule.simulate: neither"], "parallel={asynchronous: {schedule: {}}}")
         self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")
         self.train(78, ["run.epoch: unknown key; did you mean 'epochs'?"], "run={output_dir: run, epoch: 3}")
         self.train(78, ["run.evaluate_every: 0 beside run.target"], "run.target={value: 1}", "run.evaluate_every=0")
@@ -352,6 +372,8 @@ class BadUsage(LockstepTest):
                                  (["bench", "gem"], ["'gem' is no command of bench (peak, gemm, ", "; did you mean 'gemm'?"]),
                                  (["import", "idxx", "--images", "x"], ["'idxx' is no command of import (idx, text)", "; did you mean 'idx'?"]),
                                  (["--quick", "chek"], ["'chek' is no command of lockstep", "; did you mean 'check'?"]),
+                                 (["--verison"], ["'--verison' is no option of lockstep"]),
+                                 (["--quick", "train", "deck.yaml"], ["'--quick' is no option of lockstep"]),
                                  (["fly"], ["'fly' is no command of lockstep (train, ", "schema); see lockstep --help"])):
             for ranks in RANKS:
                 with self.subTest(arguments=arguments, ranks=ranks):

@@ -93,16 +93,36 @@ class Data(LockstepTest):
         self.assertEqual(self.lockstep("train", "deck.yaml", ranks=2).err.count("numpy.transpose"), 1, "said by one rank")
 
 
+    def test_filters_that_hdf5_has_not(self):
+        deck = self.dataset("packed.h5")
+        for compression in ("gzip", "lzf"):
+            with h5py.File(self.folder / "packed.h5", "w") as file:
+                for name, values in zip(("inputs", "targets"), self.examples(40)):
+                    file.create_dataset(f"train/{name}", data=values, chunks=True, compression=compression)
+            if compression == "gzip":
+                self.lockstep("check", deck)
+                continue
+            for ranks in (1, 2):
+                self.refused(65, ["packed.h5:/train/", "the filter 'lzf'", 'compression="gzip"'], "train", deck, ranks=ranks)
+
+    def test_names_that_are_not_known(self):
+        inputs, classes = self.examples(40)
+        with h5py.File(self.folder / "flat.h5", "w") as file:
+            file["x"], file["y"] = inputs, classes
+        self.deck(data={"file": "flat.h5"}, model=VECTORS)
+        self.refused(65, ["flat.h5: is no dataset (it has no /train/inputs", "; it has /x, /y)", "with h5py or"], "check", "deck.yaml")
+
+
 class Batch(LockstepTest):
     def setUp(self):
         super().setUp()
         self.deck(batch={"global": 50})
 
     def step_lines(self, *arguments):
-        """What is said about a step, and the remarks below that."""
-        lines = self.lockstep("check", "deck.yaml", *arguments).out.splitlines()
-        first = next(number for number, line in enumerate(lines) if line.startswith("step  "))
-        return lines[first].split(None, 1)[1], [line.strip() for line in lines[first + 1:] if line.startswith(" " * 21)]
+        """What is said about a step, and the warnings, which are those of `train`."""
+        result = self.lockstep("check", "deck.yaml", *arguments)
+        step = next(line for line in result.out.splitlines() if line.startswith("step  "))
+        return step.split(None, 1)[1], [line.removeprefix("warning: ") for line in result.err.splitlines() if line.startswith("warning: ")]
 
     def test_how_it_is_dealt_out(self):
         for ranks, text in ((1, "1 rank × 50, at most 50"), (8, "8 ranks × 6 or 7, at most 7"), (5, "5 ranks × 10, at most 10"), (50, "50 ranks × 1, at most 1")):
@@ -131,6 +151,14 @@ class Batch(LockstepTest):
         result = self.lockstep("train", "deck.yaml", "batch.global=500", "run.output_dir=cut")
         self.assertIn("batch 64 = 1 rank × 64, ", result.out)
         self.assertEqual((result.out + result.err).count("batch.global: 500 examples are more than the 64"), 1, result)
+
+
+    def test_compression_that_has_no_effect(self):
+        for ranks, nodes, said in ((4, 1, 1), (4, 2, 0)):
+            out = self.lockstep("check", "deck.yaml", "--ranks", ranks, "--nodes", nodes, "parallel.compress={}").out
+            self.assertEqual(out.count("parallel.compress    nothing is compressed: all ranks are on one node\n"), said, out)
+        out = self.lockstep("train", "deck.yaml", "parallel.compress={}", ranks=2).out
+        self.assertEqual(out.count("parallel.compress: nothing is compressed: all ranks are on one node\n"), 1, out)
 
 
 class Time(LockstepTest):

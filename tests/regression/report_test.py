@@ -89,6 +89,8 @@ class Report(LockstepTest):
 
     def test_csv_is_quoted(self):
         self.train("plain")
+        shutil.copytree(self.folder / "plain", self.folder / "runs" / "plain")
+        self.refused(66, ["runs/summary.json: is not there", "or all that are in this one, as runs/*"], "report", "runs")
         shutil.copytree(self.folder / "plain", self.folder / 'a "b", c')
         self.assertEqual(list(self.table("plain", 'a "b", c')), ["plain", 'a "b", c'])
         self.assertIn('\n"a ""b"", c",done,', self.report("plain", 'a "b", c', "--csv"))

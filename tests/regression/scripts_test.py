@@ -40,7 +40,7 @@ class Scripts(LockstepTest):
             done = self.script("-n", ranks, "--preset", PRESET, "train", "nothing.yaml")
             self.assertEqual(done.returncode, 66, done.stderr)
             self.assertEqual([line for line in done.stderr.splitlines() if line.startswith("error:")],
-                             ["error: nothing.yaml: no such file; check the path (relative paths start at the working directory)"])
+                             ["error: nothing.yaml: no such file; check the path (relative paths start at the working folder)"])
 
     def test_a_limit_of_time(self):
         """What `timeout` ends goes on later."""

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/compression/compression.hpp"
 
+#include "base/log.hpp"
 #include "comm/collective/algorithm.hpp"
 #include "comm/collective/make_all_reduce.hpp"
 #include "parallel/compression/compressed_sum.hpp"
@@ -58,6 +59,7 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
   buckets_ = buckets_of(trained_, layout.trained_size(), config.bucket_mb, size_of(layout.master()));
   if (places_ < 2) {
     places_ = 0;
+    log("parallel.compress: nothing is compressed: all ranks are on one node");
     return;
   }
   if (!memory) place_ = ranks.all.rank();

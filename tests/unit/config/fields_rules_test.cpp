@@ -299,9 +299,9 @@ TEST(FieldsRenamed, SaysWhatToWrite) {
     }
     return std::string("nothing was thrown");
   };
-  EXPECT_EQ(message("side: 2"), "d.yaml:1:1: side: has another name now; write edge");
+  EXPECT_EQ(message("side: 2"), "d.yaml:1:1: side: has another name here; write edge");
   EXPECT_EQ(message("{edge: 1, sides: {n: 2}}"),
-            "d.yaml:1:11: sides: has another name now; write --sides on the command line");
+            "d.yaml:1:11: sides: has another name here; write --sides on the command line");
   EXPECT_THAT(message("sid: 2"), HasSubstr("unknown key; "));
   EXPECT_EQ(message("edge: 2"), "nothing was thrown");
   Moved moved;
