@@ -62,7 +62,11 @@ HeldNumbers numbers_of(const nlohmann::json& json) {
 }
 
 CopyOrigin origin_in(const nlohmann::json& json) {
-  return {.run = json.at("run"), .step = json.at("step"), .owner = json.at("owner"), .owners = json.at("owners")};
+  return {.run = json.at("run"),
+          .start = json.at("start"),
+          .step = json.at("step"),
+          .owner = json.at("owner"),
+          .owners = json.at("owners")};
 }
 
 Prefix read_prefix(const RawFile& file) {
@@ -103,9 +107,10 @@ std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std:
     all.push_back(json_of(each));
     prefix.numbers += each.values.bytes();
   }
-  const std::string description = nlohmann::json{{"run", origin.run},     {"step", origin.step},
-                                                 {"owner", origin.owner}, {"owners", origin.owners},
-                                                 {"texts", texts},        {"numbers", std::move(all)}}
+  const std::string description = nlohmann::json{{"run", origin.run},        {"start", origin.start},
+                                                 {"step", origin.step},      {"owner", origin.owner},
+                                                 {"owners", origin.owners},  {"texts", texts},
+                                                 {"numbers", std::move(all)}}
                                       .dump();
   prefix.description = description.size();
   return std::string(reinterpret_cast<const char*>(&prefix), sizeof prefix) + description;

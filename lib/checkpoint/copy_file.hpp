@@ -17,7 +17,8 @@ namespace lockstep {
 
 /// Which rank's part of which checkpoint a file has.
 struct CopyOrigin {
-  std::string run;  ///< known to this run alone
+  std::string run;    ///< known to this run alone
+  std::string start;  ///< of the run, which has had others, of other steps of the same numbers
   std::int64_t step = 0;
   int owner = 0, owners = 1;  ///< ranks
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "checkpoint/neighbour_copies.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
+#include <random>
 #include <span>
 #include <utility>
 
@@ -118,6 +121,9 @@ struct Received {
 
 NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers)
     : ranks_(ranks), folder_(std::move(folder)), run_(std::move(run)), numbers_(numbers) {
+  std::random_device random;
+  start_ = fmt::format("{:08x}{:08x}", random(), random());
+  ranks_.all.broadcast(start_);
   if (ranks_.one_node()) return;
   transport_ = make_transport(ranks_.all);
   const auto of_nodes = ranks_of_nodes(ranks_);
@@ -182,7 +188,7 @@ void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, st
   };
   std::string head;
   guarded([&] {
-    head = copy_head({.run = run_, .step = step, .owner = rank, .owners = ranks_.all.size()}, texts,
+    head = copy_head({.run = run_, .start = start_, .step = step, .owner = rank, .owners = ranks_.all.size()}, texts,
                      numbers_.numbers());
   });
   Sent sent(head);

@@ -48,7 +48,7 @@ class NeighbourCopies {
 
   Topology ranks_;
   MemoryFolder folder_;
-  std::string run_;
+  std::string run_, start_;  ///< CopyOrigin's
   NumberStream& numbers_;
   std::unique_ptr<Transport> transport_;            ///< null: there is no other node
   int next_ = 0;                                    ///< the rank that keeps this one's copies

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ranges>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,11 +26,11 @@ struct Find {
   int by = 0;
   std::string file;
 
-  nlohmann::json json() const { return {origin.run, origin.step, origin.owner, origin.owners, by, file}; }
+  nlohmann::json json() const { return {origin.run, origin.start, origin.step, origin.owner, origin.owners, by, file}; }
   static Find of(const nlohmann::json& json) {
-    return {.origin = {.run = json[0], .step = json[1], .owner = json[2], .owners = json[3]},
-            .by = json[4],
-            .file = json[5]};
+    return {.origin = {.run = json[0], .start = json[1], .step = json[2], .owner = json[3], .owners = json[4]},
+            .by = json[5],
+            .file = json[6]};
   }
   friend bool operator==(const Find&, const Find&) = default;
 };
@@ -61,13 +62,16 @@ std::vector<Find> look(const Topology& ranks, const MemoryFolder& folder, std::s
   return finds;
 }
 
-/// The newest step of which each owner's part is found, once each; empty: there is none.
+/// The newest step of which each owner's part is found, once each, all of one start of the run; empty: there is none.
 std::vector<Find> newest_whole(const std::vector<Find>& finds, const std::string& run, std::int64_t step) {
-  std::map<std::int64_t, std::map<int, Find>> by_step;
-  for (const Find& find : finds)
-    if (find.origin.run == run && find.origin.step > step) by_step[find.origin.step].emplace(find.origin.owner, find);
-  for (auto& [of, parts] : std::views::reverse(by_step)) {
-    if (std::ssize(parts) != parts.begin()->second.origin.owners) continue;
+  using Set = std::tuple<std::int64_t, std::string, int>;
+  std::map<Set, std::map<int, Find>> sets;
+  for (const Find& find : finds) {
+    const CopyOrigin& of = find.origin;
+    if (of.run == run && of.step > step) sets[{of.step, of.start, of.owners}].emplace(of.owner, find);
+  }
+  for (auto& [of, parts] : std::views::reverse(sets)) {
+    if (std::ssize(parts) != std::get<int>(of)) continue;
     std::vector<Find> whole;
     for (auto& [owner, find] : parts) whole.push_back(find);
     return whole;
