@@ -103,16 +103,17 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const HeldNumbers& n
   const auto add = [&](std::string name) {
     if (names_.contains(name)) arrays.push_back(std::move(name));
   };
-  if (numbers.of_outer_step) {
+  const bool is_own = numbers.replica && numbers.replica->count == replicas_;
+  if (numbers.of_outer_step && !numbers.replica) {
     add(name_of(numbers, parameter.name));
     return {std::move(arrays), 1};
   }
-  const bool is_own = numbers.replica && numbers.replica->count == replicas_;
   if (is_own) add(name_of(numbers, parameter.name));
   else if (numbers.replica || !numbers.state.empty())
     for (int replica = 0; replica < replicas_; ++replica) add(name_in(replica, numbers.state, parameter.name));
   const auto count = static_cast<double>(arrays.size());
   if (!arrays.empty()) return {std::move(arrays), 1 / count};
+  if (numbers.of_outer_step) return {{}, 1};
   HeldNumbers of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
   return {{name_of(of_all, parameter.name)}, 1};
 }

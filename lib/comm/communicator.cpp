@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -27,13 +28,25 @@ bool may_release() {
   return finalized == 0 && std::uncaught_exceptions() == 0 && !ranks_were_lost();
 }
 
-std::recursive_mutex& mpi_lock() {
-  static std::recursive_mutex lock;
-  return lock;
+namespace {
+
+std::recursive_mutex& mpi_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
 }
 
+}  // namespace
+
+MpiLock::MpiLock() {
+  if (mpi_mutex().try_lock()) return;
+  const WaitsForRanks waits;
+  mpi_mutex().lock();
+}
+
+MpiLock::~MpiLock() { mpi_mutex().unlock(); }
+
 bool has_ended(MPI_Request& request) {
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   int ended = 0;
   expect_mpi(MPI_Test(&request, &ended, MPI_STATUS_IGNORE));
   return ended != 0;
@@ -60,7 +73,7 @@ void complete(Start start) {
   const WaitsForRanks waits;
   MPI_Request request = MPI_REQUEST_NULL;
   {
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
     expect_mpi(start(&request));
   }
   wait_until([&] { return has_ended(request); });
@@ -112,7 +125,7 @@ Communicator communicator_of(MPI_Comm comm) {
            "the communicator is MPI_COMM_NULL; give one that this process is in");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(comm, &copy);
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_ARE_FATAL);  // no call looks at what MPI returns
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_ARE_FATAL);  // until ranks are to survive
   return Communicator::over_handle(std::make_shared<MpiHandle>(copy));
 }
 

@@ -26,7 +26,7 @@ void Mailbox::send(std::string text, int to) {
   }
   auto& sent = sent_.emplace_back(std::make_unique<Sent>());
   sent->text = std::move(text);
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   expect_mpi(MPI_Isend(sent->text.data(), static_cast<int>(sent->text.size()), MPI_CHAR, to, 0, ranks_.mpi().comm,
                        &sent->request));
 }
@@ -39,7 +39,7 @@ std::optional<Mailbox::Letter> Mailbox::take() {
     return letter;
   }
   if (ranks_.size() == 1) return std::nullopt;
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   int is_there = 0;
   MPI_Status status;
   expect_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, ranks_.mpi().comm, &is_there, &status));

@@ -29,7 +29,7 @@ class MpiDeviceAllReduce final : public DeviceAllReduce {
       }
       if (under_way_.empty() || !under_way_.front().written.has_happened()) return under_way_.size();
       const Tensor& values = under_way_.front().values;
-      const std::lock_guard lock(mpi_lock());
+      const MpiLock lock;
       expect_mpi(MPI_Iallreduce(MPI_IN_PLACE, values.data, static_cast<int>(values.count()), mpi_type(values.dtype),
                                 MPI_SUM, ranks_.mpi().comm, &request_));
       adding_ = true;

@@ -3,8 +3,8 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "core/dtype.hpp"
 
@@ -40,8 +40,18 @@ struct MpiHandle {
 };
 
 /// MPI is asked for calls of one thread at a time; while a second thread advances reductions, all calls that do not
-/// wait are made under this lock. (Recursive, as who finds a rank lost may hold it.)
-std::recursive_mutex& mpi_lock();
+/// wait are made under this lock. (Recursive, as who finds a rank lost may hold it; who waits for that one waits for
+/// other ranks.)
+class MpiLock {
+ public:
+  MpiLock();
+  ~MpiLock();
+  MpiLock(const MpiLock&) = delete;
+  MpiLock& operator=(const MpiLock&) = delete;
+};
+
+/// A message of so many bytes begins, which a lost rank may leave half sent.
+void note_message(std::size_t bytes);
 
 /// Whether what the request stands for is done; also for MPI_REQUEST_NULL.
 bool has_ended(MPI_Request& request);

@@ -19,11 +19,13 @@ class MpiTransport final : public Transport {
   int size() const override { return ranks_.size(); }
 
   void send(int peer, const void* data, std::size_t bytes) override {
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
+    note_message(bytes);
     expect_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &send_));
   }
   void receive(int peer, void* data, std::size_t bytes) override {
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
+    note_message(bytes);
     expect_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, ranks_.mpi().comm, &receive_));
   }
   bool sent() override { return send_ == MPI_REQUEST_NULL || has_ended(send_); }

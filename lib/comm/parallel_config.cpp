@@ -134,6 +134,9 @@ void ParallelConfig::describe(Fields& fields) {
       "survive", survive,
       "where a rank dies, the others go on without it from the newest checkpoint, in the same processes; with "
       "mpirun --with-ft ulfm of Open MPI 5");
+  fields.check(
+      !survive || machine.empty(), "machine",
+      "predicts for as many ranks as a run has, which parallel.survive may change; leave it out, or say shard");
   fields.optional_section(
       "deterministic", deterministic.present,
       [this](Fields& section) {

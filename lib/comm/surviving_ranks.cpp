@@ -24,7 +24,7 @@ struct Lifeline {
   char nothing = 0;
 
   explicit Lifeline(const Communicator& of) : ranks(of.duplicate()) {
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
     expect_mpi(MPI_Irecv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, 0, ranks.mpi().comm, &request));
   }
 };
@@ -37,6 +37,15 @@ std::mutex communicators_mutex;
 std::set<MPI_Comm> communicators;
 
 MPI_Comm all_ranks = MPI_COMM_NULL;  // that there are now
+std::size_t largest_message = 0;     // bytes; under mpi_lock
+
+/// Until messages between living ranks have ended that were under way, over a network that gives each of a node's many
+/// ranks no more than this.
+std::chrono::milliseconds longest_message() {
+  constexpr double least_rate = 20e6;  // bytes a second
+  return std::chrono::milliseconds(300 +
+                                   static_cast<std::int64_t>(1e3 * static_cast<double>(largest_message) / least_rate));
+}
 
 void let_mpi_work(std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
@@ -49,7 +58,7 @@ void let_mpi_work(std::chrono::milliseconds time) {
 /// the loss, and begin no more of them, and those that were begun have had time to end. Whether all ranks are there,
 /// and say that they are done: as this one does where it has not heard of a loss.
 bool part_from_each_other(bool done) {
-  constexpr std::chrono::milliseconds for_most(100), for_all(300);
+  constexpr std::chrono::milliseconds for_most(100);
   if (!done) {
     let_mpi_work(for_most);
     const std::lock_guard lock(communicators_mutex);
@@ -57,14 +66,14 @@ bool part_from_each_other(bool done) {
   }
   if (ulfm::agree(all_ranks, done)) return true;
   lost = ever_lost = true;
-  let_mpi_work(for_all);
+  let_mpi_work(longest_message());
   return false;
 }
 
 /// Called with mpi_lock or without.
 [[noreturn]] void lose() {
   const WaitsForRanks waits;
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   if (!lost) part_from_each_other(false);
   throw RankLost();
 }
@@ -82,6 +91,8 @@ void forget_communicator(MPI_Comm comm) {
   const std::lock_guard lock(communicators_mutex);
   communicators.erase(comm);
 }
+
+void note_message(std::size_t bytes) { largest_message = std::max(largest_message, bytes); }
 
 void mpi_failed(int code) {
   if (survives && ulfm::is_loss(code)) lose();
@@ -103,7 +114,7 @@ void look_for_losses() {
     const Clock::time_point now = Clock::now();
     if (now - looked < now_and_then) return;
     looked = now;
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
     int ended = 0;
     if (!lifeline || MPI_Test(&lifeline->request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS) return;
   }
@@ -131,12 +142,12 @@ SurvivingRanks::~SurvivingRanks() {
 
 void SurvivingRanks::watch() {
   auto made = std::make_unique<Lifeline>(ranks_);
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   lifeline = std::move(made);
 }
 
 void SurvivingRanks::stop_watching() {
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   if (!lifeline) return;
   if (!lost) {
     MPI_Cancel(&lifeline->request);
@@ -148,7 +159,7 @@ void SurvivingRanks::stop_watching() {
 bool SurvivingRanks::all_are_done(bool done) {
   if (lost || !done) return false;
   const WaitsForRanks waits;
-  const std::lock_guard lock(mpi_lock());
+  const MpiLock lock;
   return part_from_each_other(true);
 }
 

@@ -9,16 +9,14 @@
 
 namespace lockstep::ulfm {
 
-#if defined(MPIX_ERR_PROC_FAILED) && defined(MPIX_ERR_REVOKED)
+#if defined(MPIX_ERR_PROC_FAILED) && defined(MPIX_ERR_REVOKED) && defined(MPIX_FT)
 
 std::string missing() {
-#if defined(MPIX_FT)
   int* is_on = nullptr;
   int is_known = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &is_on, &is_known);
   if (is_known == 0 || *is_on == 0)
     return "the launcher of these ranks ends all of them when one dies; start them by mpirun --with-ft ulfm";
-#endif
   return "";
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 // For the files of comm/ alone: what MPI libraries that outlive a process have for it (User-Level Failure Mitigation,
-// the MPIX_ functions of Open MPI 5 and MPICH 4), and what others answer in its place.
+// the MPIX_ functions of Open MPI 5), and what others answer in its place.
 namespace lockstep::ulfm {
 
 /// Why the death of a process would end all others of this MPI world, and what to do; empty: it need not.

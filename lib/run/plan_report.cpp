@@ -64,7 +64,7 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
   }
   if (const std::string& file = config.run.branch_from; !file.empty()) {
     const Checkpoint checkpoint = open_checkpoint(file);
-    check_training_arrays(checkpoint, file, config.optimizer, parameters);
+    check_branch(checkpoint, file, config.optimizer, parameters);
     return fmt::format("{}: its parameters and its optimizer's state, which {} steps have made", file,
                        optimizer_steps_of(checkpoint, file));
   }

@@ -45,6 +45,20 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
   }
 }
 
+/// Throws KeyError where the steps that an optimizer counts are those of workers by themselves.
+void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                     const char* key) {
+  const bool has_own = std::ranges::any_of(checkpoint.arrays, [](const NamedArray& array) {
+    return array.name.starts_with("/replicas/") && array.name.find("/next_step/") != std::string::npos;
+  });
+  validate_key(
+      !has_own || !optimizer.counts_steps(), key,
+      "workers of the run of {} have each counted their own steps, without which this optimizer does not know what "
+      "its averages are of; go on with parallel.local and parallel.asynchronous as they were, or begin another "
+      "run with model.weights: {}",
+      file, file);
+}
+
 }  // namespace
 
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
@@ -65,6 +79,13 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_training_arrays(checkpoint, file, config.optimizer, parameters);
+  if (!config.parallel.has_stepping_workers()) check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
+}
+
+void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                  const std::vector<Parameter>& parameters) {
+  check_training_arrays(checkpoint, file, optimizer, parameters);
+  check_own_steps(checkpoint, file, optimizer, "run.branch_from");
 }
 
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,

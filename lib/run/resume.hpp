@@ -21,6 +21,10 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                            const std::vector<Parameter>& parameters);
 
+/// Likewise, for a run that begins with them (run.branch_from).
+void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                  const std::vector<Parameter>& parameters);
+
 /// Where a run goes on.
 struct ResumePoint {
   std::string file;           ///< of the checkpoint

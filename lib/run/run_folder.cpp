@@ -123,7 +123,7 @@ void RunFolder::claim() {
 
 void RunFolder::take_up() {
   options_.overwrite = true;
-  if (!list_checkpoints(checkpoints()).empty()) options_.resume = "auto";
+  if (options_.resume == "never" || !list_checkpoints(checkpoints()).empty()) options_.resume = "auto";
 }
 
 RunFolder::~RunFolder() {

@@ -228,6 +228,15 @@ void take_away(const fs::path& lock, const Holder& stale) {
   ::unlink(aside.c_str());
 }
 
+/// A lock that is gone. A file system that does not allow it now may do so the next time.
+bool makes_again(const fs::path& lock, const std::string& claim) {
+  try {
+    return Claim(lock, claim).becomes(lock);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder) : path_(folder / file_name), claim_(claim_of_this_process()) {
@@ -276,6 +285,7 @@ void RunLock::acquire() {
 }
 
 void RunLock::look() {
+  const std::lock_guard alone(looking_);
   const Look found = look_at(path_);
   const auto now = Clock::now();
   if (found.holder && found.holder->text == claim_) {
@@ -286,7 +296,7 @@ void RunLock::look() {
   } else if (found.is_missing()) {
     // Another run may have come, and ended; in less time, nobody was free to take it.
     if (now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
-    else if (Claim(path_, claim_).becomes(path_)) seen_ = now;
+    else if (makes_again(path_, claim_)) seen_ = now;
   }  // what cannot be read now may be so again
 }
 
@@ -294,10 +304,7 @@ void RunLock::refresh() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, refreshed_every, [this] { return done_; })) {
     lock.unlock();
-    try {
-      look();
-    } catch (const Error&) {  // of a file system that may be well again in ten seconds
-    }
+    look();
     lock.lock();
   }
 }

@@ -49,7 +49,8 @@ class RunLock {
   std::string claim_;  ///< what stands in the file
   std::atomic<bool> lost_ = false;
   std::atomic<Clock::time_point> seen_{};  ///< when the file was last this process's
-  std::mutex mutex_;                       // guards what follows
+  std::mutex looking_;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool done_ = false;
   std::thread thread_;  // last: starts when all else stands

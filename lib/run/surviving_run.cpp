@@ -34,6 +34,11 @@ class SurvivingRun {
   const Communicator& ranks() const { return survivors_.ranks(); }
   EarlierAttempts& earlier() { return earlier_; }
 
+  /// An attempt has come to a stop that somebody has asked for, and has said so: a rank that is lost behind it is no
+  /// reason to go on.
+  void note_stop() { has_stopped_ = true; }
+  bool has_stopped() const { return has_stopped_; }
+
   /// `step`: that this rank was in.
   void leave_lost_behind(std::int64_t step) {
     step_ = std::max(step_, step);
@@ -48,6 +53,7 @@ class SurvivingRun {
     if (unsaid_.empty()) return;
     enable_log(ranks().is_root());
     earlier_.has_begun = ranks().all_reduce_max(earlier_.has_begun ? 1 : 0) != 0;
+    has_stopped_ = ranks().all_reduce_max(has_stopped_ ? 1 : 0) != 0;
     const std::int64_t step = ranks().all_reduce_max(step_);
     std::vector<std::string> who;
     for (const auto& [rank, host] : unsaid_) who.push_back(fmt::format("rank {} on {}", rank, host));
@@ -64,6 +70,7 @@ class SurvivingRun {
   EarlierAttempts earlier_;
   std::vector<SurvivingRanks::Lost> unsaid_;
   std::int64_t step_ = 0;
+  bool has_stopped_ = false;
 };
 
 /// What all ranks have is said by the first of those that are left, which then ends all. The others wait for that:
@@ -97,9 +104,10 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
     try {
       survivors->say_who_is_lost();
       ranks = over_network(survivors->ranks());
-      run.emplace(config, *ranks, nullptr, survivors->earlier());
-      survivors->earlier().has_begun = true;
+      if (survivors->has_stopped()) return ExitStatus::stopped_early;
+      run.emplace(config, *ranks, nullptr, &survivors->earlier());
       status = run->run();
+      if (status == ExitStatus::stopped_early && ranks->is_root()) survivors->note_stop();
       done = true;
     } catch (const RankLost&) {
     } catch (const SharedError& error) {

@@ -24,7 +24,7 @@ namespace lockstep {
 /// What attempts at the same run by the same processes leave, which have ended as ranks were lost (parallel.survive).
 struct EarlierAttempts {
   std::vector<int> lost_ranks;  ///< by their numbers at the start of the processes
-  bool has_begun = false;       ///< one has made the output folder its own
+  bool has_begun = false;       ///< one has made the output folder its own, which this one may do as well
 };
 
 /// One run: from a deck to a trained network in run.output_dir. Feeds a Trainer, and does what goes on around steps:
@@ -33,9 +33,10 @@ class TrainingRun {
  public:
   /// Opens everything, restores a checkpoint where there is one to go on from, and makes the output
   /// folder. Collective; whatever is wrong on any rank is thrown on all of them. `owner`: outlives the run; null: the
-  /// run is the program's only one. `earlier`: whose checkpoints it goes on from.
+  /// run is the program's only one. `earlier`: whose checkpoints it goes on from; outlives the run; null: there is
+  /// none.
   TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner = nullptr,
-              const EarlierAttempts& earlier = {});
+              EarlierAttempts* earlier = nullptr);
 
   /// Trains until the deck or the owner says that it has ended (`done`), or a signal, the job's end, a file or the
   /// owner that it is to stop (`stopped_early`), and leaves a summary. Throws DivergedError.
@@ -97,7 +98,7 @@ class TrainingRun {
 
   const Communicator& comm_;
   RunOwner* owner_;
-  EarlierAttempts earlier_;
+  EarlierAttempts* earlier_;
   RunConfig config_;
   std::string deck_;  ///< resolved, as text
   Watchdog watchdog_;

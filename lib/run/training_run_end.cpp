@@ -68,7 +68,7 @@ void TrainingRun::write_summary(const std::string& status) {
   summary.steps = trainer_->steps();
   summary.epochs = state_.position.epoch;
   summary.ranks = comm_.size();
-  summary.lost_ranks = earlier_.lost_ranks;
+  if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
   summary.threads = ExecSpace().concurrency();
   if (state_.record) summary.train = state_.record->numbers.metrics;
   summary.validation = here_.validation;

@@ -62,8 +62,7 @@ void check_sampler(const RunConfig& config, int ranks) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner,
-                         const EarlierAttempts& earlier)
+TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
       owner_(owner),
       earlier_(earlier),
@@ -108,11 +107,13 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
     folder_.claim();
-    if (earlier_.has_begun) folder_.take_up();
+    if (earlier_ && earlier_->has_begun) folder_.take_up();
   });
   checkpoints_->recover_from_neighbours(folder_);
   comm_.run_collectively([&] {
-    if (comm_.is_root()) open_folder();
+    if (!comm_.is_root()) return;
+    open_folder();
+    if (earlier_ && !here_.complete) earlier_->has_begun = true;
   });
   watchdog_.set_shared_folder(folder_.waiting());
   here_.complete = comm_.all_reduce_max(comm_.is_root() && here_.complete) != 0;
@@ -202,7 +203,7 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
 void TrainingRun::branch(const std::string& file) {
   const Checkpoint checkpoint = open_checkpoint(file, [] { heartbeat().beat(); });
   with_positions(config_.source, [&] {
-    check_training_arrays(checkpoint, file, config_.optimizer, trainer_->model().parameters().parameters());
+    check_branch(checkpoint, file, config_.optimizer, trainer_->model().parameters().parameters());
   });
   checkpoints_->restore_from(file);
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);

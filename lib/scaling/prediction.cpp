@@ -69,8 +69,10 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
   prediction.statistics = waits.statistics;
   prediction.exposed = waits.exposed;
   prediction.states = states_seconds(step.ranks, memory);
-  prediction.strong = alone(batch, step.again) / (static_cast<double>(step.ranks) * prediction.step());
-  prediction.weak = alone(prediction.share, step.again) / prediction.step();
+  // A rank by itself would wait for its states, too.
+  const double step_itself = prediction.step() - prediction.states.value_or(0);
+  prediction.strong = alone(batch, step.again) / (static_cast<double>(step.ranks) * step_itself);
+  prediction.weak = alone(prediction.share, step.again) / step_itself;
   return prediction;
 }
 

@@ -24,6 +24,7 @@ struct Prediction {
   std::optional<double> states = 0;
   double step() const { return computing + stragglers + statistics + exposed + states.value_or(0); }
 
+  // Efficiencies, without `states`.
   double strong = 1;              ///< T₁(B) / (P · T_P(B)): of the same batch on one rank
   double weak = 1;                ///< T₁(B / P) / T_P(B): of a rank by itself, with the same share
   double memory = 0;              ///< bytes a rank

@@ -84,9 +84,9 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   model_->move_windows(strategy_->window_traffic());
   statistics_ = statistics_exchange(config.parallel, group.all, group, *model_);
   model_->exchange_statistics(statistics_.get());
-  // Passes in which other ranks take part are not recorded.
+  // Passes in which other ranks take part are not recorded, nor those of states that come and go.
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !arrival &&
-                  !strategy_->window_traffic() && !statistics_);
+                  !strategy_->window_traffic() && !statistics_ && !config.parallel.offload.present);
   voter_.emplace(topology, group);
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
   early_.may_be = optimizer_->begins_early() && config.updates_early();

@@ -110,8 +110,10 @@ class Survive(LockstepTest):
         result = summary(folder / "run")
         self.assertEqual(result["steps"], STEPS, what)
         self.assertEqual(result["status"], "done", what)
-        self.assertEqual(named, result.get("lost_ranks", []), what)
-        self.assertEqual(result["ranks"], ranks - len(named), what)
+        lost = result.get("lost_ranks", [])  # when it was written: one may have been lost behind it
+        self.assertEqual(named[:len(lost)], lost, what)
+        self.assertGreaterEqual(len(lost), len(named) - 1, what)
+        self.assertEqual(result["ranks"], ranks - len(lost), what)
         self.assertEqual(len(set(named)), len(named), what)
         self.assertIn(len(named), (killed, killed - 1), what)
         if lines:

@@ -133,6 +133,26 @@ class Parallel(LockstepTest):
         self.expect_near("from_3", "from_1", 1e-9)
         self.expect_near("from_4", "from_1", 1e-9)
 
+    @unittest.skipUnless(h5py, "no h5py here to look into checkpoints with")
+    def test_what_workers_have_counted(self):
+        """Their optimizers' states are of their own steps, which other workers begin with in the mean, and others know nothing of."""
+        self.deck(run={"steps": 12, "log_every": 4}, data={"synthetic": {"kind": "glyphs", "train": 64}, "drop_last": True},
+                  optimizer={"type": "adam", "learning_rate": 0.01}, checkpoint={"every_steps": 4})
+        workers = "parallel={{local: {{every: 2, outer: nesterov}}, asynchronous: {{collect: 2, schedule: {{simulate: {{ranks: {}}}}}}}}}".format
+        self.train("run", workers(3))
+        with h5py.File(self.folder / "run/checkpoints/step-00000012.h5") as file:
+            counted = [file[f"replicas/{worker}/next_step/number"][0] - 1 for worker in range(3)]
+        self.assertEqual(sum(counted), 12 / 2 * 2 * 2, counted)  # updates, rounds of each, steps of each
+        file = "run/checkpoints/step-00000012.h5"
+        self.train("more", f"run.resume={file}", "run.steps=16", workers(5))
+        with h5py.File(self.folder / "more/checkpoints/step-00000016.h5") as more:
+            begun = [more[f"replicas/{worker}/next_step/number"][0] - 1 for worker in range(5)]
+        mean = round(sum(counted) / 3)
+        self.assertEqual(sum(begun), 5 * mean + 4 / 2 * 2 * 2, begun)
+        for arguments, key in (((f"run.resume={file}", "run.steps=16"), "parallel.local"), ((f"run.branch_from={file}", workers(3)), "run.branch_from")):
+            self.refused(78, [key, "have each counted their own steps"], "train", "deck.yaml", "run.output_dir=other", *arguments)
+        self.train("other", f"model.weights={file}")
+
     def test_groups_of_ranks_are_replicas(self):
         self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 12, "log_every": 1, "seed": 7})
         self.train("groups", "precision.compute=fp64", "parallel.group_size=2", ranks=4)

@@ -12,7 +12,7 @@ class LibraryAllReduce final : public Collective {
       : ranks_(ranks.duplicate()), buffer_(buffer) {}
 
   void start(std::int64_t first, std::int64_t count) override {
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
     void* begin = static_cast<std::byte*>(buffer_.data) + static_cast<std::size_t>(first) * size_of(buffer_.dtype);
     expect_mpi(MPI_Iallreduce(MPI_IN_PLACE, begin, static_cast<int>(count), mpi_type(buffer_.dtype), MPI_SUM,
                               ranks_.mpi().comm, &request_));

@@ -61,7 +61,7 @@ class StandInAllReduce final : public DeviceAllReduce {
       const auto* own = reinterpret_cast<const T*>(sum.on_host.data());
       sum.numbers.assign(own, own + sum.values.count());
     });
-    const std::lock_guard lock(mpi_lock());
+    const MpiLock lock;
     MPI_Iallreduce(MPI_IN_PLACE, sum.numbers.data(), static_cast<int>(sum.numbers.size()), MPI_DOUBLE, MPI_SUM,
                    ranks_.mpi().comm, &request_);
     sum.stage = Stage::adding;

@@ -159,6 +159,8 @@ PartRequest FreeParallel::next_part(const ExecSpace& space) {
   }
   mailbox_.wait_until_sent();
   is_under_way_ = false;
+  factor_ = own_ ? static_cast<double>(steps_since() * update_examples()) / static_cast<double>(rules_.collect)
+                 : static_cast<double>(store_.version() - version_);
   return {.batches = steps_.behind(store_.version()), .examples = steps_since() * update_examples()};
 }
 
@@ -211,10 +213,7 @@ bool FreeParallel::end_step(const ExecSpace& space, Optimizer&, double, const st
     }
     return false;
   }
-  const std::int64_t steps = steps_since();
-  const std::int64_t updates = store_.version() - std::exchange(version_, store_.version());
-  factor_ = own_ ? static_cast<double>(steps * update_examples()) / static_cast<double>(rules_.collect)
-                 : static_cast<double>(updates);
+  version_ = store_.version();
   write_record();
   return false;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/asynchronous/worker_steps.hpp"
 
+#include <cmath>
+
 #include "base/error.hpp"
 #include "optim/outer_step.hpp"
 
@@ -54,7 +56,8 @@ void WorkerSteps::take_difference(const ExecSpace& space) const {
 }
 
 void WorkerSteps::count_from(std::int64_t steps, const Tensor& next) {
-  if (double& number = *next.as<double>(); number == 0) number = static_cast<double>(steps + 1);
+  double& number = *next.as<double>();
+  number = number == 0 ? static_cast<double>(steps + 1) : std::round(number);
 }
 
 void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const Tensor& next, HeldNumbers::Replica worker,

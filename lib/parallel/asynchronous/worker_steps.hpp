@@ -60,7 +60,8 @@ class WorkerSteps {
   /// The step is over, made or not; whether the round is.
   bool end_step() { return ++done_ == of_round_; }
   /// Of a run that goes on behind so many steps: where a checkpoint knows nothing of a worker's own steps (`next`, f64
-  /// [1], is 0), its optimizer's states come of all of them.
+  /// [1], is 0), its optimizer's states come of all of them; where they are averages of others', so is the number, and
+  /// becomes a whole one.
   static void count_from(std::int64_t steps, const Tensor& next);
   /// What the round has changed takes the gradients' place: the parameters that it began with, less those now.
   void take_difference(const ExecSpace& space) const;
