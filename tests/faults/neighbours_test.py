@@ -39,11 +39,11 @@ def arrays(checkpoint):
 class Neighbours(LockstepTest):
     def setUp(self):
         super().setUp()
-        self.others = set(MEMORY.glob("lockstep-*"))
-        self.addCleanup(lambda: [file.unlink(missing_ok=True) for file in self.files("*")])
+        self.others = set(MEMORY.glob("lockstep-*-step-*"))
+        self.addCleanup(lambda: [file.unlink(missing_ok=True) for file in self.files("*-step-*")])
         self.deck("whole/deck.yaml", **DECK)
         self.lockstep("train", "deck.yaml", *NODES, ranks=4, cwd=self.folder / "whole")
-        self.assertEqual(self.files("*"), [], "a run that has ended leaves nothing in memory")
+        self.assertEqual(self.files("*-step-*"), [], "a run that has ended leaves nothing in memory")
         self.deck(**DECK)
 
     def files(self, pattern):
@@ -82,7 +82,7 @@ class Neighbours(LockstepTest):
         last = f"run/checkpoints/step-{STEPS:08}.h5"
         self.assertEqual(arrays(self.folder / "whole" / last), arrays(self.folder / last))
         self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / "run")))
-        self.assertEqual(self.files("*"), [])
+        self.assertEqual(self.files("*-step-*"), [])
 
     def test_a_node_is_lost(self):
         self.train_and_kill(1)
@@ -104,7 +104,7 @@ class Neighbours(LockstepTest):
         data[len(data) // 2] ^= 1
         damaged.write_bytes(data)
         # The other node has another one.
-        copies = {file: file.read_bytes() for file in self.files("*")}
+        copies = {file: file.read_bytes() for file in self.files("*-step-*")}
         self.goes_on(step, *NODES, warning=f"{damaged}: is damaged (its bytes do not have its checksum)")
         # Without it, there is the set before.
         shutil.rmtree(self.folder / "run/checkpoints")
@@ -122,7 +122,7 @@ class Neighbours(LockstepTest):
         finally:
             del os.environ["LD_PRELOAD"], os.environ["LOCKSTEP_DISK"]
         self.assertRegex(result.err, r"warning: step 3 is not in the memory of nodes: rank 0: \S*-node0-rank2-step-3.part: cannot be written \(No space left on device\)")
-        self.assertEqual(self.files("*"), [])
+        self.assertEqual(self.files("*-step-*"), [])
 
 
 if __name__ == "__main__":
