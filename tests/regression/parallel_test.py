@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"
 import nodes
 import program
 from idx import idx_images, idx_labels
-from program import LockstepTest, Result, metrics, summary, without_times
+from program import LockstepTest, Result, metrics, runs_on_device, summary, without_times
 
 try:
     import h5py
@@ -133,6 +133,7 @@ class Parallel(LockstepTest):
         self.expect_near("from_3", "from_1", 1e-9)
         self.expect_near("from_4", "from_1", 1e-9)
 
+    @unittest.skipIf(runs_on_device(), "workers that run freely are refused on devices")
     @unittest.skipUnless(h5py, "no h5py here to look into checkpoints with")
     def test_what_workers_have_counted(self):
         """Their optimizers' states are of their own steps, which other workers begin with in the mean, and others know nothing of."""

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -115,6 +116,12 @@ def data_dir():
     named = os.environ.get("LOCKSTEP_DATA_DIR")
     path = pathlib.Path(named) if named else SOURCE.parent / "shared" / "data"
     return path if path.is_dir() else None
+
+
+def runs_on_device():
+    """Whether this build's kernels do, or take their memory for a device's."""
+    cache = (pathlib.Path(os.environ["LOCKSTEP_BUILD_DIR"]) / "CMakeCache.txt").read_text()
+    return re.search(r"^LOCKSTEP_FAKE_DEVICE:BOOL=ON$|^LOCKSTEP_BACKEND:\w+=(?!SERIAL|OPENMP|THREADS|$)", cache, re.MULTILINE) is not None
 
 
 def main():
