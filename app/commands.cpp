@@ -125,7 +125,7 @@ void declare_check(CLI::App& app, Command& chosen) {
                  "check --memory: {} GB hold no step; give the gigabytes that a rank may take",
                  options->memory.value_or(0));
         std::string text = write_config(config);
-        predict_shards(config, count);
+        if (!options->deck_alone && !options->schedule) predict_shards(config, count);
         if (options->data) {
           const DataScan found = scan_data(config);
           text += "\n" + found.text;

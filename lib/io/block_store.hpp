@@ -21,7 +21,7 @@ class BlockStore {
 
   /// What is started from here on comes behind the work that `space` has been given.
   virtual void follow(const ExecSpace& space) = 0;
-  /// Of the bytes from `place` on, as many as a slot has.
+  /// Fills a slot with the bytes from `place` on, or writes it there.
   virtual void start_read(std::size_t slot, std::uint64_t place) = 0;
   virtual void start_write(std::size_t slot, std::uint64_t place) = 0;
   /// Whether the last read into the slot is done.

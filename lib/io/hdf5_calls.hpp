@@ -57,9 +57,10 @@ std::string reason();
 
 /// Throws bad_data for what cannot be read, with the library's reason.
 [[noreturn]] void damaged(const std::string& where, const std::string& why = reason());
-/// Likewise for numbers of a dataset: it may be sound, and stored with a filter that this library has not.
+/// Throws bad_data for a dataset whose numbers cannot be read: naming the filter that this library lacks, where it is
+/// stored with one, or else as `damaged`.
 [[noreturn]] void read_failed(hid_t dataset, const std::string& where);
-/// Throws io_error, likewise.
+/// Throws io_error for what cannot be written, with the library's reason.
 [[noreturn]] void write_failed(const std::string& file);
 
 /// The type in memory: at most as wide as `type`, whose size the caller's array has.

@@ -69,7 +69,7 @@ class PassingBlocks {
   std::uint64_t turn_ = 0;  ///< blocks that passes have worked on; that of turn t is in slot t modulo slots
   bool is_ahead_ = false;   ///< whether the first blocks of the next pass are read, or being read
   std::array<std::size_t, most_in_memory> block_in_{};  ///< a slot, when it is read
-  // Of the pass:
+  // The pass that goes on, or the last one:
   Half to_ = Half::first;  ///< where its blocks are written
   bool changes_ = false, has_turned_ = false;
   std::size_t left_ = 0;                     ///< blocks that were not worked on

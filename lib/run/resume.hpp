@@ -21,7 +21,8 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                            const std::vector<Parameter>& parameters);
 
-/// Likewise, for a run that begins with them (run.branch_from).
+/// Throws what check_training_arrays throws, and KeyError where a run that begins with this checkpoint
+/// (run.branch_from) could not know how many steps its optimizer's states come of.
 void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                   const std::vector<Parameter>& parameters);
 

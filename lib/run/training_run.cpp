@@ -32,7 +32,7 @@ ExitStatus TrainingRun::run() {
   log("{}", banner(config_, *trainer_, data_.train->size()));
   for (const std::string& remark : batch_remarks(config_, trainer_->partition(), data_.train->size()))
     warn("{}", remark);
-  if (!folder_.resumed_from().empty() && !finished())
+  if (!folder_.resumed_from().empty() && !here_.complete)
     log("goes on from {} at step {}", folder_.resumed_from(), trainer_->steps());
   if (here_.complete) {
     log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_->steps());
@@ -229,7 +229,7 @@ void TrainingRun::note_what_is_due() {
 /// divides.
 bool TrainingRun::has_come_to(std::int64_t period) const { return trainer_->steps() % period < here_.steps_at_once; }
 
-/// Likewise, the end of an epoch whose number this divides.
+/// Whether the last update has come to, or gone past, the end of an epoch whose number `epochs` divides.
 bool TrainingRun::has_ended(std::int64_t epochs) const {
   const auto& [epoch, next] = state_.position;
   if (here_.steps_at_once == 1) return next == 0 && epoch % epochs == 0;

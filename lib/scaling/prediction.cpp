@@ -76,9 +76,9 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
   return prediction;
 }
 
-/// Of a disk, the ranks of a node share the rate, and reads and writes the time; of a device, each has its own copies,
-/// in both directions at once. The next forward pass hides an update, and the last backward pass the update that begins
-/// in it.
+/// The ranks of a node share the rate of its disk, on which reads and writes follow each other; each device copies by
+/// itself, in both directions at once. The next forward pass hides an update, and the last backward pass the update
+/// that begins in it.
 std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();

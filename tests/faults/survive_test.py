@@ -142,7 +142,8 @@ class Survive(LockstepTest):
         self.assertEqual(states[0].keys(), states[1].keys())
         for name in states[0]:
             self.assertEqual(states[0][name], states[1][name], f"{name}\n{what}")
-        self.assertEqual(without_times(metrics(folder / "run"))[-2:], without_times(metrics(anew / "run"))[-2:], what)
+        if step != STEPS:  # else there was nothing left to do, and the start anew has no rows of before
+            self.assertEqual(without_times(metrics(folder / "run"))[-2:], without_times(metrics(anew / "run"))[-2:], what)
         shutil.rmtree(anew)
 
     def train_and_kill(self, folder, ranks, victims, network, chance):

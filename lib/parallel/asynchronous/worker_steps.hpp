@@ -26,7 +26,7 @@ struct UpdateSteps {
   std::int64_t updates() const { return (last + every - 1) / every; }
   /// Steps that are done behind so many updates.
   std::int64_t behind(std::int64_t updates) const { return std::min(updates * every, last); }
-  /// Those of one behind `before` updates.
+  /// Steps of the update that comes behind `before` others.
   std::int64_t of(std::int64_t before) const { return behind(before + 1) - behind(before); }
   /// Updates before a run goes on behind so many steps. Throws Error(bad_deck) where one is not complete.
   std::int64_t updates_before(std::int64_t steps) const;
@@ -59,9 +59,9 @@ class WorkerSteps {
               const StepScalars& judged, double& number);
   /// The step is over, made or not; whether the round is.
   bool end_step() { return ++done_ == of_round_; }
-  /// Of a run that goes on behind so many steps: where a checkpoint knows nothing of a worker's own steps (`next`, f64
-  /// [1], is 0), its optimizer's states come of all of them; where they are averages of others', so is the number, and
-  /// becomes a whole one.
+  /// Gives a worker of a run that goes on behind `steps` steps the number of its next one, `next` (f64 [1]). A
+  /// checkpoint that knows nothing of workers (`next` is 0) has states of all steps; where other workers' numbers were
+  /// averaged, as their states were, the number becomes a whole one.
   static void count_from(std::int64_t steps, const Tensor& next);
   /// What the round has changed takes the gradients' place: the parameters that it began with, less those now.
   void take_difference(const ExecSpace& space) const;
