@@ -83,6 +83,12 @@ bool RunCheckpoints::time_has_come() const {
   return comm_.is_root() && options_.every_minutes > 0 && since_last_.seconds() >= 60 * options_.every_minutes;
 }
 
+bool RunCheckpoints::has_come(const StepsDone& steps, const StepRequests& votes) const {
+  const std::int64_t every_steps = options_.every_steps, every_epochs = options_.every_epochs;
+  return votes.checkpoint || (every_steps > 0 && steps.have_come_to(every_steps)) ||
+         (every_epochs > 0 && steps.have_ended(every_epochs));
+}
+
 void RunCheckpoints::audit_if_due(std::int64_t steps) {
   if (!audit_) return;
   is_audit_due_ |= trainer_.steps() % audit_every_ < steps;
@@ -98,6 +104,7 @@ void RunCheckpoints::compare_replicas() {
 
 void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  is_owed_ = false;
   since_last_.restart();
   if (!is_good()) return;
   if (copies_) copies_->wait();

@@ -15,6 +15,7 @@
 #include "parallel/replica_audit.hpp"
 #include "run/run_config.hpp"
 #include "run/run_folder.hpp"
+#include "run/steps_done.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -55,6 +56,13 @@ class RunCheckpoints {
   }
   /// By minutes, on rank 0.
   bool time_has_come() const;
+  /// Whether one is, by the deck's intervals or because ranks have voted for it. Where ranks have no common parameters,
+  /// it waits for these (`postpone`).
+  bool is_due(const StepsDone& steps, const StepRequests& votes) const {
+    return trainer_.has_common_parameters() && (is_owed_ || has_come(steps, votes));
+  }
+  /// What has become due with these steps stays so until it is written.
+  void postpone(const StepsDone& steps, const StepRequests& votes) { is_owed_ |= has_come(steps, votes); }
 
   /// Begins to write one, behind the next steps. Not where parameters are not finite: the run ends then, or goes back.
   /// Collective.
@@ -83,6 +91,7 @@ class RunCheckpoints {
   const std::optional<CheckpointWriter>& writer() const { return writer_; }
 
  private:
+  bool has_come(const StepsDone& steps, const StepRequests& votes) const;
   CheckpointWriter::Contents contents();
   void compare_replicas();
   bool is_good();
@@ -100,7 +109,7 @@ class RunCheckpoints {
   std::optional<NeighbourCopies> copies_;      ///< where the deck wants them
   std::optional<ReplicaAudit> audit_;          ///< likewise
   std::int64_t audited_step_ = -1, copied_step_ = 0;
-  bool is_audit_due_ = false;
+  bool is_audit_due_ = false, is_owed_ = false;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   Timer since_last_;
   ExecSpace space_;

@@ -116,7 +116,7 @@ void TrainingRun::step_once() {
   here_.steps_at_once = std::max<std::int64_t>(1, trainer_->steps() + 1 - number);
   if (last_step_.done()) here_.position_before = std::exchange(state_.position, batch->plan.after);
   else if (last_step_.number < number) state_.position = here_.position_before;
-  const bool logs = has_come_to(config_.run.log_every), settles = reads_parameters();
+  const bool logs = steps_done().have_come_to(config_.run.log_every), settles = reads_parameters();
   if (!last_step_.done() || (!logs && !settles)) return;
   if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
     settled->requests = last_step_.requests;
@@ -134,7 +134,8 @@ void TrainingRun::take(StepResult result) {
 
 /// Whether something comes behind the last step that needs the parameters which it leaves.
 bool TrainingRun::reads_parameters() const {
-  return finished() || evaluation_due() || checkpoint_due() || checkpoints_->copies_due() || last_step_.requests.stop;
+  return finished() || evaluation_due() || checkpoints_->is_due(steps_done(), last_step_.requests) ||
+         checkpoints_->copies_due() || last_step_.requests.stop;
 }
 
 void TrainingRun::after_steps(std::int64_t steps, double seconds) {
@@ -148,7 +149,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (progress_.times().count() == steps) watchdog_.median_step(seconds);
   note_what_is_due();
   checkpoints_->audit_if_due(here_.steps_at_once);
-  const bool logged = has_come_to(config_.run.log_every);
+  const bool logged = steps_done().have_come_to(config_.run.log_every);
   if (logged || trainer_->steps() == total_steps())
     state_.record = StepRecord{.step = trainer_->steps(),
                                .numbers = trainer_->step_numbers(),
@@ -222,25 +223,14 @@ void TrainingRun::log_step() {
 void TrainingRun::note_what_is_due() {
   if (trainer_->has_common_parameters() && here_.steps_at_once == 1) return;
   state_.owes_evaluation |= evaluation_has_come();
-  here_.owes_checkpoint |= checkpoint_has_come();
-}
-
-/// Whether the steps that the last call of `step` has done have one at their end, or among them, whose number this
-/// divides.
-bool TrainingRun::has_come_to(std::int64_t period) const { return trainer_->steps() % period < here_.steps_at_once; }
-
-/// Whether the last update has come to, or gone past, the end of an epoch whose number `epochs` divides.
-bool TrainingRun::has_ended(std::int64_t epochs) const {
-  const auto& [epoch, next] = state_.position;
-  if (here_.steps_at_once == 1) return next == 0 && epoch % epochs == 0;
-  return epoch / epochs > here_.position_before.epoch / epochs;
+  checkpoints_->postpone(steps_done(), last_step_.requests);
 }
 
 /// By the deck's interval.
 bool TrainingRun::evaluation_has_come() const {
   const auto [count, in_steps] = config_.run.evaluation_interval();
   if (count == 0 || !data_.validation) return false;
-  return in_steps ? has_come_to(count) : has_ended(count);
+  return in_steps ? steps_done().have_come_to(count) : steps_done().have_ended(count);
 }
 
 /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
@@ -289,24 +279,13 @@ bool TrainingRun::evaluate_and_log() {
   return true;
 }
 
-bool TrainingRun::checkpoint_has_come() const {
-  const std::int64_t every_steps = config_.checkpoint.every_steps, every_epochs = config_.checkpoint.every_epochs;
-  return last_step_.requests.checkpoint || (every_steps > 0 && has_come_to(every_steps)) ||
-         (every_epochs > 0 && has_ended(every_epochs));
-}
-
-bool TrainingRun::checkpoint_due() const {
-  return trainer_->has_common_parameters() && (here_.owes_checkpoint || checkpoint_has_come());
-}
-
 /// Every rank holds the same state, so rank 0 writes it, behind the next steps.
 void TrainingRun::checkpoint_if_due() {
   const bool best = std::exchange(here_.among_the_best, false);
-  if (!best && !checkpoint_due()) {
+  if (!best && !checkpoints_->is_due(steps_done(), last_step_.requests)) {
     if (checkpoints_->copies_due()) checkpoints_->write_copies();
     return;
   }
-  here_.owes_checkpoint = false;
   watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
   checkpoints_->write();
 }

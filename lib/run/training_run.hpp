@@ -16,6 +16,7 @@
 #include "run/run_folder.hpp"
 #include "run/run_owner.hpp"
 #include "run/run_state.hpp"
+#include "run/steps_done.hpp"
 #include "train/share_balance.hpp"
 #include "train/trainer.hpp"
 
@@ -78,14 +79,13 @@ class TrainingRun {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
   }
   void note_what_is_due();
-  bool has_come_to(std::int64_t period) const;
-  bool has_ended(std::int64_t epochs) const;
+  StepsDone steps_done() const {
+    return {trainer_->steps(), here_.steps_at_once, here_.position_before, state_.position};
+  }
   bool evaluation_has_come() const;
   bool evaluation_due() const;
   std::optional<Metrics> evaluate(const Dataset& data);
   bool evaluate_and_log();
-  bool checkpoint_has_come() const;
-  bool checkpoint_due() const;
   void checkpoint_if_due();
   void roll_back();
 
@@ -124,7 +124,6 @@ class TrainingRun {
     std::string stop_reason;          ///< of this rank
     std::string went_back_to;         ///< the checkpoint of the last rollback
     bool ended_by_owner = false;
-    bool owes_checkpoint = false;    ///< it was due where ranks had no common parameters
     bool among_the_best = false;     ///< the last evaluation; its checkpoint is not begun yet
     double longest_step = 0;         ///< seconds; of ranks that go their own ways, from one meeting to the next
     std::int64_t steps_at_once = 1;  ///< the run's, that were done by the last call of `step`
