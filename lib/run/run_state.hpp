@@ -48,6 +48,8 @@ struct RunState {
   std::int64_t rollbacks = 0;        ///< each changes the order of the examples from there on
   std::optional<StepRecord> record;  ///< of the last step that is for the curves
 
+  /// The running epoch, or the one that has just ended; from 1 on.
+  std::int64_t epoch() const { return position.epoch + (position.next == 0 ? 0 : 1); }
   /// The last step's record has no row yet.
   bool has_unlogged(std::int64_t last_step) const { return record && record->step == last_step && !record->logged; }
   void describe_state(StateFields& fields);

@@ -23,9 +23,6 @@ std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examp
                      threads == 1 ? "" : "s", run_length(config, examples).steps());
 }
 
-/// The running epoch, or the one that has just ended; from 1 on.
-std::int64_t epoch_of(const SamplerPosition& position) { return position.epoch + (position.next == 0 ? 0 : 1); }
-
 }  // namespace
 
 ExitStatus TrainingRun::run() {
@@ -45,28 +42,25 @@ ExitStatus TrainingRun::run() {
     if (!parameters_are_of_use()) continue;
     // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
     // so that its curves are those of a run that never stopped.
-    if (!here_.ended_by_owner) checkpoints_->finish();
+    if (!evaluations_->ended_by_owner()) checkpoints_->finish();
     if (ends_between_rows()) log_step();
-    if ((!here_.validation || state_.evaluated_step != trainer_->steps()) && !evaluate_and_log()) return stop();
-    if (last_step_.done() && data_.test) {
-      here_.test = evaluate(*data_.test);
-      if (!here_.test) return stop();
-      progress_.log_evaluation("test", trainer_->steps(), epoch_of(state_.position), *here_.test, true);
-    }
+    if (!evaluations_->have_validated(trainer_->steps()) && !validate()) return stop();
+    if (last_step_.done() && data_.test && !evaluations_->test(interruption())) return stop();
   } while (!last_step_.done());
   comm_.run_collectively([&] {
     if (checkpoints_->writer()) progress_.file()->flush_to_disk();
   });
   comm_.run_collectively([&] { checkpoints_->tidy(); });
   const bool early = trainer_->steps() < total_steps();
+  const Selection& selection = evaluations_->selection();
   if (early)
-    log("{}: the run ends at step {}", here_.ended_by_owner ? "it has been told so" : selection_->reason(),
+    log("{}: the run ends at step {}", evaluations_->ended_by_owner() ? "it has been told so" : selection.reason(),
         trainer_->steps());
-  write_summary(selection_->target_reached() ? "target_reached"
-                : here_.ended_by_owner       ? "ended"
-                : early                      ? "out_of_patience"
-                                             : "done");
-  stop_request_.done();
+  write_summary(selection.target_reached()       ? "target_reached"
+                : evaluations_->ended_by_owner() ? "ended"
+                : early                          ? "out_of_patience"
+                                                 : "done");
+  stop_vote_.done();
   watchdog_.set_idle(true);
   return ExitStatus::done;
 }
@@ -77,7 +71,7 @@ bool TrainingRun::train_to_the_end() {
     if (last_step_.status == StepStatus::fatal) give_up();
     if (last_step_.status == StepStatus::rollback) roll_back();
     if (evaluation_due()) {  // which a run that was stopped has left to this one
-      if (!evaluate_and_log()) return false;
+      if (!validate()) return false;
       checkpoints_->outdate();
       if (last_step_.done()) checkpoint_if_due();
     } else if (finished()) {
@@ -142,7 +136,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_->writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
   heartbeat().step = trainer_->steps() + 1;
-  here_.longest_step = std::max(here_.longest_step, seconds);
+  stop_vote_.step_done(seconds);
   const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   if (shares_ || pass_times_) measure_passes(exposed);
@@ -156,8 +150,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
                                .skipped = last_step_.status == StepStatus::skipped,
                                .logged = logged};
   if (logged) log_step();
-  if ((!last_step_.requests.stop || finished()) && evaluation_due() && !evaluate_and_log())
-    last_step_.requests.stop = true;
+  if ((!last_step_.requests.stop || finished()) && evaluation_due() && !validate()) last_step_.requests.stop = true;
   if (last_step_.done()) checkpoint_if_due();
 }
 
@@ -209,79 +202,43 @@ void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
 void TrainingRun::log_step() {
   const StepRecord& record = *state_.record;
   progress_.log({.number = record.step,
-                 .epoch = epoch_of(state_.position),
+                 .epoch = state_.epoch(),
                  .left = total_steps() - record.step,
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_->step_scales()});
   // A slow group may leave out most steps.
-  const double usual = pass_times_ ? here_.longest_step : progress_.times().quantile(0.5);
+  const double usual = pass_times_ ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
   watchdog_.median_step(usual * static_cast<double>(here_.steps_at_once));
 }
 
 /// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.
 void TrainingRun::note_what_is_due() {
   if (trainer_->has_common_parameters() && here_.steps_at_once == 1) return;
-  state_.owes_evaluation |= evaluation_has_come();
+  evaluations_->postpone(steps_done());
   checkpoints_->postpone(steps_done(), last_step_.requests);
 }
 
-/// By the deck's interval.
-bool TrainingRun::evaluation_has_come() const {
-  const auto [count, in_steps] = config_.run.evaluation_interval();
-  if (count == 0 || !data_.validation) return false;
-  return in_steps ? steps_done().have_come_to(count) : steps_done().have_ended(count);
-}
-
-/// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
-/// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.
-bool TrainingRun::evaluation_due() const {
-  const std::int64_t step = trainer_->steps();
-  if (ends_between_rows() || step == 0 || state_.evaluated_step == step) return false;
-  return trainer_->has_common_parameters() && (state_.owes_evaluation || evaluation_has_come());
-}
-
-/// None where ranks vote to stop first.
-std::optional<Metrics> TrainingRun::evaluate(const Dataset& data) {
-  // About twice a second: a batch takes less than the longest step.
-  constexpr double asks_every = 0.5;
-  // 0: this process has done no step.
-  const std::int64_t longest_us = comm_.all_reduce_max(std::llround(1e6 * here_.longest_step));
-  const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
-  const bool saved = checkpoints_->is_saved();
-  return trainer_->evaluate(data, [&, done = std::int64_t{0}]() mutable {
-    return ++done % batches == 0 && comm_.all_reduce_max(wants_to_stop(saved) ? 1 : 0) != 0;
-  });
+RunEvaluations::Interruption TrainingRun::interruption() {
+  return {.is_wanted = [this, saved = checkpoints_->is_saved()] { return wants_to_stop(saved); },
+          .longest_step = stop_vote_.longest_step()};
 }
 
 /// False where ranks vote to stop first: then the run that goes on evaluates. What the result means for the
 /// run is in `last_step_`.
-bool TrainingRun::evaluate_and_log() {
+bool TrainingRun::validate() {
   if (!data_.validation || !parameters_are_of_use()) return true;
-  const std::optional<Metrics> result = evaluate(*data_.validation);
-  if (!result) return false;
-  const Metrics& metrics = here_.validation.emplace(*result);
-  const std::int64_t step = trainer_->steps();
-  const StepGuard::Finding finding = trainer_->guard().inspect_validation(metrics.loss, step);
-  if (finding.status != StepStatus::applied) {
-    last_step_.status = finding.status;
-    last_step_.message = finding.message;
-    if (!last_step_.done()) return true;
+  const std::optional<StepGuard::Finding> finding = evaluations_->validate(interruption());
+  if (finding && finding->status != StepStatus::applied) {
+    last_step_.status = finding->status;
+    last_step_.message = finding->message;
   }
-  if (!finding.message.empty()) warn("{}", finding.message);
-  // Where the step's checkpoint knows the result, the row is there already.
-  const bool again = state_.evaluated_step == step;
-  state_.evaluated_step = step;
-  state_.owes_evaluation = false;
-  progress_.log_evaluation("validation", step, epoch_of(state_.position), metrics, !again);
-  if (!again) here_.among_the_best = selection_->inspect(step, metrics);
-  if (owner_ && owner_->ends_after(step, metrics) && !selection_->ends_run()) here_.ended_by_owner = true;
-  return true;
+  return finding.has_value();
 }
 
 /// Every rank holds the same state, so rank 0 writes it, behind the next steps.
 void TrainingRun::checkpoint_if_due() {
-  const bool best = std::exchange(here_.among_the_best, false);
+  const bool best = evaluations_->take_best();
   if (!best && !checkpoints_->is_due(steps_done(), last_step_.requests)) {
     if (checkpoints_->copies_due()) checkpoints_->write_copies();
     return;

@@ -8,15 +8,15 @@
 
 #include "data/data_loader.hpp"
 #include "monitor/progress.hpp"
-#include "monitor/selection.hpp"
-#include "resilience/stop_request.hpp"
 #include "resilience/watchdog.hpp"
 #include "run/experiment.hpp"
 #include "run/run_checkpoints.hpp"
+#include "run/run_evaluations.hpp"
 #include "run/run_folder.hpp"
 #include "run/run_owner.hpp"
 #include "run/run_state.hpp"
 #include "run/steps_done.hpp"
+#include "run/stop_vote.hpp"
 #include "train/share_balance.hpp"
 #include "train/trainer.hpp"
 
@@ -67,7 +67,7 @@ class TrainingRun {
   const HostBatch& next_batch();
   void step_once();
   bool train_to_the_end();
-  bool finished() const { return trainer_->steps() >= total_steps() || selection_->ends_run() || here_.ended_by_owner; }
+  bool finished() const { return trainer_->steps() >= total_steps() || evaluations_->end_run(); }
   void take(StepResult result);
   bool reads_parameters() const;
   void after_steps(std::int64_t steps, double seconds);
@@ -82,10 +82,11 @@ class TrainingRun {
   StepsDone steps_done() const {
     return {trainer_->steps(), here_.steps_at_once, here_.position_before, state_.position};
   }
-  bool evaluation_has_come() const;
-  bool evaluation_due() const;
-  std::optional<Metrics> evaluate(const Dataset& data);
-  bool evaluate_and_log();
+  /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
+  /// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.
+  bool evaluation_due() const { return !ends_between_rows() && evaluations_->is_due(steps_done()); }
+  RunEvaluations::Interruption interruption();
+  bool validate();
   void checkpoint_if_due();
   void roll_back();
 
@@ -97,7 +98,6 @@ class TrainingRun {
   void write_summary(const std::string& status);
 
   const Communicator& comm_;
-  RunOwner* owner_;
   EarlierAttempts* earlier_;
   RunConfig config_;
   std::string deck_;  ///< resolved, as text
@@ -110,27 +110,22 @@ class TrainingRun {
   std::optional<PassTimes> pass_times_;  ///< where slow groups of ranks do fewer steps
   std::unique_ptr<DataLoader> loader_;
   Progress progress_;
-  std::optional<Selection> selection_;
+  std::optional<RunEvaluations> evaluations_;
   std::optional<RunCheckpoints> checkpoints_;
-  StopRequest stop_request_;
+  StopVote stop_vote_;
 
   RunState state_;
   StepResult last_step_;
   /// What this process alone knows, and no checkpoint holds.
   struct {
-    bool complete = false;            ///< nothing is left to do, as an earlier process has found
-    bool begins = false;              ///< no checkpoint is there, as rank 0 has found
-    SamplerPosition position_before;  ///< the state's, before the last step
-    std::string stop_reason;          ///< of this rank
-    std::string went_back_to;         ///< the checkpoint of the last rollback
-    bool ended_by_owner = false;
-    bool among_the_best = false;     ///< the last evaluation; its checkpoint is not begun yet
-    double longest_step = 0;         ///< seconds; of ranks that go their own ways, from one meeting to the next
-    std::int64_t steps_at_once = 1;  ///< the run's, that were done by the last call of `step`
-    double pass_seconds = 0;         ///< that the trainer's clock has shown behind the last step
+    bool complete = false;                     ///< nothing is left to do, as an earlier process has found
+    bool begins = false;                       ///< no checkpoint is there, as rank 0 has found
+    SamplerPosition position_before;           ///< the state's, before the last step
+    std::string went_back_to;                  ///< the checkpoint of the last rollback
+    std::int64_t steps_at_once = 1;            ///< the run's, that were done by the last call of `step`
+    double pass_seconds = 0;                   ///< that the trainer's clock has shown behind the last step
     std::optional<std::int64_t> fewest_steps;  ///< that a group has done between two meetings
     double start_seconds = 0;                  ///< from the start of the process to the first step
-    std::optional<Metrics> validation, test;
   } here_;
 };
 

@@ -10,18 +10,10 @@
 
 namespace lockstep {
 
-/// Whether this rank wants the run to stop. `saved`: the newest checkpoint is of this step.
+/// Whether this rank wants it to. `saved`: the newest checkpoint is of this step.
 bool TrainingRun::wants_to_stop(bool saved) {
-  constexpr double margin = 2;
-  // How long the steps to where ranks may stop and, unless it is saved already, a checkpoint may take, by what they
-  // have taken so far.
-  const auto steps = static_cast<double>(trainer_->strategy().steps_between_meetings());
-  const double seconds = comm_.is_root() ? margin + 2 * (steps * here_.longest_step +
-                                                         (saved ? 0 : checkpoints_->seconds_for_next()))
-                                         : 0;
-  if (here_.stop_reason.empty()) here_.stop_reason = stop_request_.reason(seconds);
-  if (here_.stop_reason.empty() && owner_) here_.stop_reason = owner_->stop_reason();
-  return !here_.stop_reason.empty();
+  return stop_vote_.is_for_stop(trainer_->strategy().steps_between_meetings(),
+                                saved || !comm_.is_root() ? 0 : checkpoints_->seconds_for_next());
 }
 
 /// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
@@ -49,14 +41,15 @@ ExitStatus TrainingRun::stop() {
     else give_up();
   }
   checkpoints_->finish();
+  const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(
-      here_.stop_reason.empty() ? "" : fmt::format("{} (rank {} on {})", here_.stop_reason, comm_.rank(), host_name()));
+      reason.empty() ? "" : fmt::format("{} (rank {} on {})", reason, comm_.rank(), host_name()));
   write_summary(stopped_status);
   watchdog_.set_idle(true);
-  stop_request_.done();
+  stop_vote_.done();
   if (!comm_.is_root()) return ExitStatus::stopped_early;
   log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(),
-      *std::ranges::find_if(reasons, [](const std::string& reason) { return !reason.empty(); }),
+      *std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }),
       folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
@@ -71,11 +64,12 @@ void TrainingRun::write_summary(const std::string& status) {
   if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
   summary.threads = ExecSpace().concurrency();
   if (state_.record) summary.train = state_.record->numbers.metrics;
-  summary.validation = here_.validation;
-  summary.test = here_.test;
-  summary.best = selection_->best();
-  summary.has_target = selection_->has_target();
-  summary.steps_to_target = selection_->steps_to_target();
+  summary.validation = evaluations_->validation_metrics();
+  summary.test = evaluations_->test_metrics();
+  const Selection& selection = evaluations_->selection();
+  summary.best = selection.best();
+  summary.has_target = selection.has_target();
+  summary.steps_to_target = selection.steps_to_target();
   const StepTimes& times = progress_.times();
   summary.times = &times;
   trainer_->clock().catch_up();

@@ -64,15 +64,15 @@ void check_sampler(const RunConfig& config, int ranks) {
 
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
-      owner_(owner),
       earlier_(earlier),
       config_(config),
       deck_(agreed_deck(comm, write_config(config_))),
       watchdog_(comm, config_.run.hang_timeout),
       folder_(config_),
       progress_(comm.size(), config.metrics),
-      stop_request_(comm.is_root() ? end_of_job(config_.run.wall_limit()) : std::nullopt,
-                    comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt) {
+      stop_vote_({comm.is_root() ? end_of_job(config_.run.wall_limit()) : std::nullopt,
+                  comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt},
+                 owner) {
   const SharedReading reading(comm_, config_.source);
   Experiment experiment = open_experiment(config_, reading);
   comm_.run_collectively([&] { with_positions(config_.source, [&] { check_sampler(config_, comm_.size()); }); });
@@ -83,7 +83,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   if (config_.parallel.deals_anew() && comm_.size() > 1)
     shares_.emplace(comm_, trainer_->partition(), std::min(config_.batch.largest(), data_.train->size()));
   if (config_.parallel.local.steps_by_speed && comm_.size() > 1) pass_times_.emplace();
-  selection_.emplace(config_.selection());
+  evaluations_.emplace(comm_, config_, data_, *trainer_, state_, progress_, owner);
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
                        RunCheckpoints::Contents{
                            .texts =
@@ -95,7 +95,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
                                  texts["state"] = state_text([this](StateFields& fields) { describe_state(fields); });
                                  return texts;
                                },
-                           .best = [this] { return selection_->best_steps(); },
+                           .best = [this] { return evaluations_->selection().best_steps(); },
                            // The checkpoint counts on the rows, and replaces others.
                            .before_commit =
                                [this] {
@@ -133,7 +133,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
 void TrainingRun::describe_state(StateFields& fields) {
   trainer_->describe_state(fields);
   state_.describe_state(fields);
-  selection_->describe_state(fields);
+  evaluations_->selection().describe_state(fields);
   ExampleOrder order(config_, data_.train->size());  // check_resume has seen to that it is the checkpoint's
   order.describe_state(fields);
 }
@@ -194,7 +194,7 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
         "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
         "has some examples for the second time, and others not at all",
         file);
-  selection_->forget_best([&](std::int64_t step) {  // of another folder, or removed
+  evaluations_->selection().forget_best([&](std::int64_t step) {  // of another folder, or removed
     return step != trainer_->steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   });
 }
