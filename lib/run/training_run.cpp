@@ -139,7 +139,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   stop_vote_.step_done(seconds);
   const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
-  if (shares_ || pass_times_) measure_passes(exposed);
+  if (const auto parts = balance_->steps_done(exposed)) deal_shares(*parts);
   if (progress_.times().count() == steps) watchdog_.median_step(seconds);
   note_what_is_due();
   checkpoints_->audit_if_due(here_.steps_at_once);
@@ -154,46 +154,14 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (last_step_.done()) checkpoint_if_due();
 }
 
-/// Passes wait for statistics alone: gradients are summed behind them, or beside.
-void TrainingRun::measure_passes(const Trainer::ExposedSeconds& exposed) {
-  if (pass_times_)
-    trainer_->clock().catch_up();  // the next step may have none, to which a device's late times would count
-  const double before = std::exchange(here_.pass_seconds, trainer_->pass_seconds());
-  const double seconds = here_.pass_seconds - before - exposed.statistics.value_or(0);
-  if (shares_) balance_shares(seconds);
-  else pace_groups(seconds);
-}
-
-void TrainingRun::balance_shares(double seconds) {
-  shares_->step_done(seconds, trainer_->own_examples());
-  if (trainer_->steps() % ShareBalance::every != 0) return;
-  const std::optional<std::vector<std::int64_t>> parts = shares_->compare();
-  if (parts) deal_shares(*parts);
-}
-
-/// Behind a meeting, by the times of the steps since the last one.
-void TrainingRun::pace_groups(double seconds) {
-  const std::int64_t step = trainer_->steps(), all = trainer_->strategy().steps_between_meetings();
-  if (!trainer_->strategy().is_local(step)) return;
-  if (trainer_->own_examples() > 0) pass_times_->add(seconds);
-  if (!trainer_->has_common_parameters()) return;
-  const std::vector<double> times = pass_times_->medians(comm_);
-  pass_times_->forget();
-  if (times.empty()) return;
-  const std::int64_t fewest = trainer_->strategy().follow_times(times);
-  if (fewest >= here_.fewest_steps.value_or(all)) return;
-  here_.fewest_steps = fewest;
-  log("steps        by speed: the slowest group does {} of {} until the next meeting", fewest, all);
-}
-
 void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
-  shares_->set(parts);
+  balance_->set(parts);
   comm_.run_collectively([&] {
     ExecSpace().fence("lockstep::deal_shares");  // kernels that are under way have the memory that layers prepare
-    prepare_for(shares_->partition());
+    prepare_for(balance_->partition());
   });
   loader_->deal(parts);
-  const BatchPartition& partition = shares_->partition();
+  const BatchPartition& partition = balance_->partition();
   log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(parts), std::ranges::max(parts),
       partition.separate ? "shards" : "examples");
 }
@@ -208,7 +176,7 @@ void TrainingRun::log_step() {
                  .numbers = record.numbers,
                  .scales = trainer_->step_scales()});
   // A slow group may leave out most steps.
-  const double usual = pass_times_ ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
+  const double usual = balance_->paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
   watchdog_.median_step(usual * static_cast<double>(here_.steps_at_once));
 }
 

@@ -17,7 +17,7 @@
 #include "run/run_state.hpp"
 #include "run/steps_done.hpp"
 #include "run/stop_vote.hpp"
-#include "train/share_balance.hpp"
+#include "train/load_balance.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
@@ -71,9 +71,6 @@ class TrainingRun {
   void take(StepResult result);
   bool reads_parameters() const;
   void after_steps(std::int64_t steps, double seconds);
-  void measure_passes(const Trainer::ExposedSeconds& exposed);
-  void balance_shares(double seconds);
-  void pace_groups(double seconds);
   void log_step();
   bool ends_between_rows() const {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
@@ -106,8 +103,7 @@ class TrainingRun {
   Datasets data_;
   std::string provenance_;  ///< of what this run is made; JSON
   std::unique_ptr<Trainer> trainer_;
-  std::optional<ShareBalance> shares_;   ///< where they may change
-  std::optional<PassTimes> pass_times_;  ///< where slow groups of ranks do fewer steps
+  std::optional<LoadBalance> balance_;
   std::unique_ptr<DataLoader> loader_;
   Progress progress_;
   std::optional<RunEvaluations> evaluations_;
@@ -118,14 +114,12 @@ class TrainingRun {
   StepResult last_step_;
   /// What this process alone knows, and no checkpoint holds.
   struct {
-    bool complete = false;                     ///< nothing is left to do, as an earlier process has found
-    bool begins = false;                       ///< no checkpoint is there, as rank 0 has found
-    SamplerPosition position_before;           ///< the state's, before the last step
-    std::string went_back_to;                  ///< the checkpoint of the last rollback
-    std::int64_t steps_at_once = 1;            ///< the run's, that were done by the last call of `step`
-    double pass_seconds = 0;                   ///< that the trainer's clock has shown behind the last step
-    std::optional<std::int64_t> fewest_steps;  ///< that a group has done between two meetings
-    double start_seconds = 0;                  ///< from the start of the process to the first step
+    bool complete = false;            ///< nothing is left to do, as an earlier process has found
+    bool begins = false;              ///< no checkpoint is there, as rank 0 has found
+    SamplerPosition position_before;  ///< the state's, before the last step
+    std::string went_back_to;         ///< the checkpoint of the last rollback
+    std::int64_t steps_at_once = 1;   ///< the run's, that were done by the last call of `step`
+    double start_seconds = 0;         ///< from the start of the process to the first step
   } here_;
 };
 

@@ -80,9 +80,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   provenance_ = provenance(comm_, data_, reading);
   trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
   comm_.run_collectively([&] { prepare_for(trainer_->partition()); });
-  if (config_.parallel.deals_anew() && comm_.size() > 1)
-    shares_.emplace(comm_, trainer_->partition(), std::min(config_.batch.largest(), data_.train->size()));
-  if (config_.parallel.local.steps_by_speed && comm_.size() > 1) pass_times_.emplace();
+  balance_.emplace(config_.parallel, comm_, *trainer_, std::min(config_.batch.largest(), data_.train->size()));
   evaluations_.emplace(comm_, config_, data_, *trainer_, state_, progress_, owner);
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
                        RunCheckpoints::Contents{
@@ -238,7 +236,7 @@ void TrainingRun::start_loader() {
                          .repeats = draws_again(config_.data.sampler),
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
-                         .partition = shares_ ? shares_->partition() : partition,
+                         .partition = balance_->partition(),
                          .parts = trainer_->strategy().parts_of_batch(),
                          .batches = trainer_->steps(),
                          .parts_of = dealing == Dealing::in_known_order

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/load_balance.hpp"
+
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace lockstep {
+
+LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, std::int64_t batch)
+    : comm_(comm), trainer_(trainer) {
+  if (comm.size() == 1) return;
+  if (config.deals_anew()) shares_.emplace(comm, trainer.partition(), batch);
+  if (config.local.steps_by_speed) pass_times_.emplace();
+}
+
+std::optional<std::vector<std::int64_t>> LoadBalance::steps_done(const Trainer::ExposedSeconds& exposed) {
+  if (!shares_ && !pass_times_) return std::nullopt;
+  if (pass_times_) trainer_.clock().catch_up();  // the next step may have no passes, to which late times would count
+  const double before = std::exchange(pass_seconds_, trainer_.pass_seconds());
+  // Passes wait for statistics alone: gradients are summed behind them, or beside.
+  const double seconds = pass_seconds_ - before - exposed.statistics.value_or(0);
+  if (shares_) return compare_shares(seconds);
+  pace_groups(seconds);
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::int64_t>> LoadBalance::compare_shares(double seconds) {
+  shares_->step_done(seconds, trainer_.own_examples());
+  return trainer_.steps() % ShareBalance::every == 0 ? shares_->compare() : std::nullopt;
+}
+
+/// Behind a meeting, by the times of the steps since the last one.
+void LoadBalance::pace_groups(double seconds) {
+  const std::int64_t step = trainer_.steps(), all = trainer_.strategy().steps_between_meetings();
+  if (!trainer_.strategy().is_local(step)) return;
+  if (trainer_.own_examples() > 0) pass_times_->add(seconds);
+  if (!trainer_.has_common_parameters()) return;
+  const std::vector<double> times = pass_times_->medians(comm_);
+  pass_times_->forget();
+  if (times.empty()) return;
+  const std::int64_t fewest = trainer_.strategy().follow_times(times);
+  if (fewest >= fewest_steps_.value_or(all)) return;
+  fewest_steps_ = fewest;
+  log("steps        by speed: the slowest group does {} of {} until the next meeting", fewest, all);
+}
+
+}  // namespace lockstep
