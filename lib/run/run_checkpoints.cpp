@@ -178,6 +178,17 @@ void RunCheckpoints::tidy() const {
   writer_->tidy(kept);
 }
 
+std::optional<RunFolder::Found> RunCheckpoints::find_good(const RunFolder& folder) {
+  wait();
+  return folder.newest_checkpoint(went_back_to_);
+}
+
+void RunCheckpoints::quarantine_others(std::int64_t step) {
+  went_back_to_ = checkpoint_name(step);
+  quarantine_checkpoints_after(path_, step);
+  point_link(path_, latest_name, went_back_to_);
+}
+
 void RunCheckpoints::go_back_to(std::int64_t step) {
   audited_step_ = -1;
   if (copies_) copies_->remove();  // of steps that are left

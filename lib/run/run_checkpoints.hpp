@@ -77,6 +77,11 @@ class RunCheckpoints {
   /// `steps`: that were done since the last call. Collective.
   void audit_if_due(std::int64_t steps);
 
+  /// The one to go back to: the newest. If the run has been there before and has written none since, it is none of the
+  /// good ones, and taken only if there is no other. On rank 0.
+  std::optional<RunFolder::Found> find_good(const RunFolder& folder);
+  /// The run goes back to that of this step: newer ones are of no use. On rank 0.
+  void quarantine_others(std::int64_t step);
   /// The run is at an earlier step again, whose checkpoint is there. Collective.
   void go_back_to(std::int64_t step);
   /// Something has become known that the newest checkpoint does not hold.
@@ -111,6 +116,7 @@ class RunCheckpoints {
   std::int64_t audited_step_ = -1, copied_step_ = 0;
   bool is_audit_due_ = false, is_owed_ = false;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
+  std::string went_back_to_;                  ///< the checkpoint of the last rollback
   Timer since_last_;
   ExecSpace space_;
 };

@@ -29,13 +29,13 @@ ExitStatus TrainingRun::run() {
   log("{}", banner(config_, *trainer_, data_.train->size()));
   for (const std::string& remark : batch_remarks(config_, trainer_->partition(), data_.train->size()))
     warn("{}", remark);
-  if (!folder_.resumed_from().empty() && !here_.complete)
+  if (!folder_.resumed_from().empty() && !is_complete_)
     log("goes on from {} at step {}", folder_.resumed_from(), trainer_->steps());
-  if (here_.complete) {
+  if (is_complete_) {
     log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_->steps());
     return ExitStatus::done;
   }
-  here_.start_seconds = seconds_since_process_start();
+  start_seconds_ = seconds_since_process_start();
   watchdog_.set_idle(false);
   do {
     if (!train_to_the_end()) return stop();
@@ -86,13 +86,6 @@ bool TrainingRun::train_to_the_end() {
   }
 }
 
-const HostBatch& TrainingRun::next_batch() {
-  const bool asks = trainer_->strategy().dealing() == ParallelStrategy::Dealing::as_they_come;
-  const PartRequest request = asks ? trainer_->next_part() : PartRequest{};
-  const PhaseClock::Scope phase(trainer_->clock(), StepPhase::data);
-  return asks ? loader_->take(request) : *loader_->next();
-}
-
 /// Where ranks go their own ways for a while, all that they do until they meet.
 const StepResult& TrainingRun::step() {
   const std::int64_t before = trainer_->steps();
@@ -102,20 +95,20 @@ const StepResult& TrainingRun::step() {
 }
 
 void TrainingRun::step_once() {
-  const HostBatch* const batch = &next_batch();
+  const HostBatch& batch = batches_->next();
   const std::int64_t number = trainer_->steps() + 1;
-  take(trainer_->step(*batch, [this] {
+  take(trainer_->step(batch, [this] {
     return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
   }));
-  here_.steps_at_once = std::max<std::int64_t>(1, trainer_->steps() + 1 - number);
-  if (last_step_.done()) here_.position_before = std::exchange(state_.position, batch->plan.after);
-  else if (last_step_.number < number) state_.position = here_.position_before;
+  steps_at_once_ = std::max<std::int64_t>(1, trainer_->steps() + 1 - number);
+  if (last_step_.done()) batches_->step_done(batch.plan);
+  else if (last_step_.number < number) batches_->take_back();
   const bool logs = steps_done().have_come_to(config_.run.log_every), settles = reads_parameters();
   if (!last_step_.done() || (!logs && !settles)) return;
   if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
     settled->requests = last_step_.requests;
     take(std::move(*settled));
-    if (!last_step_.done()) state_.position = here_.position_before;
+    if (!last_step_.done()) batches_->take_back();
   }
 }
 
@@ -141,8 +134,11 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   if (const auto parts = balance_->steps_done(exposed)) deal_shares(*parts);
   if (progress_.times().count() == steps) watchdog_.median_step(seconds);
-  note_what_is_due();
-  checkpoints_->audit_if_due(here_.steps_at_once);
+  if (!trainer_->has_common_parameters() || steps_at_once_ > 1) {
+    evaluations_->postpone(steps_done());
+    checkpoints_->postpone(steps_done(), last_step_.requests);
+  }
+  checkpoints_->audit_if_due(steps_at_once_);
   const bool logged = steps_done().have_come_to(config_.run.log_every);
   if (logged || trainer_->steps() == total_steps())
     state_.record = StepRecord{.step = trainer_->steps(),
@@ -156,14 +152,7 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
 
 void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
   balance_->set(parts);
-  comm_.run_collectively([&] {
-    ExecSpace().fence("lockstep::deal_shares");  // kernels that are under way have the memory that layers prepare
-    prepare_for(balance_->partition());
-  });
-  loader_->deal(parts);
-  const BatchPartition& partition = balance_->partition();
-  log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(parts), std::ranges::max(parts),
-      partition.separate ? "shards" : "examples");
+  batches_->deal(balance_->partition());
 }
 
 /// The step of the state's record.
@@ -177,14 +166,7 @@ void TrainingRun::log_step() {
                  .scales = trainer_->step_scales()});
   // A slow group may leave out most steps.
   const double usual = balance_->paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
-  watchdog_.median_step(usual * static_cast<double>(here_.steps_at_once));
-}
-
-/// Where groups of ranks step by themselves, what looks at the parameters of the run waits until they meet.
-void TrainingRun::note_what_is_due() {
-  if (trainer_->has_common_parameters() && here_.steps_at_once == 1) return;
-  evaluations_->postpone(steps_done());
-  checkpoints_->postpone(steps_done(), last_step_.requests);
+  watchdog_.median_step(usual * static_cast<double>(steps_at_once_));
 }
 
 RunEvaluations::Interruption TrainingRun::interruption() {
@@ -221,10 +203,7 @@ void TrainingRun::roll_back() {
   const std::int64_t rollbacks = state_.rollbacks + 1, anomalies = trainer_->guard().anomalies();
   std::optional<RunFolder::Found> found;
   comm_.run_collectively([&] {
-    if (!comm_.is_root()) return;
-    checkpoints_->wait();
-    // If one had to be gone back to twice, without another having been written meanwhile, it is none of the good ones.
-    found = folder_.newest_checkpoint(here_.went_back_to);
+    if (comm_.is_root()) found = checkpoints_->find_good(folder_);
   });
   if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
     last_step_.message +=
@@ -232,13 +211,11 @@ void TrainingRun::roll_back() {
         "before, with a smaller learning rate";
     give_up();
   }
-  loader_.reset();
+  batches_->end();
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
     restore(found->checkpoint, found->file);
-    here_.went_back_to = checkpoint_name(trainer_->steps());
-    quarantine_checkpoints_after(folder_.checkpoints(), trainer_->steps());  // what is there is of no use
-    point_link(folder_.checkpoints(), latest_name, here_.went_back_to);
+    checkpoints_->quarantine_others(trainer_->steps());
     progress_.open(folder_.metrics(), state_.metrics_rows);
   });
   share_state();
@@ -246,7 +223,7 @@ void TrainingRun::roll_back() {
   checkpoints_->tidy();
   state_.rollbacks = rollbacks;
   trainer_->guard().set_anomalies(anomalies);
-  comm_.run_collectively([&] { start_loader(); });
+  comm_.run_collectively([&] { batches_->begin(balance_->partition()); });
   log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_->steps());
   last_step_ = {};
 }

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/data_loader.hpp"
 #include "monitor/progress.hpp"
 #include "resilience/watchdog.hpp"
 #include "run/experiment.hpp"
+#include "run/run_batches.hpp"
 #include "run/run_checkpoints.hpp"
 #include "run/run_evaluations.hpp"
 #include "run/run_folder.hpp"
@@ -55,16 +55,13 @@ class TrainingRun {
 
  private:
   // training_run_set_up.cpp
-  void open_folder();
+  bool open_folder();
   void restore(const Checkpoint& checkpoint, const std::string& file);
   void branch(const std::string& file);
   void share_state();
-  void start_loader();
-  void prepare_for(const BatchPartition& partition);
   void describe_state(StateFields& fields);
 
   // training_run.cpp
-  const HostBatch& next_batch();
   void step_once();
   bool train_to_the_end();
   bool finished() const { return trainer_->steps() >= total_steps() || evaluations_->end_run(); }
@@ -75,9 +72,8 @@ class TrainingRun {
   bool ends_between_rows() const {
     return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
   }
-  void note_what_is_due();
   StepsDone steps_done() const {
-    return {trainer_->steps(), here_.steps_at_once, here_.position_before, state_.position};
+    return {trainer_->steps(), steps_at_once_, batches_->position_before(), state_.position};
   }
   /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
   /// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.
@@ -102,25 +98,19 @@ class TrainingRun {
   RunFolder folder_;
   Datasets data_;
   std::string provenance_;  ///< of what this run is made; JSON
+  RunState state_;
   std::unique_ptr<Trainer> trainer_;
+  std::optional<RunBatches> batches_;
   std::optional<LoadBalance> balance_;
-  std::unique_ptr<DataLoader> loader_;
   Progress progress_;
   std::optional<RunEvaluations> evaluations_;
   std::optional<RunCheckpoints> checkpoints_;
   StopVote stop_vote_;
 
-  RunState state_;
   StepResult last_step_;
-  /// What this process alone knows, and no checkpoint holds.
-  struct {
-    bool complete = false;            ///< nothing is left to do, as an earlier process has found
-    bool begins = false;              ///< no checkpoint is there, as rank 0 has found
-    SamplerPosition position_before;  ///< the state's, before the last step
-    std::string went_back_to;         ///< the checkpoint of the last rollback
-    std::int64_t steps_at_once = 1;   ///< the run's, that were done by the last call of `step`
-    double start_seconds = 0;         ///< from the start of the process to the first step
-  } here_;
+  bool is_complete_ = false;        ///< nothing is left to do, as an earlier process has found
+  std::int64_t steps_at_once_ = 1;  ///< the run's, that were done by the last call of `step`
+  double start_seconds_ = 0;        ///< from the start of the process to the first step
 };
 
 }  // namespace lockstep

@@ -97,7 +97,7 @@ void TrainingRun::write_summary(const std::string& status) {
   if (!comm_.is_root()) return;
   heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
   summary.checkpoints = checkpoints_->writer()->times();
-  summary.start_seconds = here_.start_seconds;
+  summary.start_seconds = start_seconds_;
   try {
     folder_.lock().require();
     folder_.write_text("summary.json", summary_json(summary));

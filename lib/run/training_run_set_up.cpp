@@ -15,53 +15,6 @@
 #include "run/training_run.hpp"
 
 namespace lockstep {
-namespace {
-
-/// Sizes of this rank's batches, with the ragged last batch of an epoch and of an evaluation: what they need is made
-/// before the first step.
-std::vector<std::int64_t> batch_sizes(const RunConfig& config, const Datasets& data, const BatchPartition& partition,
-                                      const Communicator& comm) {
-  const std::int64_t size = data.train->size(), largest = std::min(config.batch.largest(), size);
-  std::vector<std::int64_t> sizes;
-  for (const RunLength::Stage& stage : config.batch.stages()) {
-    const std::int64_t global = std::min(stage.batch, size);
-    for (const std::int64_t examples : {global, config.data.drop_last ? 0 : size % global})
-      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
-        sizes.push_back(micro_batch.count);
-  }
-  for (const Dataset* split : {data.validation.get(), data.test.get()}) {
-    if (!split) continue;
-    const std::int64_t all = split->size(), round = partition.largest_micro_batch(largest) * comm.size();
-    for (const std::int64_t examples : {std::min(all, round), all % round})
-      sizes.push_back(share_of(examples, comm.rank(), comm.size()).count);
-  }
-  return sizes;
-}
-
-/// Throws KeyError where the sampler does not suit so many ranks.
-void check_sampler(const RunConfig& config, int ranks) {
-  if (config.data.sampler != DataConfig::SamplerKind::distributed_sampler) return;
-  for (const RunLength::Stage& stage : config.batch.stages())
-    validate_key(
-        stage.batch % ranks == 0, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
-        "{} examples cannot be dealt out to {} ranks alike, as data.sampler: distributed_sampler does it; use a "
-        "multiple of the ranks",
-        stage.batch, ranks);
-  validate_key(
-      !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
-          !config.parallel.backup.present,
-      "data.sampler",
-      "distributed_sampler deals out other batches to other ranks (parallel.{} wants the same); remove one of them",
-      config.parallel.deterministic.present ? "deterministic"
-      : config.parallel.backup.present      ? "backup"
-                                            : "asynchronous");
-  validate_key(!config.parallel.deals_anew(), "data.sampler",
-               "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
-               "remove one of them");
-}
-
-}  // namespace
-
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
       earlier_(earlier),
@@ -79,7 +32,8 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   data_ = std::move(experiment.data);
   provenance_ = provenance(comm_, data_, reading);
   trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
-  comm_.run_collectively([&] { prepare_for(trainer_->partition()); });
+  batches_.emplace(comm_, config_, data_, *trainer_, state_);
+  comm_.run_collectively([&] { batches_->prepare(trainer_->partition()); });
   balance_.emplace(config_.parallel, comm_, *trainer_, std::min(config_.batch.largest(), data_.train->size()));
   evaluations_.emplace(comm_, config_, data_, *trainer_, state_, progress_, owner);
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
@@ -108,22 +62,23 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
     if (earlier_ && earlier_->has_begun) folder_.take_up();
   });
   checkpoints_->recover_from_neighbours(folder_);
+  bool begins = false;
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
-    open_folder();
-    if (earlier_ && !here_.complete) earlier_->has_begun = true;
+    begins = open_folder();
+    if (earlier_ && !is_complete_) earlier_->has_begun = true;
   });
   watchdog_.set_shared_folder(folder_.waiting());
-  here_.complete = comm_.all_reduce_max(comm_.is_root() && here_.complete) != 0;
-  const bool begins = comm_.all_reduce_max(comm_.is_root() && here_.begins) != 0;
+  is_complete_ = comm_.all_reduce_max(comm_.is_root() && is_complete_) != 0;
+  begins = comm_.all_reduce_max(comm_.is_root() && begins) != 0;
   comm_.run_collectively([&] {
     Model& model = trainer_->model();
     if (begins && !comm_.is_root() && model.parameters().windows().division.values)
       initialize_parameters(config_, model);
   });
   share_state();
-  if (!here_.complete) checkpoints_->make_room(folder_);
-  comm_.run_collectively([&] { start_loader(); });
+  if (!is_complete_) checkpoints_->make_room(folder_);
+  comm_.run_collectively([&] { batches_->begin(balance_->partition()); });
   give_back_freed_memory();
   watchdog_.set_idle(true);  // until `run`
 }
@@ -147,17 +102,16 @@ void TrainingRun::share_state() {
   trainer_->share_parameters();
 }
 
-/// Finds where to begin, and makes the files that the run will write; on rank 0.
-void TrainingRun::open_folder() {
+/// Finds where to begin, and makes the files that the run will write; on rank 0. Whether no checkpoint is there.
+bool TrainingRun::open_folder() {
   const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
   if (checkpoint) {
     restore(*checkpoint, folder_.resumed_from());
   } else {
-    here_.begins = true;
     initialize_parameters(config_, trainer_->model());
     if (!config_.run.branch_from.empty()) branch(config_.run.branch_from);
   }
-  here_.complete = finished() && folder_.has_ended();
+  is_complete_ = finished() && folder_.has_ended();
   const std::int64_t step = trainer_->steps();
   if (checkpoint)
     say_what_has_changed(config_, deck_, *checkpoint,
@@ -165,12 +119,13 @@ void TrainingRun::open_folder() {
                           .step = step,
                           .applied = trainer_->applied_steps(),
                           .examples = data_.train->size(),
-                          .complete = here_.complete});
-  if (here_.complete) return;
+                          .complete = is_complete_});
+  if (is_complete_) return !checkpoint;
   folder_.prepare(step, deck_);
   progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
   const bool is_there = folder_.goes_on() && std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   checkpoints_->open(is_there ? step : -1);
+  return !checkpoint;
 }
 
 /// Goes on from the checkpoint; on rank 0.
@@ -207,45 +162,6 @@ void TrainingRun::branch(const std::string& file) {
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);
   trainer_->branch_behind(steps);
   log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
-}
-
-void TrainingRun::prepare_for(const BatchPartition& partition) {
-  for (const std::int64_t n : batch_sizes(config_, data_, partition, comm_)) {
-    if (n > 0) trainer_->prepare(n);
-    heartbeat().beat();
-  }
-}
-
-void TrainingRun::start_loader() {
-  const std::int64_t largest = std::min(config_.batch.largest(), data_.train->size());
-  // Seeds of decks are below 2⁵³.
-  const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
-                          (static_cast<std::uint64_t>(state_.rollbacks) << 53);
-  const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
-  const Sampling sampling = with_positions(
-      config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed); });
-  using Dealing = ParallelStrategy::Dealing;
-  const Dealing dealing = trainer_->strategy().dealing();
-  const BatchPartition& partition = trainer_->partition();
-  const Sampler sampler({.dataset_size = data_.train->size(),
-                         .global_batch = largest,
-                         .batch_at = [length = run_length(config_, data_.train->size())](
-                                         const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
-                         .drop_last = config_.data.drop_last,
-                         .sampling = sampling,
-                         .repeats = draws_again(config_.data.sampler),
-                         .interleaved = interleaved,
-                         .rank = comm_.rank(),
-                         .partition = balance_->partition(),
-                         .parts = trainer_->strategy().parts_of_batch(),
-                         .batches = trainer_->steps(),
-                         .parts_of = dealing == Dealing::in_known_order
-                                         ? [this](std::int64_t step) { return trainer_->strategy().parts_of(step); }
-                                         : std::function<std::span<const std::int64_t>(std::int64_t)>()},
-                        state_.position);
-  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, partition.room(largest), config_.data.augment,
-                                         static_cast<std::uint64_t>(config_.run.seed),
-                                         dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
 }
 
 }  // namespace lockstep
