@@ -7,6 +7,14 @@
 
 namespace lockstep {
 
+StepGraphs::Part StepGraphs::Part::of(Kind kind, const MicroBatch& micro_batch, const DeviceBatch& examples,
+                                      const void* workspace) {
+  return {
+      kind,
+      micro_batch.first,
+      {examples.inputs.data, examples.targets.data, examples.mixed.others.data, examples.mixed.shares.data, workspace}};
+}
+
 void StepGraphs::begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs) {
   if (!are_wanted_) return;
   if (plan.examples.empty()) {  // nothing to start quickly, and the graphs of other steps are kept

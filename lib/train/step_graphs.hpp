@@ -9,6 +9,7 @@
 
 #include "core/device_graph.hpp"
 #include "data/sampler.hpp"
+#include "data/upload.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
@@ -26,16 +27,21 @@ class StepGraphs {
     std::int64_t first = 0;               ///< example of its micro-batch
     std::array<const void*, 5> memory{};  ///< that is not the same in all steps
     auto operator<=>(const Part&) const = default;
+    /// That works on these examples.
+    static Part of(Kind kind, const MicroBatch& micro_batch, const DeviceBatch& examples, const void* workspace);
   };
+  /// Who takes part in one. What several ranks do together is not recorded: the host sees to it.
+  enum class Ranks { this_one, all };
 
-  explicit StepGraphs(bool are_wanted) : are_wanted_(are_wanted && DeviceGraph::exist) {}
+  /// `ranks`: of the run.
+  StepGraphs(bool are_wanted, int ranks) : are_wanted_(are_wanted && DeviceGraph::exist), ranks_(ranks) {}
 
   /// A step begins. `recurs`: the memory that it reads is that of other steps, by turns.
   void begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs);
   /// Does `work`, which the host cannot tell from what it was in the last step that had this part.
   template <class Work>
-  void run(const ExecSpace& space, const Part& part, const Work& work) {
-    if (is_recorded_) launch(space, part, work);
+  void run(const ExecSpace& space, const Part& part, Ranks ranks, const Work& work) {
+    if (is_recorded_ && (ranks == Ranks::this_one || ranks_ == 1)) launch(space, part, work);
     else work();
   }
 
@@ -49,7 +55,8 @@ class StepGraphs {
   void launch(const ExecSpace& space, const Part& part, const std::function<void()>& work);
 
   bool are_wanted_, is_recorded_ = false;  ///< any steps; this one
-  Size last_, recorded_;                   ///< of the step before, of the graphs
+  int ranks_;
+  Size last_, recorded_;  ///< of the step before, of the graphs
   std::map<Part, DeviceGraph> graphs_;
 };
 

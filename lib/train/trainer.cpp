@@ -66,18 +66,15 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
       if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
-      optimizer_steps_.emplace(config, comm_, *optimizer_, problem_.length);
+      sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
+      update_.emplace(config, comm_, problem_.data, problem_.length,
+                      partition_.sums(std::min(config.batch.largest(), problem_.data.size())),
+                      StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, before_update_});
     });
-    strategy_->update_by(*optimizer_, [this](std::int64_t applied, std::int64_t taken) {
-      return optimizer_steps_->scalars(applied, taken);
-    });
-    guard_.emplace(config, comm_, problem_.data, *model_, *optimizer_,
-                   partition_.sums(std::min(config.batch.largest(), problem_.data.size())));
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
     noise_.emplace(comm_, model_->parameters().trained_size(),
                    strategy_->sums_exactly() ? std::nullopt : std::optional(problem_.seed));
-    sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
   });
   ParameterArrival* const arrival = strategy_->parameter_arrival(*optimizer_);
   model_->await_parameters(arrival);
@@ -86,36 +83,34 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   model_->exchange_statistics(statistics_.get());
   // Passes in which other ranks take part are not recorded, nor those of states that come and go.
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !arrival &&
-                  !strategy_->window_traffic() && !statistics_ && !config.parallel.offload.present);
-  voter_.emplace(topology, group);
+                      !strategy_->window_traffic() && !statistics_ && !config.parallel.offload.present,
+                  comm_.size());
+  update_->connect(config, topology, group, *graphs_);
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
-  early_.may_be = optimizer_->begins_early() && config.updates_early();
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  step_ranks_ = strategy_->begin_step(space_, count_.done + 1, batch.plan, before_update_);
-  const HostBatch& own = step_ranks_.examples > 0 ? batch : no_examples_;
+  const StepRanks ranks = strategy_->begin_step(space_, steps() + 1, batch.plan, before_update_);
+  const HostBatch& own = ranks.examples > 0 ? batch : no_examples_;
   own_examples_ = own.size();
-  last_examples_ = step_ranks_.examples_of_all.value_or(batch.plan.global_examples);
-  guard_->begin(space_, own.plan, step_ranks_, count_.done + 1);
-  noise_->begin_step(count_.done,
-                     (comm_.size() > 1 || partition_.separate) && !step_ranks_.group && step_ranks_.one_version);
-  graphs_->begin_step(own.plan, step_ranks_, !own.inputs_on_device && !own.targets_on_device);
-  sums_->begin(space_, step_ranks_.losses);
+  update_->begin(own.plan, ranks, ranks.examples_of_all.value_or(batch.plan.global_examples));
+  noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && !ranks.group && ranks.one_version);
+  graphs_->begin_step(own.plan, ranks, !own.inputs_on_device && !own.targets_on_device);
+  sums_->begin(space_, ranks.losses);
   for (const MicroBatch& micro_batch : own.plan.micro_batches) {
     const StepContext context = context_of(own, micro_batch);
     const DeviceBatch examples = upload(own, micro_batch);
     forward(context, micro_batch, examples);
-    if (early_.may_be && &micro_batch == &own.plan.micro_batches.back()) vote(requests());
+    if (update_->may_be_early() && &micro_batch == &own.plan.micro_batches.back()) update_->vote(requests());
     backward(context, micro_batch, examples);
   }
-  if (!early_.voted) vote(requests());
+  if (!update_->has_voted()) update_->vote(requests());
   const StepVote votes = finish_gradients();
   const StepResult result = conclude(votes);
   if (!result.done()) return result;
-  noise_->end_step(space_, [this] { return gradient_square(); }, result.examples, guard_->loss_factor_tensor());
-  count_.done += step_ranks_.updates;
-  meet();
+  noise_->end_step(
+      space_, [this] { return update_->gradient_square(); }, result.examples, guard().loss_factor_tensor());
+  end_step();
   return result;
 }
 
@@ -123,10 +118,10 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
   return {.space = space_,
           .training = true,
           .seed = problem_.seed,
-          .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : guard_->steps_before(),
+          .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : update_->guard().steps_before(),
           .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
-          .same_parameters = micro_batch.first > 0 && (step_ranks_.one_version || !micro_batch.begins)};
+          .same_parameters = micro_batch.first > 0 && (update_->ranks().one_version || !micro_batch.begins)};
 }
 
 PartRequest Trainer::next_part() {
@@ -143,141 +138,53 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
   // The host's part of a backward pass needs that of the forward pass before it, such as the number of examples: both
   // are recorded, or neither is.
-  const Ranks ranks = micro_batch.ends ? Ranks::all : Ranks::this_one;
-  begin_part(part_of(StepGraphs::Part::Kind::forward, micro_batch, examples), ranks, [&] {
-    model_->forward(context, examples.inputs, [&](const Model::Output& output) {
-      sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard_->loss_factor(), examples.mixed);
-    });
-  });
-  voter_->look(space_, sums_->in_memory(), optimizer_->nonfinite());
+  const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all : StepGraphs::Ranks::this_one;
+  graphs_->run(space_,
+               StepGraphs::Part::of(StepGraphs::Part::Kind::forward, micro_batch, examples, model_->workspace()), ranks,
+               [&] {
+                 model_->forward(context, examples.inputs, [&](const Model::Output& output) {
+                   sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard().loss_factor(),
+                              examples.mixed);
+                 });
+               });
+  update_->look();
 }
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::backward);
-  const Ranks ranks = micro_batch.ends ? Ranks::all : Ranks::this_one;  // sums begin in the last one
-  begin_part(part_of(StepGraphs::Part::Kind::backward, micro_batch, examples), ranks, [&] {
-    model_->backward(context, examples.inputs, [&](ParameterRange range) {
-      if (!micro_batch.ends) return;
-      guard_->gradient_ready(space_, range);
-      noise_->gradient_ready(space_, model_->parameters(), range);
-      strategy_->gradient_ready(space_, range);
-      if (early_.voted) update_early();
-    });
-  });
+  const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all
+                                      : StepGraphs::Ranks::this_one;  // sums begin in the last one
+  graphs_->run(space_,
+               StepGraphs::Part::of(StepGraphs::Part::Kind::backward, micro_batch, examples, model_->workspace()),
+               ranks, [&] {
+                 model_->backward(context, examples.inputs, [&](ParameterRange range) {
+                   if (!micro_batch.ends) return;
+                   guard().gradient_ready(space_, range);
+                   noise_->gradient_ready(space_, model_->parameters(), range);
+                   strategy_->gradient_ready(space_, range);
+                   if (update_->has_voted()) update_->advance();
+                 });
+               });
   if (!micro_batch.ends) return;
-  guard_->sum_done();
+  guard().sum_done();
   noise_->small_batch_done(micro_batch.examples);
   strategy_->shard_done(space_);
 }
 
-/// While gradients are summed, this rank's vote is on its way. What ranks do together here, they do at the same place.
-void Trainer::vote(const StepRequests& requests) {
-  voter_->begin(requests, step_ranks_);
-  early_.voted = true;
-  if (early_.may_be) provide_coefficients();
-}
-
-/// Parameters become new as their gradients are summed, once it is known that the step is applied whatever these are:
-/// unless the loss is not finite, gradients that are not are for the next step to find, in the parameters.
-void Trainer::update_early() {
-  if (!early_.votes) {
-    if (!voter_->advance()) return;
-    early_.votes = voter_->finish();
-    space_.fence("lockstep::trainer::loss");
-    const SummedLoss loss = summed_loss(*early_.votes);
-    const bool bad_parameters = early_.votes->bad_parameters || *optimizer_->nonfinite().as<std::int32_t>() != 0;
-    if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
-    early_.begun = judge(*early_.votes);
-    before_update_();
-    optimizer_->begin_step(space_, model_->parameters(), guard_->scalars());
-  }
-  if (early_.begun) optimizer_->gradients_are_final(space_, strategy_->summed());
-}
-
 StepVote Trainer::finish_gradients() {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  strategy_->finish_gradients(space_, [this] {
-    if (early_.may_be) update_early();
-    else voter_->advance();
-  });
-  return early_.votes ? *early_.votes : voter_->finish();
+  strategy_->finish_gradients(space_, [this] { update_->advance(); });
+  return update_->votes();
 }
 
-/// What becomes of the step whose gradients are there: an update, or not.
 StepResult Trainer::conclude(const StepVote& votes) {
   const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
-  if (!early_.may_be) provide_coefficients();
-  StepResult result = early_.begun ? *early_.begun : judge(votes);
-  early_ = {.may_be = early_.may_be};
-  if (result.status == StepStatus::applied) {
-    before_update_();
-    begin_part({StepGraphs::Part::Kind::update}, Ranks::this_one, [&] { update(); });
-  }
-  if (guard_->untaken() > 1) result = take_finding();
-  result.examples = last_examples_;
-  result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
-  return result;
+  return update_->conclude(votes);
 }
 
-SummedLoss Trainer::summed_loss(const StepVote& votes) const {
-  return {.loss = votes.loss,
-          .weight = votes.weight,
-          .in_memory = comm_.size() > 1 ? nullptr : sums_->in_memory(),
-          .positions = sums_->positions(),
-          .examples = step_ranks_.examples};
-}
-
-StepResult Trainer::judge(const StepVote& votes) {
-  begin_part({StepGraphs::Part::Kind::judgement}, Ranks::all, [&] {  // of votes, which are numbers of the host
-    guard_->judge(space_, *strategy_, summed_loss(votes), votes.bad_parameters,
-                  optimizer_steps_->update_options(space_, *strategy_));
-  });
-  guard_->judged(space_);
-  return reads_late() ? StepResult() : take_finding();
-}
-
-void Trainer::update() {
-  strategy_->update(space_, *optimizer_, guard_->scalars(), 1 / static_cast<double>(step_ranks_.examples));
-}
-
-/// Where groups of ranks have gone their own ways, and it is time.
-void Trainer::meet() {
+void Trainer::end_step() {
   const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  if (strategy_->end_step(space_, *optimizer_, step_scales().learning_rate, before_update_)) guard_->agree(space_);
-  if (step_ranks_.updates == 1) return;
-  guard_->set_applied(applied_steps());
-  optimizer_steps_->provide(space_, applied_steps());
-}
-
-StepGraphs::Part Trainer::part_of(StepGraphs::Part::Kind kind, const MicroBatch& micro_batch,
-                                  const DeviceBatch& examples) const {
-  return {kind,
-          micro_batch.first,
-          {examples.inputs.data, examples.targets.data, examples.mixed.others.data, examples.mixed.shares.data,
-           model_->workspace()}};
-}
-
-/// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
-StepResult Trainer::take_finding() {
-  StepGuard::Finding finding = guard_->take(space_);
-  const bool is_local = strategy_->is_local(finding.step);
-  count_.skipped += finding.status == StepStatus::skipped && !is_local ? 1 : 0;
-  StepResult result{.number = finding.step,
-                    .status = finding.status,
-                    .message = std::move(finding.message),
-                    .bad_parameters = finding.bad_parameters,
-                    .examples = last_examples_};
-  if (!result.done() && is_local)  // the other groups do not know
-    throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
-                                                  "others end with it)",
-                                                  result.message, comm_.rank()));
-  if (!result.done()) count_.done = result.number - 1;
-  return result;
-}
-
-std::optional<StepResult> Trainer::take_last() {
-  if (guard_->untaken() == 0) return std::nullopt;
-  return take_finding();
+  update_->end();
 }
 
 std::optional<StepResult> Trainer::settle() {
@@ -287,18 +194,19 @@ std::optional<StepResult> Trainer::settle() {
 
 template <class Work>
 auto Trainer::with_averages(const Work& work) {
-  if (!optimizer_->averages() || count_.optimizer_steps() == 0) return work();
+  if (!optimizer_->averages() || update_->count().optimizer_steps() == 0) return work();
+  const auto swap = [this] { optimizer_->swap_average(space_, model_->parameters()); };
   before_update_();
-  swap_average();
+  strategy_->change_parameters(space_, swap);
   auto result = [&] {
     try {
       return work();
     } catch (...) {
-      optimizer_->swap_average(space_, model_->parameters());  // ranks that have failed wait for nobody
+      swap();  // ranks that have failed wait for nobody
       throw;
     }
   }();
-  swap_average();
+  strategy_->change_parameters(space_, swap);
   return result;
 }
 
@@ -317,21 +225,14 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
   });
 }
 
-void Trainer::swap_average() {
-  strategy_->change_parameters(space_, [this] { optimizer_->swap_average(space_, model_->parameters()); });
-}
-
-double Trainer::gradient_square() { return f64_on_host(space_, optimizer_steps_->gradient_square(space_, *strategy_)); }
-
 StepNumbers Trainer::step_numbers() {
-  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, last_examples_),
-          .gradient_norm = std::sqrt(gradient_square()) * guard_->gradient_factor()};
+  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, update_->examples()),
+          .gradient_norm = std::sqrt(update_->gradient_square()) * guard().gradient_factor()};
 }
 
 StepScales Trainer::step_scales() const {
-  const std::int64_t applied = std::max<std::int64_t>(0, applied_steps() - 1);
-  return {.learning_rate = optimizer_steps_->learning_rate(applied),
-          .loss_scale = guard_->loss_scale(),
+  return {.learning_rate = update_->learning_rate(),
+          .loss_scale = update_->guard().loss_scale(),
           .noise_scale = noise_->value()};
 }
 
@@ -341,29 +242,14 @@ Trainer::ExposedSeconds Trainer::take_exposed_seconds() {
   return seconds;
 }
 
-void StepCount::describe_state(StateFields& fields) {
-  fields.integer("step", done);
-  fields.integer("skipped_steps", skipped);
-  if (fields.has("steps_before_branch", before > 0)) fields.integer("steps_before_branch", before);
-  else before = 0;
-}
-
-void Trainer::branch_behind(std::int64_t optimizer_steps) {
-  count_.before = optimizer_steps;
-  optimizer_steps_->begin_behind(optimizer_steps);
-}
-
 void Trainer::describe_state(StateFields& fields) {
-  count_.describe_state(fields);
-  branch_behind(count_.before);
-  guard_->describe_state(fields);
-  if (fields.restores()) guard_->set_applied(applied_steps());
+  update_->describe_state(fields);
   noise_->describe_state(fields);
 }
 
 void Trainer::share_parameters() {
-  comm_.run_collectively([&] { strategy_->go_on_behind(count_.done); });
-  optimizer_steps_->provide(space_, applied_steps());
+  comm_.run_collectively([&] { strategy_->go_on_behind(steps()); });
+  update_->go_on();
   comm_.run_collectively([&] { strategy_->share(space_, *optimizer_); });
   optimizer_->forget_nonfinite(space_);
 }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/step_update.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+
+void StepCount::describe_state(StateFields& fields) {
+  fields.integer("step", done);
+  fields.integer("skipped_steps", skipped);
+  if (fields.has("steps_before_branch", before > 0)) fields.integer("steps_before_branch", before);
+  else before = 0;
+}
+
+StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data,
+                       const RunLength& length, std::int64_t sums, const Parts& parts)
+    : comm_(comm),
+      parts_(parts),
+      optimizer_steps_(config, comm, parts.optimizer, length),
+      guard_(config, comm, data, parts.model, parts.optimizer, sums) {
+  parts_.strategy.update_by(parts_.optimizer, [this](std::int64_t applied, std::int64_t taken) {
+    return optimizer_steps_.scalars(applied, taken);
+  });
+}
+
+void StepUpdate::connect(const TrainingConfig& config, const Topology& topology, const Topology& group,
+                         StepGraphs& graphs) {
+  voter_.emplace(topology, group);
+  graphs_ = &graphs;
+  early_.may_be = parts_.optimizer.begins_early() && config.updates_early();
+}
+
+void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples) {
+  ranks_ = ranks;
+  examples_ = examples;
+  guard_.begin(space_, batch, ranks_, count_.done + 1);
+}
+
+void StepUpdate::vote(const StepRequests& requests) {
+  voter_->begin(requests, ranks_);
+  early_.voted = true;
+  if (early_.may_be) provide_coefficients();
+}
+
+void StepUpdate::advance() {
+  if (early_.may_be) update_early();
+  else voter_->advance();
+}
+
+/// Parameters become new as their gradients are summed, once it is known that the step is applied whatever these are:
+/// unless the loss is not finite, gradients that are not are for the next step to find, in the parameters.
+void StepUpdate::update_early() {
+  Optimizer& optimizer = parts_.optimizer;
+  if (!early_.votes) {
+    if (!voter_->advance()) return;
+    early_.votes = voter_->finish();
+    space_.fence("lockstep::trainer::loss");
+    const SummedLoss loss = summed_loss(*early_.votes);
+    const bool bad_parameters = early_.votes->bad_parameters || *optimizer.nonfinite().as<std::int32_t>() != 0;
+    if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
+    early_.begun = judge(*early_.votes);
+    parts_.before_change();
+    optimizer.begin_step(space_, parts_.model.parameters(), guard_.scalars());
+  }
+  if (early_.begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
+}
+
+StepResult StepUpdate::conclude(const StepVote& votes) {
+  if (!early_.may_be) provide_coefficients();
+  StepResult result = early_.begun ? *early_.begun : judge(votes);
+  early_ = {.may_be = early_.may_be};
+  if (result.status == StepStatus::applied) {
+    parts_.before_change();
+    graphs_->run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
+      parts_.strategy.update(space_, parts_.optimizer, guard_.scalars(), 1 / static_cast<double>(ranks_.examples));
+    });
+  }
+  if (guard_.untaken() > 1) result = take_finding();
+  result.examples = examples_;
+  result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
+  return result;
+}
+
+SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
+  return {.loss = votes.loss,
+          .weight = votes.weight,
+          .in_memory = comm_.size() > 1 ? nullptr : parts_.losses.in_memory(),
+          .positions = parts_.losses.positions(),
+          .examples = ranks_.examples};
+}
+
+StepResult StepUpdate::judge(const StepVote& votes) {
+  // Of votes, which are numbers of the host.
+  graphs_->run(space_, {StepGraphs::Part::Kind::judgement}, StepGraphs::Ranks::all, [&] {
+    guard_.judge(space_, parts_.strategy, summed_loss(votes), votes.bad_parameters,
+                 optimizer_steps_.update_options(space_, parts_.strategy));
+  });
+  guard_.judged(space_);
+  return reads_late() ? StepResult() : take_finding();
+}
+
+void StepUpdate::end() {
+  count_.done += ranks_.updates;
+  if (parts_.strategy.end_step(space_, parts_.optimizer, learning_rate(), parts_.before_change)) guard_.agree(space_);
+  if (ranks_.updates == 1) return;
+  guard_.set_applied(count_.applied());
+  optimizer_steps_.provide(space_, count_.applied());
+}
+
+/// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
+StepResult StepUpdate::take_finding() {
+  StepGuard::Finding finding = guard_.take(space_);
+  const bool is_local = parts_.strategy.is_local(finding.step);
+  count_.skipped += finding.status == StepStatus::skipped && !is_local ? 1 : 0;
+  StepResult result{.number = finding.step,
+                    .status = finding.status,
+                    .message = std::move(finding.message),
+                    .bad_parameters = finding.bad_parameters,
+                    .examples = examples_};
+  if (!result.done() && is_local)  // the other groups do not know
+    throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
+                                                  "others end with it)",
+                                                  result.message, comm_.rank()));
+  if (!result.done()) count_.done = result.number - 1;
+  return result;
+}
+
+std::optional<StepResult> StepUpdate::take_last() {
+  if (guard_.untaken() == 0) return std::nullopt;
+  return take_finding();
+}
+
+double StepUpdate::learning_rate() const {
+  return optimizer_steps_.learning_rate(std::max<std::int64_t>(0, count_.applied() - 1));
+}
+
+void StepUpdate::branch_behind(std::int64_t optimizer_steps) {
+  count_.before = optimizer_steps;
+  optimizer_steps_.begin_behind(optimizer_steps);
+}
+
+void StepUpdate::describe_state(StateFields& fields) {
+  count_.describe_state(fields);
+  branch_behind(count_.before);
+  guard_.describe_state(fields);
+  if (fields.restores()) guard_.set_applied(count_.applied());
+}
+
+}  // namespace lockstep

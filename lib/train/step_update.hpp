@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "train/evaluator.hpp"
+#include "train/optimizer_steps.hpp"
+#include "train/step_graphs.hpp"
+#include "train/step_guard.hpp"
+#include "train/step_voter.hpp"
+
+namespace lockstep {
+
+/// Steps of a run.
+struct StepCount {
+  std::int64_t done = 0, skipped = 0;
+  std::int64_t before = 0;  ///< that were applied in the run that this one has branched from
+
+  std::int64_t applied() const { return done - skipped; }
+  /// That the optimizer's state comes of.
+  std::int64_t optimizer_steps() const { return before + applied(); }
+  void describe_state(StateFields& fields);
+};
+
+/// Of a step whose update begins while gradients are computed, since these cannot change what becomes of it.
+struct EarlyUpdate {
+  bool may_be = false;              ///< in this run
+  bool voted = false;               ///< this rank has
+  std::optional<StepVote> votes;    ///< of all ranks
+  std::optional<StepResult> begun;  ///< what has become of the step
+};
+
+/// What follows from the losses and gradients of a step: ranks vote on it, it is judged, and parameters change, or do
+/// not. Counts the steps by what has become of them, of which the host hears at once or, on devices, a step late.
+class StepUpdate final : public Stateful {
+ public:
+  /// What it works on; all outlives this.
+  struct Parts {
+    Model& model;
+    Optimizer& optimizer;
+    ParallelStrategy& strategy;
+    const MetricSums& losses;                    ///< of the step
+    const std::function<void()>& before_change;  ///< is called before parameters change
+  };
+
+  /// `data`: that is trained on. `sums`: of gradients, that each rank computes in a step. Throws KeyError where the
+  /// schedule does not go with the run's length.
+  StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
+             std::int64_t sums, const Parts& parts);
+  /// Before the first step: who votes, `group` being the ranks of local steps, and how kernels are begun. Collective.
+  void connect(const TrainingConfig& config, const Topology& topology, const Topology& group, StepGraphs& graphs);
+
+  /// A step on this rank's share `batch` begins, on `examples` of all ranks. `ranks`: as the strategy has it.
+  void begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples);
+  const StepRanks& ranks() const { return ranks_; }
+  /// Of all ranks, that the last step was on.
+  std::int64_t examples() const { return examples_; }
+
+  /// The forward pass of a micro-batch has been started.
+  void look() { voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite()); }
+  /// This rank votes; behind the last forward pass where the update may begin early, else behind all passes. What ranks
+  /// do together here, they do at the same place.
+  void vote(const StepRequests& requests);
+  bool may_be_early() const { return early_.may_be; }
+  bool has_voted() const { return early_.voted; }
+  /// More of the gradients are summed: does what can be done now.
+  void advance();
+  /// Waits for all votes.
+  StepVote votes() { return early_.votes ? *early_.votes : voter_->finish(); }
+  /// The gradients are there: what becomes of the step, or of the one before it, and the update. Collective.
+  StepResult conclude(const StepVote& votes);
+  /// The step counts, and is over. Where groups of ranks have gone their own ways, and it is time, they meet.
+  void end();
+
+  /// What has become of the last step, where `conclude` has not said it. Waits for it. Collective.
+  std::optional<StepResult> take_last();
+
+  const StepCount& count() const { return count_; }
+  StepGuard& guard() { return guard_; }
+  const StepGuard& guard() const { return guard_; }
+  /// That the last step that was applied had.
+  double learning_rate() const;
+  /// The sum of squares of the last step's gradients. Collective.
+  double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
+
+  /// The optimizer's state is that of a run that has applied so many steps.
+  void branch_behind(std::int64_t optimizer_steps);
+  void describe_state(StateFields& fields) override;
+  /// The state was set: the next step goes on from there. Collective.
+  void go_on() { optimizer_steps_.provide(space_, count_.applied()); }
+
+ private:
+  void provide_coefficients() { optimizer_steps_.provide(space_, count_.applied() - guard_.untaken()); }
+  void update_early();
+  SummedLoss summed_loss(const StepVote& votes) const;
+  StepResult judge(const StepVote& votes);
+  StepResult take_finding();
+  /// Whether findings are taken a step late: a device has the next step by then.
+  bool reads_late() const { return memory_is_separate && !guard_.watches_loss(); }
+
+  const Communicator& comm_;
+  Parts parts_;
+  ExecSpace space_;
+  OptimizerSteps optimizer_steps_;
+  StepGuard guard_;
+  std::optional<StepVoter> voter_;
+  StepGraphs* graphs_ = nullptr;
+  StepCount count_;
+  StepRanks ranks_;            ///< of the last step
+  std::int64_t examples_ = 0;  ///< likewise
+  EarlyUpdate early_;
+};
+
+}  // namespace lockstep
