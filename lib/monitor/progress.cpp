@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "monitor/summary.hpp"
 
 namespace lockstep {
 
@@ -67,6 +70,21 @@ void Progress::log_evaluation(const std::string& split, std::int64_t step, std::
   for (const MetricValue& other : metrics.others) others += fmt::format("  {} {:.4f}", other.name, other.value);
   lockstep::log("step {:>7}  epoch {:>4}  {} loss {:<10.6g}{}{}", step, epoch, split, metrics.loss,
                 metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "", others);
+}
+
+void Progress::describe_times(Summary& summary, const Communicator& ranks, PhaseClock& clock) const {
+  clock.catch_up();
+  summary.times = &times_;
+  summary.clock = &clock;
+  summary.examples = now_.examples;
+  summary.reduce_seconds = now_.reduce_seconds;
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, times_.count()));
+  for (const auto& [phase, milliseconds] : phase_milliseconds(clock, now_.reduce_seconds, times_.count()))
+    summary.spreads.push_back(spread_over_ranks(ranks, phase, milliseconds));
+  if (statistics_seconds_)  // inside forward and backward
+    summary.spreads.push_back(spread_over_ranks(ranks, "batch_norm_exposed", 1e3 * *statistics_seconds_ / steps));
+  summary.sent_bytes_per_step = static_cast<double>(now_.sent_bytes) / steps;
+  ranks.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
 }
 
 }  // namespace lockstep

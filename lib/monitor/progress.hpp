@@ -14,6 +14,8 @@
 
 namespace lockstep {
 
+struct Summary;
+
 /// What a run says of itself as it goes on, in the log and, on rank 0, in metrics.csv; rates and times are of the
 /// steps since the last line.
 class Progress {
@@ -41,18 +43,15 @@ class Progress {
   void log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
                       bool row);
 
-  // Since the start of this process.
+  /// Of the steps since the start of this process.
   const StepTimes& times() const { return times_; }
-  std::int64_t examples() const { return now_.examples; }
-  double reduce_seconds() const { return now_.reduce_seconds; }
-  /// By this rank in steps, to other ranks, in messages of the program's own sums.
-  std::int64_t sent_bytes() const { return now_.sent_bytes; }
-  /// None where no step has waited for the statistics of other ranks' batch norms.
-  std::optional<double> statistics_seconds() const { return statistics_seconds_; }
+  /// What these have taken, and sent to other ranks. `clock`: of their phases; both outlive the summary. Collective.
+  void describe_times(Summary& summary, const Communicator& ranks, PhaseClock& clock) const;
 
  private:
   struct Totals {
-    std::int64_t steps = 0, examples = 0, sent_bytes = 0;
+    std::int64_t steps = 0, examples = 0;
+    std::int64_t sent_bytes = 0;  ///< by this rank in steps, to other ranks, in messages of the program's own sums
     double seconds = 0, reduce_seconds = 0;
   };
 
@@ -60,8 +59,8 @@ class Progress {
   std::vector<std::string> metrics_;
   std::optional<MetricsFile> file_;
   StepTimes times_;
-  Totals now_, logged_;  ///< logged_: at the last line
-  std::optional<double> statistics_seconds_;
+  Totals now_, logged_;                       ///< logged_: at the last line
+  std::optional<double> statistics_seconds_;  ///< that steps have waited for other ranks' batch norms, where they do
   std::int64_t sent_before_ = scheduled_bytes_sent();  ///< the step that is next
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/log.hpp"
+#include "monitor/summary.hpp"
 
 namespace lockstep {
 
@@ -60,6 +61,14 @@ bool RunEvaluations::test(const Interruption& interruption) {
   test_ = evaluate(*data_.test, interruption);
   if (test_) progress_.log_evaluation("test", trainer_.steps(), state_.epoch(), *test_, true);
   return test_.has_value();
+}
+
+void RunEvaluations::describe(Summary& summary) const {
+  summary.validation = validation_;
+  summary.test = test_;
+  summary.best = selection_.best();
+  summary.has_target = selection_.has_target();
+  summary.steps_to_target = selection_.steps_to_target();
 }
 
 }  // namespace lockstep

@@ -16,6 +16,8 @@
 
 namespace lockstep {
 
+struct Summary;
+
 /// The evaluations of a run: when they are due, and what follows from their metrics, such as the end of the run. The
 /// same on all ranks.
 class RunEvaluations {
@@ -51,9 +53,8 @@ class RunEvaluations {
 
   Selection& selection() { return selection_; }
   const Selection& selection() const { return selection_; }
-  /// Metrics of this process's last ones.
-  const std::optional<Metrics>& validation_metrics() const { return validation_; }
-  const std::optional<Metrics>& test_metrics() const { return test_; }
+  /// The metrics of this process's last ones, the best one of the run, and what became of its target.
+  void describe(Summary& summary) const;
 
  private:
   bool has_come(const StepsDone& steps) const;

@@ -64,28 +64,10 @@ void TrainingRun::write_summary(const std::string& status) {
   if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
   summary.threads = ExecSpace().concurrency();
   if (state_.record) summary.train = state_.record->numbers.metrics;
-  summary.validation = evaluations_->validation_metrics();
-  summary.test = evaluations_->test_metrics();
-  const Selection& selection = evaluations_->selection();
-  summary.best = selection.best();
-  summary.has_target = selection.has_target();
-  summary.steps_to_target = selection.steps_to_target();
-  const StepTimes& times = progress_.times();
-  summary.times = &times;
-  trainer_->clock().catch_up();
-  summary.clock = &trainer_->clock();
-  summary.reduce_seconds = progress_.reduce_seconds();
-  for (const auto& [phase, milliseconds] : phase_milliseconds(trainer_->clock(), summary.reduce_seconds, times.count()))
-    summary.spreads.push_back(spread_over_ranks(comm_, phase, milliseconds));
-  if (const std::optional<double> seconds = progress_.statistics_seconds())  // inside forward and backward
-    summary.spreads.push_back(spread_over_ranks(
-        comm_, "batch_norm_exposed", 1e3 * *seconds / static_cast<double>(std::max<std::int64_t>(1, times.count()))));
-  summary.sent_bytes_per_step = static_cast<double>(progress_.sent_bytes()) /
-                                static_cast<double>(std::max<std::int64_t>(1, times.count()));
-  comm_.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
+  evaluations_->describe(summary);
+  progress_.describe_times(summary, comm_, trainer_->clock());
   summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());
   summary.groups = config_.parallel.asynchronous.groups;
-  summary.examples = progress_.examples();
   summary.examples_per_step = trainer_->strategy().examples_of_update(
       std::min(config_.batch.largest(), data_.train->size()));
   summary.flops_per_example = trainer_->model().training_flops(1);
