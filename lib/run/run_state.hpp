@@ -60,7 +60,7 @@ void restore_state(const Checkpoint& checkpoint, const std::string& file, const 
 
 /// After how many steps it was written.
 std::int64_t step_of(const Checkpoint& checkpoint, const std::string& file);
-/// Steps that its optimizer's state comes of (Trainer::optimizer_steps).
+/// Steps that its optimizer's state comes of (StepCount::optimizer_steps).
 std::int64_t optimizer_steps_of(const Checkpoint& checkpoint, const std::string& file);
 
 }  // namespace lockstep
