@@ -24,7 +24,8 @@ SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 LAUNCHER = [program.MPIEXEC[0], "--with-ft", "ulfm", *program.MPIEXEC[1:]]
 STEPS, LIMIT = 120, 100  # LIMIT: seconds, behind which a run hangs
 LOST = re.compile(r"^warning: (rank .*) (?:is|are) lost(?:, in step \d+)?; (\d+) ranks? (?:is|are) left", re.MULTILINE)
-GOES_ON = re.compile(r"goes on from run/checkpoints/step-(\d+)\.h5")
+# "… is already at step N: nothing is left to do." begins a line.
+GOES_ON = re.compile(r"(?:goes on from |^)run/checkpoints/step-(\d+)\.h5", re.MULTILINE)
 
 # What ranks do together, and where they share memory.
 NODES = {"one node": [], "nodes of 2": ["--emulate-network", "ranks_per_node=2"], "nodes of 1": ["--emulate-network", "ranks_per_node=1"]}
