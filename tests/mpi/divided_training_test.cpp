@@ -125,8 +125,9 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
   } else if (comm.size() != 2 && comm.size() != 4 && std::ranges::count(on_any_number_of_ranks, c.name) == 0) {
     GTEST_SKIP() << "for 2 and 4 ranks";
   }
-  if (c.steps > 6 && comm.size() > 4 && std::thread::hardware_concurrency() < static_cast<unsigned>(comm.size()))
-    GTEST_SKIP() << "it takes minutes where so many ranks share cores";
+  const bool ranks_share_cores = std::thread::hardware_concurrency() < static_cast<unsigned>(comm.size());
+  if (c.steps > 6 && comm.size() > 4 && ranks_share_cores && !GTEST_FLAG_GET(also_run_disabled_tests))
+    GTEST_SKIP() << "it takes minutes where so many ranks share cores (--gtest_also_run_disabled_tests takes them)";
   if (std::string_view(c.name) == "trees" && 8 % comm.size() != 0) GTEST_SKIP() << "8 shards are for 2, 4 or 8 ranks";
   Outcome outcomes[2];
   for (const bool divided : {false, true}) {
