@@ -81,8 +81,10 @@ void Progress::describe_times(Summary& summary, const Communicator& ranks, Phase
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, times_.count()));
   for (const auto& [phase, milliseconds] : phase_milliseconds(clock, now_.reduce_seconds, times_.count()))
     summary.spreads.push_back(spread_over_ranks(ranks, phase, milliseconds));
-  if (statistics_seconds_)  // inside forward and backward
-    summary.spreads.push_back(spread_over_ranks(ranks, "batch_norm_exposed", 1e3 * *statistics_seconds_ / steps));
+  // Inside forward and backward. Ranks without others in their group have none, beside groups that do.
+  if (ranks.all_reduce_max(statistics_seconds_.has_value()) > 0)
+    summary.spreads.push_back(
+        spread_over_ranks(ranks, "batch_norm_exposed", 1e3 * statistics_seconds_.value_or(0) / steps));
   summary.sent_bytes_per_step = static_cast<double>(now_.sent_bytes) / steps;
   ranks.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
 }

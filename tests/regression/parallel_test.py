@@ -61,6 +61,11 @@ class Parallel(LockstepTest):
             self.train(f"on_{ranks}", "precision.compute=fp64", *overrides, ranks=ranks)
             self.expect_near(f"on_{ranks}", "one", 1e-9)
 
+    def test_batch_norm_of_groups_of_which_one_is_a_rank(self):
+        self.deck(model=NETWORK, batch={"global": 13}, run={"steps": 8, "hang_timeout": 20})
+        self.train("run", "parallel.local={every: 4, group: node}", "--emulate-network", "latency_us=1,ranks_per_node=2", ranks=3)
+        self.assertIn("batch_norm_exposed", summary(self.folder / "run")["ranks_ms"])
+
     def test_sums_in_the_memory_of_devices(self):
         if "stand-in" not in self.lockstep("info").out:
             self.skipTest("needs preset fake_device; gpu_check has the like for GPUs")
