@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// Messages through MPI, apart from all others of the communicator's ranks. Collective.
-std::unique_ptr<Transport> mpi_transport(const Communicator& ranks);
+/// Messages through MPI, apart from all others of the communicator's ranks, and in pieces of at most so many bytes
+/// (INT_MAX or less). Collective.
+std::unique_ptr<Transport> mpi_transport(const Communicator& ranks, std::size_t largest_piece = std::size_t{1} << 30);
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -23,9 +24,9 @@ class BucketedReducer::Helper {
           bind_thread(space);
           try {
             work();
-          } catch (const RankLost&) {
+          } catch (...) {  // RankLost, or what MPI says
             const std::lock_guard lock(mutex_);
-            is_lost_ = true;
+            failure_ = std::current_exception();
             changed_.notify_all();
           }
         }) {}
@@ -57,8 +58,8 @@ class BucketedReducer::Helper {
     std::unique_lock lock(mutex_);
     allowed_ = buckets_.size();
     changed_.notify_all();
-    changed_.wait(lock, [this] { return summed_ == buckets_.size() || is_lost_; });
-    if (is_lost_) throw RankLost();
+    changed_.wait(lock, [this] { return summed_ == buckets_.size() || failure_; });
+    if (failure_) std::rethrow_exception(failure_);
     allowed_ = summed_ = 0;
   }
 
@@ -85,7 +86,7 @@ class BucketedReducer::Helper {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::size_t allowed_ = 0, summed_ = 0;
-  bool is_lost_ = false;  ///< a rank, without which no sum ends
+  std::exception_ptr failure_;  ///< no sum ends behind it
   std::atomic<bool> stopping_ = false;
   std::thread thread_;  // last: starts when all else stands
 };

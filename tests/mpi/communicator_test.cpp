@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/mpi_transport.hpp"
+#include "comm/spin_backoff.hpp"
 #include "support/fixtures.hpp"
 #include "support/scratch.hpp"
 
@@ -49,6 +51,20 @@ TEST_F(Communication, SumsFloats) {
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
     }
     EXPECT_LT(test::largest_difference(std::vector<double>(values.begin(), values.end()), expected), 1e-6);
+  }
+}
+
+TEST_F(Communication, SendsInPiecesWhatIsLargerThanMpiCounts) {
+  const std::unique_ptr<Transport> transport = mpi_transport(comm, 1000);
+  for (const std::size_t bytes : {0, 999, 1000, 10001, 30}) {
+    std::vector<char> sent(bytes), received(bytes, '-');
+    for (std::size_t i = 0; i < bytes; ++i) sent[i] = static_cast<char>(i * i + static_cast<std::size_t>(comm.rank()));
+    const int next = (comm.rank() + 1) % comm.size(), last = (comm.rank() + comm.size() - 1) % comm.size();
+    transport->receive(last, received.data(), bytes);
+    transport->send(next, sent.data(), bytes);
+    wait_until([&] { return transport->sent() && transport->received(); });
+    for (std::size_t i = 0; i < bytes; ++i)
+      ASSERT_EQ(received[i], static_cast<char>(i * i + static_cast<std::size_t>(last))) << i << " of " << bytes;
   }
 }
 
