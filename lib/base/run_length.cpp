@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 
+/// Of epochs, whose fractions binary numbers do not have, nor sums of them: what is nearer is the same point.
+constexpr double rounding = 1e-11;
+
 /// How far a point has come, in the unit of a span.
 double progress(const RunPoint& point, TrainingSpan::Unit unit, std::int64_t examples_of_epoch) {
   switch (unit) {
@@ -47,7 +50,8 @@ RunPoint RunLength::walk(const BegunStage& stage, const TrainingSpan& to) const 
   const auto steps_left = [&](std::int64_t taken) {
     return drop_last_ ? (examples_ - taken) / batch : (examples_ - taken + batch - 1) / batch;
   };
-  const auto left = [&] { return to.count - progress(point, to.unit, examples_); };
+  const double count = to.unit == TrainingSpan::Unit::epochs ? to.count - rounding : to.count;
+  const auto left = [&] { return count - progress(point, to.unit, examples_); };
   const auto take = [&](std::int64_t steps) {
     const std::int64_t examples = std::min(steps * batch, examples_ - point.next);
     point.step += steps;
@@ -98,9 +102,8 @@ std::int64_t RunLength::step_behind(std::int64_t begin, const TrainingSpan& span
 }
 
 std::optional<std::int64_t> RunLength::step_before(std::int64_t end, const TrainingSpan& span) const {
-  constexpr double rounding = 1e-9;  // of shares of an epoch
-  const double count = count_at(end, span.unit) - span.count - rounding;
-  if (count < -2 * rounding) return std::nullopt;
+  const double count = count_at(end, span.unit) - span.count;
+  if (count < -rounding) return std::nullopt;
   return step_of({std::max(count, 0.0), span.unit});
 }
 

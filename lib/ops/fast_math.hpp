@@ -73,6 +73,10 @@ KOKKOS_INLINE_FUNCTION float fast_tanh(float x) {
 }
 KOKKOS_INLINE_FUNCTION double fast_tanh(double x) { return Kokkos::tanh(x); }
 
+/// e^x − 1 = tanh(x/2) (e^x + 1), which does not cancel for small x.
+KOKKOS_INLINE_FUNCTION float fast_expm1(float x) { return fast_tanh(0.5f * x) * (fast_exp(x) + 1.0f); }
+KOKKOS_INLINE_FUNCTION double fast_expm1(double x) { return Kokkos::expm1(x); }
+
 /// The normal distribution at x: Φ(x) = (1 + erf(x/√2))/2, and its density φ(x) = e^(−x²/2)/√(2π).
 template <class C>
 struct Normal {

@@ -33,7 +33,7 @@ struct LeakyRelu {
 struct Elu {
   template <class C>
   KOKKOS_INLINE_FUNCTION C value(C x, C a) const {
-    return x > C(0) ? x : a * (fast_exp(x) - C(1));
+    return x > C(0) ? x : a * fast_expm1(x);
   }
   template <class C>
   KOKKOS_INLINE_FUNCTION C slope(C x, C a) const {

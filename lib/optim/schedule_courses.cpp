@@ -27,9 +27,9 @@ double share_done(std::int64_t step, std::int64_t begin, std::int64_t end) {
   return std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(std::max<std::int64_t>(1, end - begin)));
 }
 
-/// From the run's beginning to `step`, in units of `span`.
+/// From the run's beginning to `step`, in units of `span`; of whole ones not a rounding less.
 double spans_before(const RunLength& length, std::int64_t step, const TrainingSpan& span) {
-  return length.count_at(step, span.unit) / span.count;
+  return length.count_at(step, span.unit) / span.count + 1e-11;
 }
 
 void check_span(Fields& fields, std::string_view key, const std::string& span) {

@@ -64,6 +64,19 @@ TEST(RunLength, IsWhatStepsAddUpTo) {
   }
 }
 
+TEST(RunLength, FractionsOfEpochsAreNotALittleLate) {
+  const RunLength length(1000, false, {{.batch = 100}, {.begin = {6.3, Unit::epochs}, .batch = 50}}, 10, std::nullopt);
+  for (int tenths = 0; tenths <= 63; ++tenths) {
+    EXPECT_EQ(length.step_of({0.1 * tenths, Unit::epochs}), tenths);
+    EXPECT_EQ(length.step_of({tenths / 10.0, Unit::epochs}), tenths);
+    EXPECT_EQ(length.step_behind(tenths, {0.2, Unit::epochs}), tenths < 62 ? tenths + 2 : 63 + 2 * (tenths + 2 - 63));
+  }
+  EXPECT_EQ(length.batch_at_step(62), 100);
+  EXPECT_EQ(length.batch_at_step(63), 50);
+  EXPECT_EQ(length.step_of({0.1001, Unit::epochs}), 2);
+  EXPECT_EQ(RunLength(1'000'000'000, false, {{.batch = 1}}, 1, std::nullopt).step_of({0.3, Unit::epochs}), 300'000'000);
+}
+
 TEST(RunLength, EndsAtWhicheverComesFirst) {
   EXPECT_EQ(RunLength(100, false, {{.batch = 30}}, 3, std::nullopt).steps(), 12);
   EXPECT_EQ(RunLength(100, false, {{.batch = 30}}, 3, 10).steps(), 10);

@@ -19,6 +19,12 @@ struct Exp {
     return fast_exp(x);
   }
 };
+struct Expm1 {
+  template <class C>
+  KOKKOS_FUNCTION C operator()(C x) const {
+    return fast_expm1(x);
+  }
+};
 struct Tanh {
   template <class C>
   KOKKOS_FUNCTION C operator()(C x) const {
@@ -61,6 +67,15 @@ double largest_error(float from, float to, Fast fast, Right right) {
   for (std::size_t i = 0; i < x.size(); ++i)
     largest = std::max(largest, error_in_ulp(y[i], right(static_cast<double>(x[i]))));
   return largest;
+}
+
+TEST(FastMath, Expm1) {
+  const auto right = [](double x) { return std::expm1(x); };
+  EXPECT_LT(largest_error(-1, 1, Expm1{}, right), 6);
+  EXPECT_LT(largest_error(-1e-4f, 1e-4f, Expm1{}, right), 6);
+  EXPECT_LT(largest_error(-80, 0, Expm1{}, right), 6);
+  EXPECT_EQ(on_device(Expm1{}, -1e-8f), -1e-8f);
+  EXPECT_EQ(on_device(Expm1{}, -infinity), -1.0f);
 }
 
 TEST(FastMath, Exp) {

@@ -49,6 +49,17 @@ TEST(Schedule, WarmsUpLinearly) {
   EXPECT_EQ(schedule_of("{type: cosine, warmup: 10 steps}", 5).factor(4), 0.5);
 }
 
+TEST(Schedule, FractionsOfEpochsAreNotALittleLate) {
+  const LearningRateSchedule halved = schedule_of("{type: step, every: 0.1 epochs, factor: 0.5}", 50);
+  for (int step = 0; step < 50; ++step) EXPECT_EQ(halved.factor(step), std::ldexp(1.0, -step)) << step;
+  const LearningRateSchedule thrice = schedule_of(
+      "{type: multistep, milestones: [1.1 epochs, 1.3 epochs, 1.6 epochs], factor: 0.5}", 50);
+  for (const auto& [step, factor] : {std::pair(10, 1.0), {11, 0.5}, {12, 0.5}, {13, 0.25}, {15, 0.25}, {16, 0.125}})
+    EXPECT_EQ(thrice.factor(step), factor) << step;
+  const LearningRateSchedule periods = schedule_of("{type: cosine, period: 0.3 epochs}", 60);
+  for (int step = 0; step < 60; ++step) EXPECT_EQ(periods.factor(step), periods.factor(step % 3)) << step;
+}
+
 /// Each course on a run of 10 epochs; values of PyTorch's schedulers where it has them (golden/make_golden.py).
 TEST(Golden, Schedules) {
   for (const auto& golden : nlohmann::json::parse(test::read_golden("schedules.json"))) {
