@@ -115,7 +115,9 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const HeldNumbers& n
   if (!arrays.empty()) return {std::move(arrays), 1 / count};
   if (numbers.of_outer_step) return {{}, 1};
   HeldNumbers of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
-  return {{name_of(of_all, parameter.name)}, 1};
+  std::string name = name_of(of_all, parameter.name);
+  if (numbers.may_be_lacking && !names_.contains(name)) return {{}, 1};
+  return {{std::move(name)}, 1};
 }
 
 CheckpointNumbers::Summands CheckpointNumbers::parts_for(const HeldNumbers& numbers, const Parameter& parameter) const {

@@ -25,6 +25,7 @@ struct HeldNumbers {
   std::optional<Replica> replica = std::nullopt;
   /// A state of the strategy's, and not of the optimizer: zeros where a checkpoint has none.
   bool of_outer_step = false;
+  bool may_be_lacking = false;    ///< zeros where a checkpoint has none
   OffloadedState offloaded = {};  ///< where they are instead, if anywhere: `values` has no data then
   /// Of what compression leaves over: the number of one of so many alike, whose sum is what counts. A checkpoint may
   /// lack it, or have it in another number of parts.

@@ -17,6 +17,8 @@
 
 namespace lockstep {
 
+class OwnSteps;
+
 /// The ranks whose gradients make one update of a step, which they judge together.
 struct StepRanks {
   std::int64_t examples = 0;            ///< of theirs, by which the sum of gradients is divided; 0: they leave it out
@@ -30,6 +32,7 @@ struct StepRanks {
   /// nothing in some cases.
   enum class Losses { anew, added, in_place_of_last };
   Losses losses = Losses::anew;
+  OwnSteps* own_steps = nullptr;  ///< those that the group's optimizer counts; null: those of the run
 };
 
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
@@ -58,11 +61,12 @@ class ParallelStrategy {
   /// Examples of a batch of so many by which the parameters change.
   virtual std::int64_t examples_of_update(std::int64_t batch) const { return batch; }
 
-  /// The run begins, or goes on, behind so many steps.
-  virtual void go_on_behind(std::int64_t /*steps*/) {}
+  /// The run begins, or goes on, behind so many steps; the optimizer's states come of `optimizer_steps`, unless ranks
+  /// count their own.
+  virtual void go_on_behind(std::int64_t /*steps*/, std::int64_t /*optimizer_steps*/) {}
   /// Of strategies that update parameters between `update`s, or replicas by themselves: with this optimizer, and with
-  /// what it multiplies with behind so many applied steps of the run, of which it has taken so many.
-  using Coefficients = std::function<StepScalars(std::int64_t applied, std::int64_t taken)>;
+  /// what it multiplies with behind so many applied steps of the run. `own`: that its states come of; none: of these.
+  using Coefficients = std::function<StepScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
   virtual void update_by(Optimizer& /*optimizer*/, Coefficients /*coefficients*/) {}
   /// The step is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective
   /// where they do.

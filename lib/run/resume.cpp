@@ -45,17 +45,16 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
   }
 }
 
-/// Throws KeyError where the steps that an optimizer counts are those of workers by themselves.
+/// Throws KeyError where the steps that an optimizer counts are those of workers, or of groups, by themselves.
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const char* key) {
-  const bool has_own = std::ranges::any_of(checkpoint.arrays, [](const NamedArray& array) {
-    return array.name.starts_with("/replicas/") && array.name.find("/next_step/") != std::string::npos;
-  });
+  const bool has_own = std::ranges::any_of(
+      checkpoint.arrays, [](const NamedArray& array) { return array.name.ends_with("/next_step/number"); });
   validate_key(
       !has_own || !optimizer.counts_steps(), key,
-      "workers of the run of {} have each counted their own steps, without which this optimizer does not know what "
-      "its averages are of; go on with parallel.local and parallel.asynchronous as they were, or begin another "
-      "run with model.weights: {}",
+      "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
+      "does not know what its averages are of; go on with parallel.local and parallel.asynchronous as they were, or "
+      "begin another run with model.weights: {}",
       file, file);
 }
 
@@ -79,7 +78,8 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_training_arrays(checkpoint, file, config.optimizer, parameters);
-  if (!config.parallel.has_stepping_workers()) check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
+  if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
+    check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }
 
 void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,

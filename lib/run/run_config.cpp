@@ -136,13 +136,9 @@ void RunConfig::describe(Fields& fields) {
     f.check(!parallel.has_stepping_workers() || !memory_is_separate, "local",
             "of asynchronous workers keeps parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave one out");
     if (parallel.local.present) {
-      f.check(!parallel.local.steps_by_speed || !optimizer.counts_steps(), "local",
-              "steps_by_speed: true lets slow groups leave steps out, and " + optimizer.type + " divides by a function of the steps done; take sgd or another that does not, or leave steps_by_speed out");
       f.check(!optimizer.averages(), "local",
               "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "
               "several; leave one out");
-      f.check(parallel.local.state != LocalConfig::State::reset || !optimizer.counts_steps(), "local",
-              "state: reset forgets what " + optimizer.type + " divides by a function of the steps done; take keep or average");
     }
     f.check(!parallel.offload.present || optimizer.offloads(), "offload",
             optimizer.type + (optimizer.divides() ? " has no state here, of which something could be elsewhere; remove it"

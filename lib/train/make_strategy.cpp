@@ -27,6 +27,7 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
         parameters);
   };
   LocalParallel::Parts parts;
+  if (config.groups_count_steps()) parts.own_steps = std::make_unique<OwnSteps>(group.all);
   parts.all = std::make_unique<DataParallel>(config.parallel, measured, all, std::move(memory), std::move(on_devices),
                                              parameters);
   parts.group = sums_in(group);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/shared_coefficients.hpp"
 #include "train/step_judgement.hpp"
@@ -19,9 +20,11 @@ class OptimizerSteps {
   /// Has what the next step multiplies with in the step's memory: behind `applied` others or, if the host has not heard
   /// of the last one yet, one more. Mostly it is there. Collective.
   void provide(const ExecSpace& space, std::int64_t applied);
+  /// Likewise, behind exactly so many, where the optimizer has done `own`. Collective over the ranks that count them.
+  void provide(const ExecSpace& space, std::int64_t applied, OwnSteps& own);
   /// What this rank finds that a step behind `applied` others of the run is done with, but for the scale of its
-  /// gradients. `taken`: of those, the ones that its optimizer has done.
-  StepScalars scalars(std::int64_t applied, std::int64_t taken) const;
+  /// gradients. `own`: steps that the optimizer's states come of; none: those of the run.
+  StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
   /// What the step is done with that it was provided for, whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
   /// As ParallelStrategy's, behind the update too. Collective.
@@ -37,17 +40,21 @@ class OptimizerSteps {
   }
 
  private:
-  StepCoefficients coefficients_at(std::int64_t applied, std::int64_t taken) const;
+  StepCoefficients coefficients_at(std::int64_t applied, std::int64_t own) const;
+  void put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed);
 
   const Optimizer& optimizer_;
   double learning_rate_;
   std::int64_t before_ = 0;
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
+  std::optional<SharedCoefficients> own_coefficients_;  ///< where ranks count their own steps
+  std::int64_t missed_ = 0;                             ///< of the run's steps, by these
   double clip_norm_;
   Tensor square_;           ///< of gradients that the step clips, or writes over
-  CoefficientTable table_;  ///< what rank 0 has sent
-  Buffer memory_;           ///< the same in the step's memory
+  CoefficientTable table_;  ///< what rank 0, or the first of a group, has sent
+  std::int64_t missed_in_table_ = 0;
+  Buffer memory_;  ///< the same in the step's memory
 };
 
 }  // namespace lockstep

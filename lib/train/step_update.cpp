@@ -19,8 +19,8 @@ StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, c
       parts_(parts),
       optimizer_steps_(config, comm, parts.optimizer, length),
       guard_(config, comm, data, parts.model, parts.optimizer, sums) {
-  parts_.strategy.update_by(parts_.optimizer, [this](std::int64_t applied, std::int64_t taken) {
-    return optimizer_steps_.scalars(applied, taken);
+  parts_.strategy.update_by(parts_.optimizer, [this](std::int64_t applied, std::optional<std::int64_t> own) {
+    return optimizer_steps_.scalars(applied, own);
   });
 }
 
@@ -29,12 +29,18 @@ void StepUpdate::connect(const TrainingConfig& config, const Topology& topology,
   voter_.emplace(topology, group);
   graphs_ = &graphs;
   early_.may_be = parts_.optimizer.begins_early() && config.updates_early();
+  reads_at_once_ = config.groups_count_steps() && config.parallel.local.from_step > 0 && config.precision.scales_loss();
 }
 
 void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples) {
   ranks_ = ranks;
   examples_ = examples;
   guard_.begin(space_, batch, ranks_, count_.done + 1);
+}
+
+void StepUpdate::provide_coefficients() {
+  if (ranks_.own_steps) optimizer_steps_.provide(space_, count_.applied(), *ranks_.own_steps);
+  else optimizer_steps_.provide(space_, count_.applied() - guard_.untaken());
 }
 
 void StepUpdate::vote(const StepRequests& requests) {

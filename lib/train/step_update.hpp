@@ -91,13 +91,13 @@ class StepUpdate final : public Stateful {
   void go_on() { optimizer_steps_.provide(space_, count_.applied()); }
 
  private:
-  void provide_coefficients() { optimizer_steps_.provide(space_, count_.applied() - guard_.untaken()); }
+  void provide_coefficients();
   void update_early();
   SummedLoss summed_loss(const StepVote& votes) const;
   StepResult judge(const StepVote& votes);
   StepResult take_finding();
   /// Whether findings are taken a step late: a device has the next step by then.
-  bool reads_late() const { return memory_is_separate && !guard_.watches_loss(); }
+  bool reads_late() const { return memory_is_separate && !guard_.watches_loss() && !reads_at_once_; }
 
   const Communicator& comm_;
   Parts parts_;
@@ -110,6 +110,7 @@ class StepUpdate final : public Stateful {
   StepRanks ranks_;            ///< of the last step
   std::int64_t examples_ = 0;  ///< likewise
   EarlyUpdate early_;
+  bool reads_at_once_ = false;  ///< what a group counts by itself begins with steps that may be skipped
 };
 
 }  // namespace lockstep

@@ -85,6 +85,8 @@ struct TrainingConfig {
     return !memory_is_separate && !optimizer.needs_all_gradients() && optimizer.clip_norm() == 0 &&
            !precision.scales_loss() && !loss_watch.present && parallel.separate_shards() == 0;
   }
+  /// Whether groups of parallel.local count the steps that their optimizers' states come of.
+  bool groups_count_steps() const { return parallel.local.has_own_steps() && optimizer.counts_steps(); }
   StateOffload state_offload() const {
     using To = StateOffload::To;
     const ParallelConfig::Offload& offload = parallel.offload;

@@ -21,8 +21,54 @@ struct PacedCase {
   const char* more;  ///< keys
   int every;
   int batch = 7, from_step = 0, group = 1;
+  bool adam = false;
 };
 void PrintTo(const PacedCase& c, std::ostream* out) { *out << c.name; }
+
+constexpr double adam_rate = 0.03;
+
+/// A replica whose Adam counts its own steps (Kingma & Ba 2015, algorithm 1); the learning rate is the run's.
+struct AdamReplica : Replica {
+  std::vector<double> second;
+  std::int64_t steps = 0;
+
+  void step_by_adam(const Dataset& data, const std::vector<std::int64_t>& batch, double learning_rate) {
+    if (batch.empty()) return;
+    const std::vector<double> gradient = gradient_of(data, batch, x);
+    ++steps;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      v[i] = 0.9 * v[i] + 0.1 * gradient[i];
+      second[i] = 0.999 * second[i] + 0.001 * gradient[i] * gradient[i];
+      x[i] -= learning_rate * v[i] / (1 - std::pow(0.9, steps)) /
+              (std::sqrt(second[i] / (1 - std::pow(0.999, steps))) + 1e-8);
+    }
+    examples += static_cast<double>(batch.size());
+  }
+};
+
+/// What becomes of the optimizers' states where groups meet.
+void meet_states(std::string_view keys, std::vector<AdamReplica>& replicas) {
+  const bool averages = keys.find("state: average") != keys.npos;
+  if (!averages && keys.find("state: reset") == keys.npos) return;
+  AdamReplica mean;
+  double all = 0, next = 0;
+  for (const AdamReplica& replica : replicas) all += replica.examples;
+  mean.v.resize(replicas[0].v.size());
+  mean.second = mean.v;
+  for (const AdamReplica& replica : replicas) {
+    const double weight = averages ? replica.examples / all : 0;
+    next += weight * static_cast<double>(replica.steps + 1);
+    for (std::size_t i = 0; i < mean.v.size(); ++i) {
+      mean.v[i] += weight * replica.v[i];
+      mean.second[i] += weight * replica.second[i];
+    }
+  }
+  for (AdamReplica& replica : replicas) {
+    replica.v = mean.v;
+    replica.second = mean.second;
+    replica.steps = averages ? static_cast<std::int64_t>(std::round(next)) - 1 : 0;
+  }
+}
 
 double loss_of(const Dataset& data, const std::vector<std::int64_t>& batch, const std::vector<double>& x) {
   double loss = 0;
@@ -71,14 +117,18 @@ class PacedSteps : public testing::TestWithParam<PacedCase> {
 TEST_P(PacedSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 23;
-  Steps run(plain_deck(fmt::format("local: {{every: {}, from_step: {}, group: {}, steps_by_speed: true{}}}", c.every,
-                                   c.from_step, c.group, c.more),
-                       c.batch, steps),
-            comm, c.batch);
+  Steps run(
+      plain_deck(
+          fmt::format("local: {{every: {}, from_step: {}, group: {}, steps_by_speed: true{}}}", c.every, c.from_step,
+                      c.group, c.more),
+          c.batch, steps,
+          c.adam ? fmt::format("{{type: adam, learning_rate: {}}}, schedule: {{warmup: 13 steps}}", adam_rate) : ""),
+      comm, c.batch);
+  const LearningRateSchedule schedule(run.config.schedule, run_length(run.config, data_size));
   const Dataset& data = *run.experiment.data.train;
   std::vector<double> common = numbers_of(run.trainer->model().parameters()), velocity(common.size());
-  std::vector<Replica> replicas(static_cast<std::size_t>(comm.size() / c.group),
-                                {common, std::vector<double>(common.size())});
+  std::vector<AdamReplica> replicas(static_cast<std::size_t>(comm.size() / c.group),
+                                    {{common, std::vector<double>(common.size())}, std::vector<double>(common.size())});
   std::vector<int> of_groups(replicas.size(), c.every);
   GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
   int meetings = 0;
@@ -100,7 +150,8 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
         loss += loss_of(data, batches[group], replicas[group].x);
       }
       if (group == static_cast<std::size_t>(comm.rank() / c.group)) own_examples = batches[group].size();
-      replicas[group].step(data, batches[group]);
+      if (c.adam) replicas[group].step_by_adam(data, batches[group], adam_rate * schedule.factor(step - 1));
+      else replicas[group].step(data, batches[group]);
     }
     EXPECT_EQ(static_cast<double>(result.examples), examples) << "step " << step;
     static_cast<void>(run.trainer->take_last());  // as a run does before it writes a row
@@ -127,6 +178,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
         }
         for (Replica& replica : replicas) replica.x[i] = common[i];
       }
+      if (c.adam) meet_states(c.more, replicas);
       const std::vector<double> measured = times(++meetings);
       if (replicas.size() > 1) of_groups = steps_by(measured);
       EXPECT_EQ(run.trainer->strategy().follow_times(measured), std::ranges::min(of_groups));
@@ -144,18 +196,24 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
 INSTANTIATE_TEST_SUITE_P(Cases, PacedSteps,
                          testing::Values(PacedCase{"average", "", 4}, PacedCase{"nesterov", ", outer: nesterov", 5, 9},
                                          PacedCase{"later", "", 6, 7, 4}, PacedCase{"fewer_than_ranks", "", 4, 3, 2},
-                                         PacedCase{"pairs", ", outer: nesterov", 4, 7, 3, 2}),
+                                         PacedCase{"pairs", ", outer: nesterov", 4, 7, 3, 2},
+                                         PacedCase{"adam", ", outer: nesterov", 5, 9, 0, 1, true},
+                                         PacedCase{"adam_fewer_than_ranks", "", 4, 3, 2, 1, true},
+                                         PacedCase{"adam_averaged", ", state: average", 4, 7, 3, 2, true},
+                                         PacedCase{"adam_anew", ", state: reset", 5, 7, 2, 1, true}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(PacedRun, LeavesTheSameBitsAtMeetings) {
-  for (const char* local : {"{every: 5, steps_by_speed: true, outer: nesterov}",
-                            "{every: 4, steps_by_speed: true, group: node, state: average, from_step: 2}",
-                            "{every: 4, steps_by_speed: true, outer: elastic}"}) {
+  const std::pair<const char*, const char*> runs[] = {
+      {"{every: 5, steps_by_speed: true, outer: nesterov}", "rmsprop"},
+      {"{every: 4, steps_by_speed: true, group: node, state: average, from_step: 2}", "lamb"},
+      {"{every: 4, steps_by_speed: true, outer: elastic}", "adafactor"}};
+  for (const auto& [local, optimizer] : runs) {
     const test::RunOutcome left = test::train_to_the_end(fmt::format(
         "{{run: {{steps: 13, log_every: 5, evaluate_every: 5 steps}}, batch: {{global: 13, micro: 2}}, parallel: {{audit_every: 1, local: {}}},"
-        " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61, validation: 11}}}}, optimizer: {{type: rmsprop}},"
+        " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61, validation: 11}}}}, optimizer: {{type: {}}},"
         " model: {{layers: [{{conv2d: {{filters: 4, kernel: 3}}}}, batch_norm, relu, flatten, {{linear: {{features: 7}}}}]}}}}",
-        local));
+        local, optimizer));
     EXPECT_EQ(left.failure, "");
     EXPECT_EQ(left.steps, 13);
   }

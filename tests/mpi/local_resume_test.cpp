@@ -3,6 +3,7 @@
 // from averages.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -28,22 +29,29 @@ class LocalResume : public testing::TestWithParam<const char*> {
     return folder_.path() / run / "checkpoints" / checkpoint_name(step);
   }
 
-  /// On the first `ranks` ranks; from `file`, if there is any. Collective over the world.
-  void train(const std::string& name, int ranks, const std::string& parallel, int steps, const std::string& from) {
+  /// On the first `ranks` ranks; from `file`, if there is any. Where they leave out steps (`paced`), the second one
+  /// does half of them, and the last one has no examples, so that no times are measured. Collective over the world.
+  void train(const std::string& name, int ranks, const std::string& parallel, int steps, const std::string& from,
+             bool paced = false) {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
     if (takes_part) {
       RunConfig config = test::read_run_config(
           fmt::format(
-              "{{run: {{steps: {}, seed: 3}}, batch: {{global: 13}}, precision: {{compute: fp64}},"
+              "{{run: {{steps: {}, seed: 3}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
               " data: {{synthetic: {{kind: random, shape: [40], classes: 7, train: 72}}}},"
-              " model: {{layers: [{{linear: {{features: 60}}, name: first}}, batch_norm, relu, {{linear: {{features: 7}}}}]}},"
+              " model: {{layers: [{{linear: {{features: 60}}, name: first}}, {}relu, {{linear: {{features: 7}}}}]}},"
               " checkpoint: {{every_steps: 7, keep: 0}}, optimizer: {{type: adamw, learning_rate: 0.01}},"
               " parallel: {{audit_every: 3, sync_batch_norm: false{}}}}}",
-              steps, parallel),
+              steps, paced ? std::max(1, world_.size() - 1) : 13, paced ? "" : "batch_norm, ", parallel),
           (folder_.path() / name).string());
       if (!from.empty()) config.run.resume = from;
       TrainingRun run(config, group);
+      if (paced) {
+        std::vector<double> times(static_cast<std::size_t>(ranks), 1);
+        if (ranks > 1) times[1] = 2;
+        run.trainer().strategy().follow_times(times);
+      }
       EXPECT_EQ(run.run(), ExitStatus::done);
     }
     world_.barrier();
@@ -130,6 +138,60 @@ TEST_P(LocalResharding, OfStreamedParametersGoesOnFromTheirAverage) {
   EXPECT_LT(test::largest_difference(one.at("/replicas/0/parameters/first/weight"), mean), 1e-15);
 }
 INSTANTIATE_TEST_SUITE_P(Once, LocalResharding, testing::Values(""));
+
+using OwnStepsOfGroups = LocalResume;
+TEST_P(OwnStepsOfGroups, GoOnToTheSameBits) {
+  const std::string local = fmt::format(", local: {{every: 4, steps_by_speed: true, state: {}}}", GetParam());
+  train("whole", world_.size(), local, 18, "", true);
+  const Arrays at_the_end = arrays_in(file("whole", 18));
+  train("second", world_.size(), local, 18, file("whole", 8), true);
+  if (!world_.is_root()) return;
+  EXPECT_EQ(arrays_in(file("second", 18)), at_the_end);
+  if (std::string_view(GetParam()) != "keep" || world_.size() < 3) return;
+  const auto next = [&](int group) { return at_the_end.at(fmt::format("/replicas/{}/next_step/number", group))[0]; };
+  EXPECT_EQ(next(0), 19);
+  EXPECT_EQ(next(1), 2 + 2 * 4 + 1) << "half of four periods, and what is left";
+  EXPECT_EQ(next(world_.size() - 1), 1) << "none";
+}
+TEST_P(OwnStepsOfGroups, GoOnWithOtherGroupsFromTheirMean) {
+  const std::string local = fmt::format(", local: {{every: 4, steps_by_speed: true, state: {}}}", GetParam());
+  train("all", world_.size(), local, 8, "", true);
+  for (const char* state : {"keep", "average"})
+    train(state, 1, fmt::format(", local: {{every: 4, steps_by_speed: true, state: {}}}", state), 8, file("all", 8),
+          true);
+  train("again", world_.size(), ", local: {every: 4, steps_by_speed: true}", 8, file("average", 8), true);
+  if (!world_.is_root()) return;
+  const Arrays all = arrays_in(file("all", 8));
+  double mean = 0, count = 0;
+  for (const auto& [name, values] : all)
+    if (name.ends_with("/next_step/number")) {
+      mean += values[0];
+      ++count;
+    }
+  mean = std::round(mean / count);
+  EXPECT_EQ(count, std::string_view(GetParam()) == "keep" ? world_.size() : 1);
+  if (std::string_view(GetParam()) == "reset") EXPECT_EQ(mean, 1);
+  for (const char* name : {"keep", "average"})
+    EXPECT_EQ(arrays_in(file(name, 8)).at("/optimizer/next_step/number")[0], mean) << name;
+  const Arrays again = arrays_in(file("again", 8));
+  const bool has_replicas = world_.size() > 1;
+  EXPECT_EQ(again.at(has_replicas ? "/replicas/0/next_step/number" : "/optimizer/next_step/number")[0], mean);
+}
+TEST_P(OwnStepsOfGroups, AreNothingThatOtherRunsCanGoOnWith) {
+  const std::string local = fmt::format(", local: {{every: 4, steps_by_speed: true, state: {}}}", GetParam());
+  train("own", world_.size(), local, 8, "", true);
+  for (const char* other : {"", ", local: {every: 4}"}) {
+    try {
+      train("other", world_.size(), other, 12, file("own", 8), true);
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+      EXPECT_NE(std::string(error.what()).find("have each counted their own steps"), std::string::npos) << error.what();
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(States, OwnStepsOfGroups, testing::Values("keep", "average", "reset"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace lockstep

@@ -50,14 +50,16 @@ struct Steps {
   std::optional<DataLoader> loader;
 };
 
-/// Softmax regression.
-inline std::string plain_deck(const std::string& parallel, int batch, int steps) {
+/// Softmax regression. `optimizer`: and other sections; empty: that of Replica.
+inline std::string plain_deck(const std::string& parallel, int batch, int steps, const std::string& optimizer = "") {
   return fmt::format(
       "{{run: {{steps: {}}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
       " data: {{synthetic: {{kind: random, shape: [{}], classes: {}, train: {}}}}},"
       " model: {{layers: [{{linear: {{features: {}}}, name: fc}}]}},"
-      " optimizer: {{type: sgd, learning_rate: {}, momentum: {}}}, parallel: {{{}}}}}",
-      steps, batch, inputs, classes, data_size, classes, rate, momentum, parallel);
+      " optimizer: {}, parallel: {{{}}}}}",
+      steps, batch, inputs, classes, data_size, classes,
+      optimizer.empty() ? fmt::format("{{type: sgd, learning_rate: {}, momentum: {}}}", rate, momentum) : optimizer,
+      parallel);
 }
 
 /// Whose examples of each step are whose, of groups of so many ranks.

@@ -305,9 +305,7 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, steps_by_speed: true, delay: 1}}", "have other meetings among them"},
       {"parallel: {local: {every: 4, steps_by_speed: true, node_every: 2}}", "have other meetings among them"},
       {"parallel: {local: {every: 4, steps_by_speed: 2}}", "steps_by_speed"},
-      {"parallel: {local: {every: 4, steps_by_speed: true}}, optimizer: {type: adamw}", "adamw divides by"},
       {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; take keep"},
-      {"parallel: {local: {every: 4, state: reset}}, optimizer: {type: adamw}", "adamw divides by"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},
       {"parallel: {local: {every: 4}}, loss_watch: {}", "losses of all ranks"},
   };

@@ -46,13 +46,13 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ran
   config_.collect = rules_.collect;
   if (config.backup.present) config_.record = config.backup.record;
   if (config.has_stepping_workers())
-    own_.emplace(Own{WorkerSteps(steps_, rules_.parts, parameters),
-                     OwnedTensor("lockstep::free_parallel::next_step", DType::f64, {1}),
+    own_.emplace(Own{WorkerSteps(steps_, rules_.parts, parameters), OwnSteps(group_.ranks()),
                      GradientSquare(parameters.trained_size())});
 }
 
 /// A record holds the whole run: what there is of it, the run goes on with.
-void FreeParallel::go_on_behind(std::int64_t steps) {
+void FreeParallel::go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) {
+  optimizer_steps_ = optimizer_steps;
   version_ = steps_.updates_before(steps);
   if (!ranks_.is_root() || config_.record.empty() || steps == 0) return;
   const std::string text = read_text_file(config_.record);
@@ -77,9 +77,8 @@ void FreeParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   parameters_.round(space);
   store_.adopt(space, version_);
   if (!own_) return;
-  group_.ranks().broadcast(space, own_->next_step.get());
   share_states(space, group_.ranks(), optimizer);
-  own_->steps.count_from(steps_.behind(version_), own_->next_step.get());
+  own_->count.begin(space, group_.ranks(), optimizer_steps_);
 }
 
 std::vector<HeldNumbers> FreeParallel::held_numbers(const Optimizer& optimizer) const {
@@ -87,8 +86,8 @@ std::vector<HeldNumbers> FreeParallel::held_numbers(const Optimizer& optimizer) 
   if (!own_) return all;
   all.erase(all.begin() + 1, all.end());
   for (int worker = 0; worker < rules_.workers; ++worker)
-    add_numbers_of_worker(optimizer.states(), own_->next_step.get(), {worker, rules_.workers},
-                          worker == number() && group_.ranks().is_root(), all);
+    add_numbers_of_worker(optimizer.states(), worker == number() && group_.ranks().is_root() ? &own_->count : nullptr,
+                          {worker, rules_.workers}, all);
   store_.add_held_numbers(all);
   return all;
 }
@@ -96,7 +95,7 @@ std::vector<HeldNumbers> FreeParallel::held_numbers(const Optimizer& optimizer) 
 /// Of rank 0: to all ranks, in one order.
 void FreeParallel::tell(StoreEvent event) {
   if (event.is_update != 0) {
-    event.scalars = coefficients_(store_version_, store_version_);
+    event.scalars = coefficients_(store_version_, std::nullopt);
     ++store_version_;
     event.scalars.gradient_scale = 1 / static_cast<double>(update_examples());
   }
@@ -202,7 +201,7 @@ void FreeParallel::give(const ExecSpace& space) {
 }
 
 void FreeParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) {
-  if (own_ && !meets_) own_->steps.update(space, optimizer, coefficients_, *step, *own_->next_step.get().as<double>());
+  if (own_ && !meets_) own_->steps.update(space, optimizer, coefficients_, *step, own_->count);
 }
 
 bool FreeParallel::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {

@@ -37,7 +37,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group, WorkersCourse course,
                ParameterBuffer& parameters);
 
-  void go_on_behind(std::int64_t steps) override;
+  void go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   Dealing dealing() const override { return Dealing::as_they_come; }
   std::int64_t parts_of_batch() const override { return rules_.parts * group_.size(); }
@@ -101,7 +101,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   /// What a worker has that steps by itself.
   struct Own {
     WorkerSteps steps;
-    OwnedTensor next_step;  ///< its number, from 1 on; f64 [1]
+    OwnSteps count;
     GradientSquare square;
   };
   std::optional<Own> own_;
@@ -112,6 +112,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   bool is_under_way_ = false;                     ///< since the last meeting
   bool meets_ = true, is_first_ = true;           ///< of the steps since the last meeting
   std::int64_t version_ = 0, store_version_ = 0;  ///< of the last meeting; as rank 0 has told of it
+  std::int64_t optimizer_steps_ = 0;              ///< see go_on_behind
   double factor_ = 0;                             ///< gradient_square's, of the last update's sum
   bool has_file_ = false;                         ///< the record's, of this process
   OwnedTensor square_;

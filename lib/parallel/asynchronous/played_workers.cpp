@@ -28,9 +28,8 @@ PlayedWorkers::PlayedWorkers(const ParallelConfig& config, const Communicator& r
     pieces_.emplace(alone_, ParallelConfig::in_fixed_tree(order_.members()), parameters.gradients());
   const Shape shape{parameters.trained_size()};
   for (int number = ranks.rank(); number < order_.workers(); number += ranks.size()) {
-    Worker& worker = workers_.emplace_back();
+    Worker& worker = workers_.emplace_back(Worker{{}, {}, OwnSteps(alone_)});
     if (order_.keeps_copies()) worker.read = OwnedTensor("lockstep::played_workers::read", parameters.dtype(), shape);
-    worker.next_step = OwnedTensor("lockstep::played_workers::next_step", DType::f64, {1});
   }
   std::int64_t most = 0;
   for (std::int64_t update = 1; update <= steps_.updates(); ++update)
@@ -41,7 +40,10 @@ PlayedWorkers::PlayedWorkers(const ParallelConfig& config, const Communicator& r
     changes_.emplace_back("lockstep::played_workers::change", parameters.dtype(), shape);
 }
 
-void PlayedWorkers::go_on_behind(std::int64_t steps) { version_ = met_ = steps_.updates_before(steps); }
+void PlayedWorkers::go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) {
+  version_ = met_ = steps_.updates_before(steps);
+  optimizer_steps_ = optimizer_steps;
+}
 
 void PlayedWorkers::update_by(Optimizer& optimizer, Coefficients coefficients) {
   optimizer_ = &optimizer;
@@ -146,8 +148,7 @@ void PlayedWorkers::finish_gradients(const ExecSpace& space, const std::function
 }
 
 void PlayedWorkers::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) {
-  if (!meets_)
-    round_.update(space, optimizer, coefficients_, *step, *worker(push().worker).next_step.get().as<double>());
+  if (!meets_) round_.update(space, optimizer, coefficients_, *step, worker(push().worker).own);
 }
 
 bool PlayedWorkers::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
@@ -172,7 +173,7 @@ void PlayedWorkers::share(const ExecSpace& space, Optimizer&) {
   parameters_.round(space);
   copy(space, trained(), newest_.get());
   for (const OuterOptimizer::State& state : outer_.states()) ranks_.broadcast(space, state.values);
-  for (Worker& worker : workers_) WorkerSteps::count_from(steps_.behind(version_), worker.next_step.get());
+  for (Worker& worker : workers_) worker.own.begin(space, alone_, optimizer_steps_);
   if (version_ == 0) keep_copies(space, false);
 }
 
@@ -180,19 +181,17 @@ std::vector<HeldNumbers> PlayedWorkers::held_numbers(const Optimizer& optimizer)
   std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
   const std::vector<Parameter> trained = trained_parameters(parameters_.parameters());
-  const Worker none;
   for (int number = 0; number < order_.workers(); ++number) {
     const bool holds = rank_of(number) == ranks_.rank();
-    const Worker& worker = holds ? workers_[static_cast<std::size_t>(number / ranks_.size())] : none;
+    const Worker* const worker = holds ? &workers_[static_cast<std::size_t>(number / ranks_.size())] : nullptr;
     const HeldNumbers::Replica replica{number, order_.workers()};
     if (order_.keeps_copies()) {
-      all.push_back(numbers_of_one("", trained, holds ? worker.read.get() : newest_.get(), holds));
+      all.push_back(numbers_of_one("", trained, holds ? worker->read.get() : newest_.get(), holds));
       all.back().replica = replica;
     }
     std::vector<Optimizer::State> states = optimizer.states();
-    for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker.states[i].get();
-    add_numbers_of_worker(states, holds ? worker.next_step.get() : Tensor{nullptr, DType::f64, {1}}, replica, holds,
-                          all);
+    for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker->states[i].get();
+    add_numbers_of_worker(states, holds ? &worker->own : nullptr, replica, all);
   }
   for (const OuterOptimizer::State& state : outer_.states()) {
     all.push_back(numbers_of_one(state.name, trained, state.values, ranks_.is_root()));

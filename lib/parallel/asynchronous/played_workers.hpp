@@ -30,7 +30,7 @@ class PlayedWorkers final : public ParallelStrategy {
   PlayedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order, WorkersCourse course,
                 ParameterBuffer& parameters);
 
-  void go_on_behind(std::int64_t steps) override;
+  void go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   Dealing dealing() const override { return Dealing::as_they_come; }
   std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
@@ -62,7 +62,7 @@ class PlayedWorkers final : public ParallelStrategy {
   struct Worker {
     OwnedTensor read;                 ///< the version that its next round begins with, where that may not be the newest
     std::vector<OwnedTensor> states;  ///< of its optimizer, between its rounds
-    OwnedTensor next_step;            ///< number of its next step, from 1 on; f64 [1]
+    OwnSteps own;
   };
   int rank_of(std::int64_t worker) const { return static_cast<int>(worker % ranks_.size()); }
   /// One of this rank's.
@@ -95,6 +95,7 @@ class PlayedWorkers final : public ParallelStrategy {
   Optimizer* optimizer_ = nullptr;
   Coefficients coefficients_;
   std::int64_t version_ = 0, met_ = 0;   ///< the newest; that of the last meeting
+  std::int64_t optimizer_steps_ = 0;     ///< see go_on_behind
   std::int64_t place_ = 0;               ///< in the update under way
   std::size_t changed_ = 0;              ///< rounds of this rank in it
   bool meets_ = true, is_first_ = true;  ///< of the steps since the last meeting

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/asynchronous/worker_steps.hpp"
 
-#include <cmath>
-
 #include "base/error.hpp"
 #include "optim/outer_step.hpp"
 
@@ -40,39 +38,27 @@ void WorkerSteps::begin(const ExecSpace& space, std::int64_t round) {
 }
 
 void WorkerSteps::update(const ExecSpace& space, Optimizer& optimizer,
-                         const ParallelStrategy::Coefficients& coefficients, const StepScalars& judged,
-                         double& number) {
-  const auto taken = static_cast<std::int64_t>(number) - 1;
-  StepScalars scalars = coefficients(first_step_ + done_, taken);
+                         const ParallelStrategy::Coefficients& coefficients, const StepScalars& judged, OwnSteps& own) {
+  StepScalars scalars = coefficients(first_step_ + done_, own.done());
   scalars.gradient_scale = judged.gradient_scale;
   scalars.left_out = judged.left_out;
   scalars.nonfinite_before = judged.nonfinite_before;
   optimizer.step(space, parameters_, scalars_.set(space, scalars));
-  number += judged.left_out == 0 ? 1 : 0;
+  own.add(space, &judged.left_out);
+  own.look(space);
 }
 
 void WorkerSteps::take_difference(const ExecSpace& space) const {
   weighted_difference(space, 1, begun_.get(), values(), parameters_.gradients({0, parameters_.trained_size()}));
 }
 
-void WorkerSteps::count_from(std::int64_t steps, const Tensor& next) {
-  double& number = *next.as<double>();
-  number = number == 0 ? static_cast<double>(steps + 1) : std::round(number);
-}
-
-void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const Tensor& next, HeldNumbers::Replica worker,
-                           bool holds, std::vector<HeldNumbers>& all) {
-  const auto add = [&](const std::string& state, const std::vector<Parameter>& layout, const Tensor& values) {
-    all.push_back(numbers_of_one(state, layout, values, holds));
+void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const OwnSteps* own,
+                           HeldNumbers::Replica worker, std::vector<HeldNumbers>& all) {
+  for (const Optimizer::State& state : states) {
+    all.push_back(numbers_of_one(state.name, state.layout, state.values, own != nullptr));
     all.back().replica = worker;
-  };
-  for (const Optimizer::State& state : states) add(state.name, state.layout, state.values);
-  Parameter number{};
-  number.name = "number";
-  number.shape = {1};
-  number.range = {0, 1};
-  add("next_step", {number}, next);
-  all.back().of_outer_step = true;  // a checkpoint may lack it
+  }
+  OwnSteps::add_held_numbers(own, worker, all);
 }
 
 }  // namespace lockstep

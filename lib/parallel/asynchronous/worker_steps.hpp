@@ -7,6 +7,7 @@
 
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
+#include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
@@ -53,16 +54,11 @@ class WorkerSteps {
   /// Number of the part of the batches that the next step is of.
   std::int64_t part() const { return (first_step_ + done_) * parts_ + place_; }
 
-  /// A step is made, by the gradients in the buffer. `number`: of the worker's next step, from 1 on; `judged`: in the
-  /// host's memory.
+  /// A step is made, by the gradients in the buffer. `own`: the worker's; `judged`: in the host's memory.
   void update(const ExecSpace& space, Optimizer& optimizer, const ParallelStrategy::Coefficients& coefficients,
-              const StepScalars& judged, double& number);
+              const StepScalars& judged, OwnSteps& own);
   /// The step is over, made or not; whether the round is.
   bool end_step() { return ++done_ == of_round_; }
-  /// Gives a worker of a run that goes on behind `steps` steps the number of its next one, `next` (f64 [1]). A
-  /// checkpoint that knows nothing of workers (`next` is 0) has states of all steps; where other workers' numbers were
-  /// averaged, as their states were, the number becomes a whole one.
-  static void count_from(std::int64_t steps, const Tensor& next);
   /// What the round has changed takes the gradients' place: the parameters that it began with, less those now.
   void take_difference(const ExecSpace& space) const;
 
@@ -78,9 +74,9 @@ class WorkerSteps {
   std::int64_t done_ = 0, of_round_ = 0;  ///< steps
 };
 
-/// What checkpoints hold of a worker that steps by itself: the states of its optimizer, which are these where `holds`,
-/// and the number of its next step, f64 [1].
-void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const Tensor& next, HeldNumbers::Replica worker,
-                           bool holds, std::vector<HeldNumbers>& all);
+/// What checkpoints hold of a worker that steps by itself: the states of its optimizer, and how many steps they come
+/// of. `own`: of who holds them, whose the states are; null: somebody else does.
+void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const OwnSteps* own,
+                           HeldNumbers::Replica worker, std::vector<HeldNumbers>& all);
 
 }  // namespace lockstep

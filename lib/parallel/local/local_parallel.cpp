@@ -35,6 +35,7 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
                              const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters)
     : config_(config),
       ranks_(topology.all),
+      node_(topology.node),
       group_(group.all),
       group_ranks_(group.all.all_gather(topology.all.rank())),
       place_(place_of_group(topology.all, group_ranks_.front())),
@@ -81,7 +82,8 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   StepRanks ranks{.examples = examples_of_group(batch.global_examples),
                   .group = is_local(number) ? &group_ : nullptr,
                   .numbers = group_ranks_,
-                  .meets = is_common(number)};
+                  .meets = is_common(number),
+                  .own_steps = parts_.own_steps.get()};
   if (period_) {
     const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
     const std::int64_t computed = period_->examples(partition_, batch.global_examples, of_period);
@@ -105,11 +107,13 @@ Tensor LocalParallel::gradient_square(const ExecSpace& space) {
 void LocalParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                            double statistics_factor) {
   current().update(space, optimizer, step, statistics_factor);
+  if (parts_.own_steps) parts_.own_steps->add(space, &step->left_out);
   if (steps_alone_) weights_.add(space, static_cast<double>(examples_of_group_) / group_.size(), &step->left_out);
 }
 
 bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                              const std::function<void()>& before_change) {
+  if (parts_.own_steps) parts_.own_steps->look(space);
   if (!steps_alone_) return false;
   if (parts_.fragments) return end_streamed_step(space, learning_rate, before_change);
   const bool all_meet = is_common(step_);
@@ -121,9 +125,8 @@ bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, doubl
   else if (weight) average_in_node(space, *weight);
   parameters_.round(space);
   if (weight && config_.state == LocalConfig::State::average && place_.groups > 1)
-    average_states(space, optimizer, *weight, all_meet ? *parts_.all : *parts_.node);
-  if (config_.state == LocalConfig::State::reset)
-    for (const Optimizer::State& state : optimizer.states()) fill_zero(space, state.values);
+    average_states(space, optimizer, *weight, all_meet);
+  if (config_.state == LocalConfig::State::reset) forget_states(space, optimizer);
   has_met_ = true;
   return all_meet && place_.groups > 1;
 }
@@ -209,8 +212,9 @@ void LocalParallel::finish_fragment(const ExecSpace& space, double mix) {
   parameters_.round(space);
 }
 
-void LocalParallel::average_states(const ExecSpace& space, const Optimizer& optimizer, double weight,
-                                   DataParallel& sums) {
+void LocalParallel::average_states(const ExecSpace& space, const Optimizer& optimizer, double weight, bool all_meet) {
+  DataParallel& sums = all_meet ? *parts_.all : *parts_.node;
+  if (parts_.own_steps) parts_.own_steps->average(space, all_meet ? ranks_ : node_, weight);
   const Tensor room = parameters_.gradients();
   for (const Optimizer::State& state : optimizer.states())
     for (std::int64_t first = 0; first < state.values.count(); first += parameters_.trained_size()) {
@@ -223,6 +227,11 @@ void LocalParallel::average_states(const ExecSpace& space, const Optimizer& opti
     }
 }
 
+void LocalParallel::forget_states(const ExecSpace& space, const Optimizer& optimizer) {
+  for (const Optimizer::State& state : optimizer.states()) fill_zero(space, state.values);
+  if (parts_.own_steps) parts_.own_steps->forget(space);
+}
+
 void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
@@ -230,6 +239,7 @@ void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   if (config_.keeps_replicas()) group_.broadcast(space, meeting_.others());
   const Communicator& alike = keeps_states() ? group_ : ranks_;
   for (const Optimizer::State& state : optimizer.states()) alike.broadcast(space, state.values);
+  if (parts_.own_steps) parts_.own_steps->begin(space, alike, optimizer_steps_);
   weights_.forget(space);
   has_others_ = false;
 }
@@ -237,14 +247,21 @@ void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
 std::vector<HeldNumbers> LocalParallel::held_numbers(const Optimizer& optimizer) const {
   std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
   if (keeps_states()) all.erase(all.begin() + 1, all.end());
+  const auto add_own_steps = [&](bool holds, std::optional<HeldNumbers::Replica> replica) {
+    if (parts_.own_steps) OwnSteps::add_held_numbers(holds ? parts_.own_steps.get() : nullptr, replica, all);
+  };
+  if (!keeps_states()) add_own_steps(ranks_.is_root(), std::nullopt);
   for (int group = 0; group < place_.groups; ++group) {
     const bool holds = group == place_.number && group_.is_root();
+    const HeldNumbers::Replica replica{group, place_.groups};
     const auto add = [&](const std::string& state, const std::vector<Parameter>& layout, const Tensor& values) {
       all.push_back(numbers_of_one(state, layout, values, holds));
-      all.back().replica = HeldNumbers::Replica{group, place_.groups};
+      all.back().replica = replica;
     };
-    if (keeps_states())
+    if (keeps_states()) {
       for (const Optimizer::State& state : optimizer.states()) add(state.name, state.layout, state.values);
+      add_own_steps(holds, replica);
+    }
     if (!config_.keeps_replicas()) continue;
     std::vector<Parameter> layout = parameters_.parameters();
     std::erase_if(layout, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });

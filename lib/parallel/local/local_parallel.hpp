@@ -12,6 +12,7 @@
 #include "parallel/local/meeting_weights.hpp"
 #include "parallel/local/period_steps.hpp"
 #include "parallel/local/replica_meeting.hpp"
+#include "parallel/own_steps.hpp"
 
 namespace lockstep {
 
@@ -43,12 +44,14 @@ class LocalParallel final : public ParallelStrategy {
     std::unique_ptr<DataParallel> node;       ///< of this node's, which also meet by themselves; null: they do not
     std::unique_ptr<FragmentSums> fragments;  ///< null: all parameters meet at once
     std::unique_ptr<AdasumExchange> adasum;   ///< null: by sums
+    std::unique_ptr<OwnSteps> own_steps;      ///< that this rank's group counts; null: as the run does
   };
   /// `group`: the ranks of this one's steps. `partition`: of batches among all ranks. `last_step`: of the run.
   /// Collective.
   LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
                 const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters);
 
+  void go_on_behind(std::int64_t, std::int64_t optimizer_steps) override { optimizer_steps_ = optimizer_steps; }
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
@@ -78,7 +81,8 @@ class LocalParallel final : public ParallelStrategy {
   bool keeps_states() const { return place_.groups > 1 && config_.state == LocalConfig::State::keep; }
   bool meets_in_node(std::int64_t step) const;
   std::int64_t examples_of_group(std::int64_t examples);
-  void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight, DataParallel& sums);
+  void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight, bool all_meet);
+  void forget_states(const ExecSpace& space, const Optimizer& optimizer);
   void meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate);
   void average_in_node(const ExecSpace& space, double weight);
   void show_common(const ExecSpace& space);
@@ -87,7 +91,7 @@ class LocalParallel final : public ParallelStrategy {
   void finish_fragment(const ExecSpace& space, double mix);
 
   LocalConfig config_;
-  Communicator ranks_, group_;
+  Communicator ranks_, node_, group_;
   std::vector<std::int64_t> group_ranks_;  ///< of all
   Place place_;
   Parts parts_;
@@ -99,6 +103,7 @@ class LocalParallel final : public ParallelStrategy {
   std::optional<PeriodSteps> period_;  ///< none: all groups do all steps
   Tensor square_;                      ///< gradient_square of the last step, whose gradients a meeting has overwritten
   std::int64_t step_ = 0, examples_ = 0, examples_of_group_ = 0;
+  std::int64_t optimizer_steps_ = 0;  ///< see go_on_behind
   bool steps_alone_ = false, has_others_ = false, has_met_ = false;
 };
 

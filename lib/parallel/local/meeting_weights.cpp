@@ -4,23 +4,15 @@
 #include <array>
 #include <utility>
 
+#include "parallel/count_done.hpp"
+
 namespace lockstep {
-namespace {
-
-/// sum += count, unless the step is left out.
-void add_examples(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
-  Kokkos::parallel_for(
-      "lockstep::meeting_weights::count", RangePolicy(space, 0, 1),
-      KOKKOS_LAMBDA(const std::int64_t) { *sum += *left_out != 0 ? 0.0 : count; });
-}
-
-}  // namespace
 
 MeetingWeights::MeetingWeights(const Communicator& ranks, const std::optional<Communicator>& node)
     : ranks_(ranks), node_(node), stepped_("lockstep::meeting_weights::stepped", DType::f64, {1}) {}
 
 void MeetingWeights::add(const ExecSpace& space, double examples, const std::int32_t* left_out) {
-  add_examples(space, examples, left_out, stepped_.get().as<double>());
+  count_done(space, examples, left_out, stepped_.get().as<double>());
 }
 
 void MeetingWeights::forget(const ExecSpace& space) {

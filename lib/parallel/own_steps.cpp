@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/own_steps.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "parallel/count_done.hpp"
+
+namespace lockstep {
+
+OwnSteps::OwnSteps(const Communicator& ranks) : ranks_(ranks), next_("lockstep::own_steps::next", DType::f64, {1}) {}
+
+void OwnSteps::begin(const ExecSpace& space, const Communicator& alike, std::int64_t steps) {
+  alike.broadcast(space, next_.get());
+  const double next = f64_on_host(space, next_.get());
+  set(space, next == 0 ? static_cast<double>(steps + 1) : std::round(next));
+}
+
+void OwnSteps::add(const ExecSpace& space, const std::int32_t* left_out) const {
+  count_done(space, 1, left_out, next_.get().as<double>());
+}
+
+void OwnSteps::look(const ExecSpace& space) {
+  copy_.start(space, next_.get().as<double>());
+  is_on_its_way_ = true;
+}
+
+std::int64_t OwnSteps::done() {
+  if (std::exchange(is_on_its_way_, false)) seen_ = copy_.take();
+  return static_cast<std::int64_t>(seen_) - 1;
+}
+
+void OwnSteps::average(const ExecSpace& space, const Communicator& all, double weight) {
+  double mean = weight * f64_on_host(space, next_.get());
+  all.all_reduce_sum({&mean, 1});
+  set(space, std::round(mean));
+}
+
+void OwnSteps::set(const ExecSpace& space, double next) {
+  copy_from_host(space, &next, next_.get());
+  seen_ = next;
+  is_on_its_way_ = false;
+}
+
+void OwnSteps::add_held_numbers(const OwnSteps* own, std::optional<HeldNumbers::Replica> replica,
+                                std::vector<HeldNumbers>& all) {
+  Parameter number{};
+  number.name = "number";
+  number.shape = {1};
+  number.range = {0, 1};
+  all.push_back(
+      numbers_of_one("next_step", {number}, own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
+  all.back().replica = replica;
+  all.back().may_be_lacking = true;
+}
+
+}  // namespace lockstep
