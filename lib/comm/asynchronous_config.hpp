@@ -10,6 +10,12 @@
 
 namespace lockstep {
 
+/// What asynchronous workers give away: what a round of steps of theirs has changed; of gradients, one step each.
+struct Rounds {
+  std::int64_t every = 1;  ///< steps
+  bool by_speed = false;   ///< slow workers do fewer
+};
+
 /// The deck's `parallel.asynchronous` section: workers compute gradients by parameters that others have changed since.
 struct AsynchronousConfig : Config {
   /// What becomes of a gradient because of that.

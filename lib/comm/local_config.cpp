@@ -54,7 +54,8 @@ void LocalConfig::describe(Fields& fields) {
   fields.boolean(
       "steps_by_speed", steps_by_speed,
       "whether slow groups leave out the last steps before a meeting, by the time that passes took before the "
-      "last one, so that the others need not wait for them (dynamic local updates)");
+      "last one, so that the others need not wait for them; and slow asynchronous workers the last steps before they give "
+      "away what they have changed (dynamic local updates)");
   fields.integer_or("group", group, "node", at_least_one,
                     "ranks that step together, neighbours in the order of ranks, and have batch_norm's statistics "
                     "together; node: those that share memory");
@@ -123,7 +124,6 @@ void LocalConfig::check_asynchronous(Fields& fields) const {
   refuse(node_every.has_value(), "node_every", "groups of a node would average between meetings");
   refuse(streams(), fragments > 1 ? "fragments" : delay > 0 ? "delay" : "mix", "parameters would meet in parts");
   refuse(state != State::keep, "state", "states would be averaged or forgotten where groups meet");
-  refuse(steps_by_speed, "steps_by_speed", "slow groups would do fewer steps before a meeting");
   fields.check(group == 1, "group",
                "ranks of an asynchronous worker are those of asynchronous.groups; leave it out, or give that");
 }

@@ -74,6 +74,7 @@ struct ParallelConfig : Config {
   /// Whether asynchronous workers do steps by themselves between reading parameters and giving away what they have
   /// changed (asynchronous local SGD), `local.every` of them.
   bool has_stepping_workers() const { return asynchronous.present && local.present; }
+  Rounds rounds() const { return has_stepping_workers() ? Rounds{local.every, local.steps_by_speed} : Rounds{}; }
   /// Ranks that are one worker, which judges its steps by itself, where there are such.
   int ranks_of_worker(int ranks) const { return runs_freely() ? static_cast<int>(asynchronous.members(ranks)) : 1; }
   /// Where ranks run freely, how many workers there are, each a rank or a group of them. Throws KeyError

@@ -71,23 +71,23 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
 /// Of parallel.asynchronous; writes the record. Collective.
 PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  const std::int64_t every = config.parallel.has_stepping_workers() ? config.parallel.local.every : 1,
-                     updates = UpdateSteps{every, steps}.updates();
+  const Rounds rounds = config.parallel.rounds();
+  const std::int64_t updates = UpdateSteps{rounds.every, steps}.updates();
   if (!asynchronous.present || asynchronous.free) return {};
   PushOrder pushes;
   if (asynchronous.replay.empty()) {
     comm.run_collectively(
-        [&] { pushes = simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates); });
+        [&] { pushes = simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds); });
   } else {
     std::string text;
     comm.run_collectively([&] {
       if (comm.is_root()) text = read_text_file(asynchronous.replay);
     });
     comm.broadcast(text);
-    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, every); });
+    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds); });
   }
   comm.run_collectively([&] {
-    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text(every));
+    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text());
   });
   return pushes;
 }

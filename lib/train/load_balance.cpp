@@ -11,7 +11,7 @@ LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm,
     : comm_(comm), trainer_(trainer) {
   if (comm.size() == 1) return;
   if (config.deals_anew()) shares_.emplace(comm, trainer.partition(), batch);
-  if (config.local.steps_by_speed) pass_times_.emplace();
+  if (config.local.steps_by_speed && !config.asynchronous.present) pass_times_.emplace();
 }
 
 std::optional<std::vector<std::int64_t>> LoadBalance::steps_done(const Trainer::ExposedSeconds& exposed) {

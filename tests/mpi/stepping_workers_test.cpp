@@ -17,6 +17,7 @@
 #include "mpi/run_outcome.hpp"
 #include "mpi/softmax_regression.hpp"
 #include "run/training_run.hpp"
+#include "support/scratch.hpp"
 
 namespace lockstep::test::stepping_workers {
 namespace {
@@ -29,6 +30,8 @@ struct Way {
   int collect, momentum_every;
   double rate, momentum = 0.9;
   bool adam = false;
+
+  bool by_speed() const { return std::string_view(local).find("steps_by_speed") != std::string_view::npos; }
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -88,8 +91,8 @@ std::vector<double> played(const Way& way, const PushOrder& order, const Dataset
                                                    : (update - 1) * way.collect + place;
       const std::vector<double>& read = versions[static_cast<std::size_t>(push.version)];
       std::vector<double> own = read;
-      for (std::int64_t step = round / way.collect * every;
-           step < std::min<std::int64_t>((round / way.collect + 1) * every, plain_steps); ++step) {
+      const std::int64_t first = round / way.collect * every, steps = way.by_speed() ? push.steps : every;
+      for (std::int64_t step = first; step < std::min<std::int64_t>(first + steps, plain_steps); ++step) {
         const std::span part = std::span(batches[static_cast<std::size_t>(step)])
                                    .subspan(static_cast<std::size_t>(round % way.collect) * each, each);
         workers[static_cast<std::size_t>(push.worker)].step(way.adam, gradient_of(data, part, own), own);
@@ -149,7 +152,8 @@ TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
   std::string record = folder_.path() / "record";
   comm_.broadcast(record);
   compare(fmt::format("free: true, record: '{}'", record), [&](const RunConfig& config) {
-    return PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates, every);
+    return PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates,
+                            config.parallel.rounds());
   });
   // Of each round what it reads and gives, but a worker's own slice; at meetings what all read. They are where a
   // multiple of 17 steps, or the end of an epoch of five, has come.
@@ -166,7 +170,7 @@ TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
 
 TEST_P(SteppingWorkers, FollowPlainLoopsWhenTheyArePlayed) {
   compare("simulate: {ranks: 5, delays: [1, 1.7], spread: 0.3}", [](const RunConfig& config) {
-    const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, updates);
+    const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, updates, config.parallel.rounds());
     EXPECT_GT(order.staleness_counts(updates).size(), 2u) << "stale differences are what this is about";
     return order;
   });
@@ -178,7 +182,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"nesterov", "outer: nesterov, momentum: 0.5", "divide", 2, 1, 0.7, 0.5},
                     Way{"delayed", "outer: delayed_nesterov, momentum_every: 4", "none", 1, 4, 0.7},
                     Way{"delayed_adam", "outer: delayed_nesterov, momentum_every: 3, learning_rate: 0.9", "none", 3, 3,
-                        0.9, 0.9, true}),
+                        0.9, 0.9, true},
+                    Way{"by_speed", "outer: nesterov, steps_by_speed: true", "none", 2, 1, 0.7},
+                    Way{"adam_by_speed", "outer: average, learning_rate: 0.4, steps_by_speed: true", "divide", 1, 0,
+                        0.4, 0, true}),
     [](const auto& info) { return info.param.name; });
 
 /// Keys of runs, whose steps are those of free_runs.hpp; the last round is of two.
@@ -228,7 +235,8 @@ INSTANTIATE_TEST_SUITE_P(
                         "{type: adamw, clip_norm: 0.5}"},
                     Run{"sums", "collect: 3, staleness: divide", "outer: delayed_nesterov", sgd, "bf16"},
                     Run{"groups", "groups: 2, collect: 2", "outer: nesterov", "{type: adamw}"},
-                    Run{"server", "collect: 2", "outer: average", sgd, "fp32", 1}),
+                    Run{"server", "collect: 2", "outer: average", sgd, "fp32", 1},
+                    Run{"by_speed", "collect: 2", "outer: nesterov, steps_by_speed: true", "{type: lamb}"}),
     [](const auto& info) { return info.param.name; });
 
 std::string deck(const std::string& local, const std::string& asynchronous, const std::string& optimizer = sgd,
@@ -241,6 +249,43 @@ TEST(SteppingWorkersOuterStep, WithMomentumInEachUpdateIsNesterovBitForBit) {
   constexpr const char* schedule = "collect: 2, schedule: {simulate: {ranks: 3, spread: 0.5}}";
   EXPECT_EQ(train_to_the_end(deck("every: 4, outer: delayed_nesterov, momentum_every: 1", schedule)).parameters,
             train_to_the_end(deck("every: 4, outer: nesterov", schedule)).parameters);
+}
+
+TEST(SteppingWorkersBySpeed, CountTheExamplesThatAreComputed) {
+  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
+  const auto rows = [](const char* by_speed, const char* schedule) {
+    return train_to_the_end(deck(fmt::format("every: 6, steps_by_speed: {}", by_speed),
+                                 fmt::format("collect: 2, schedule: {{{}}}", schedule),
+                                 "{type: sgd, learning_rate: 0}"))
+        .rows;
+  };
+  const auto loss = [](const std::string& row) {  // epoch,split,loss,…
+    return std::stod(row.substr(row.find(',', row.find(',') + 1) + 1));
+  };
+  for (const char* schedule : {"simulate: {ranks: 2, delays: [1, 3]}", "free: true"}) {
+    const auto some = rows("true", schedule), all = rows("false", schedule);
+    ASSERT_EQ(some.size(), all.size());
+    for (const auto& [name, row] : some) {
+      if (name == "stepsplit") continue;
+      EXPECT_NEAR(loss(row), loss(all.at(name)), 0.2 * loss(row)) << schedule << ": " << row;
+    }
+  }
+}
+
+TEST(SteppingWorkersBySpeed, AreThoseOfTheRecord) {
+  const AsynchronousConfig config =
+      read_run_config(deck("every: 4", "collect: 2, schedule: {simulate: {ranks: 3}}"), "none").parallel.asynchronous;
+  const Rounds by_speed{4, true};
+  const PushOrder order = simulate_pushes(config, 5, 3, by_speed);
+  for (std::int64_t update = 1; update <= 3; ++update)
+    for (const PushOrder::Push& push : order.of_update(update)) EXPECT_EQ(push.steps, 4) << "delays are equal";
+  EXPECT_EQ(PushOrder::parse(order.text(), "file", config, 3, by_speed).text(), order.text());
+  std::string changed = order.text();
+  changed.replace(changed.find("\n0 0 4") + 5, 1, "5");
+  expect_error(ExitStatus::bad_data, "gradients that can be read",
+               [&] { PushOrder::parse(changed, "file", config, 3, by_speed); });
+  expect_error(ExitStatus::bad_data, "parallel.local.steps_by_speed",
+               [&] { PushOrder::parse(order.text(), "file", config, 3, Rounds{4, false}); });
 }
 
 TEST(SteppingWorkersAlone, WithAveragesAreSerial) {
@@ -273,7 +318,6 @@ TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
       {"every: 2, delay: 1", "parallel.local.delay"},
       {"every: 2, mix: 0.5", "parallel.local.mix"},
       {"every: 2, state: average", "parallel.local.state: states would be averaged"},
-      {"every: 2, steps_by_speed: true", "parallel.local.steps_by_speed"},
       {"every: 2, group: 2", "parallel.local.group: ranks of an asynchronous worker are those of asynchronous.groups"},
       {"every: 2, momentum_every: 2", "parallel.local.momentum_every: is of delayed_nesterov alone"}};
   for (const auto& [local, why] : refused) expect_refused(deck(local, "schedule: {free: true}"), why);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "comm/parallel_config.hpp"
 #include "optim/step_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
+#include "parallel/asynchronous/update_steps.hpp"
 
 namespace lockstep {
 
@@ -28,6 +30,7 @@ struct StoreEvent {
   Kind kind = Kind::given;
   std::int32_t worker = 0;
   std::int64_t part = 0;       ///< of the batches (PartRequest)
+  std::int64_t steps = 0;      ///< that the worker does with it, or has done
   std::int32_t is_update = 0;  ///< the push is the last one of an update, which is done with these:
   StepScalars scalars{};
 };
@@ -44,10 +47,12 @@ struct FreeRules {
   /// Workers that compute parts of a synchronous update's batch a second time. Of such a batch each part counts once,
   /// in the order of parts.
   int duplicates = 0;
+  UpdateSteps steps{};    ///< that workers do, where they step by themselves; else one for each gradient
+  bool by_speed = false;  ///< slow workers do fewer
 };
 
-/// Of so many ranks that run freely.
-FreeRules free_rules(const ParallelConfig& config, int ranks);
+/// Of so many ranks that run freely, up to step number `last`.
+FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last = 0);
 
 /// The order in which workers' gradients are applied, and parameters read: that in which the workers come, as one rank
 /// finds it. Between two meetings all parts of the batches between them are given out, each to whoever asks next; of
@@ -84,6 +89,8 @@ class FreeOrder {
     std::int64_t counted = -1;  ///< version to which it has given its last gradient that was not late
     bool computes = false;
     double since = 0, took = 0;  ///< seconds, of the gradient that it computes, and of the one before
+    std::int64_t steps = 0;      ///< of that which it computes
+    std::deque<double> paces;    ///< seconds that its last steps took, each on the average of a round
   };
   Worker& worker(int number) { return workers_[static_cast<std::size_t>(number)]; }
   void count(std::int64_t staleness);
@@ -93,6 +100,7 @@ class FreeOrder {
   std::optional<std::int64_t> part_of_slowest() const;
   bool is_complete(std::int64_t part) const { return part < pushed_ || complete_.contains(part); }
   bool is_late(const Worker& worker) const;
+  std::int64_t steps_of(const Worker& begins) const;
   void push(int number, const Tell& tell);
 
   FreeRules rules_;

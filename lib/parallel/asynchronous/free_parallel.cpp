@@ -33,8 +33,8 @@ StoreEvent event_of(const std::string& letter) {
 FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group,
                            WorkersCourse course, ParameterBuffer& parameters)
     : config_(config.asynchronous),
-      rules_(free_rules(config, ranks.size())),
-      steps_{config.has_stepping_workers() ? config.local.every : 1, course.last},
+      rules_(free_rules(config, ranks.size(), course.last)),
+      steps_(rules_.steps),
       ranks_(ranks),
       group_(ranks, group, parameters),
       course_(std::move(course)),
@@ -56,7 +56,7 @@ void FreeParallel::go_on_behind(std::int64_t steps, std::int64_t optimizer_steps
   version_ = steps_.updates_before(steps);
   if (!ranks_.is_root() || config_.record.empty() || steps == 0) return;
   const std::string text = read_text_file(config_.record);
-  const PushOrder done = PushOrder::parse(text, config_.record, config_, version_, steps_.every);
+  const PushOrder done = PushOrder::parse(text, config_.record, config_, version_, {steps_.every, rules_.by_speed});
   validate(done.workers() == rules_.workers && done.members() == group_.size() && done.has_parts() &&
                done.parts_of_batch() == rules_.parts,
            ExitStatus::bad_data,
@@ -103,6 +103,7 @@ void FreeParallel::tell(StoreEvent event) {
 }
 
 void FreeParallel::take(const StoreEvent& event) {
+  if (event.kind == StoreEvent::Kind::push) examples_ += event.steps * part_examples();
   if (event.kind != StoreEvent::Kind::given) return store_.add(event);
   order_.take(event.worker, [this](const StoreEvent& next) { tell(next); });
 }
@@ -120,6 +121,7 @@ bool FreeParallel::advance(const ExecSpace& space) {
 void FreeParallel::begin() {
   is_under_way_ = true;
   is_first_ = true;
+  examples_ = 0;
   if (!ranks_.is_root()) return;
   store_version_ = version_;
   order_.begin(version_, steps_.next_meeting(version_ + 1, course_.meets),
@@ -153,14 +155,14 @@ PartRequest FreeParallel::next_part(const ExecSpace& space) {
   parameters_.round(space);
   meets_ = turn->kind == StoreEvent::Kind::meet;
   if (!meets_) {
-    if (own_) own_->steps.begin(space, turn->part);
+    if (own_) own_->steps.begin(space, turn->part, turn->steps);
     return request(own_ ? own_->steps.part() : turn->part);
   }
   mailbox_.wait_until_sent();
   is_under_way_ = false;
-  factor_ = own_ ? static_cast<double>(steps_since() * update_examples()) / static_cast<double>(rules_.collect)
+  factor_ = own_ ? static_cast<double>(examples_) / static_cast<double>(rules_.collect)
                  : static_cast<double>(store_.version() - version_);
-  return {.batches = steps_.behind(store_.version()), .examples = steps_since() * update_examples()};
+  return {.batches = steps_.behind(store_.version()), .examples = examples_};
 }
 
 StepRanks FreeParallel::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
@@ -221,12 +223,12 @@ bool FreeParallel::end_step(const ExecSpace& space, Optimizer&, double, const st
 void FreeParallel::write_record() {
   if (config_.record.empty() || !ranks_.is_root()) return;
   std::string text;
-  for (const FreeOrder::Entry& entry : order_.take_entries())
-    fmt::format_to(std::back_inserter(text), "{} {} {}\n", entry.push.worker, entry.push.version, entry.part);
+  for (const FreeOrder::Entry& entry : order_.take_entries()) text += PushOrder::line(entry.push, entry.part);
   if (!std::exchange(has_file_, true))
     return replace_text_file(
         config_.record,
-        PushOrder::head(rules_.workers, group_.size(), steps_.every, rules_.collect, rules_.parts) + text);
+        PushOrder::head(rules_.workers, group_.size(), {steps_.every, rules_.by_speed}, rules_.collect, rules_.parts) +
+            text);
   std::ofstream file(config_.record, std::ios::app);
   file << text << std::flush;
   validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);

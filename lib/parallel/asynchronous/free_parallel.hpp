@@ -113,6 +113,7 @@ class FreeParallel final : public ParallelStrategy, ParameterArrival {
   bool meets_ = true, is_first_ = true;           ///< of the steps since the last meeting
   std::int64_t version_ = 0, store_version_ = 0;  ///< of the last meeting; as rank 0 has told of it
   std::int64_t optimizer_steps_ = 0;              ///< see go_on_behind
+  std::int64_t examples_ = 0;                     ///< of what was added since the last meeting
   double factor_ = 0;                             ///< gradient_square's, of the last update's sum
   bool has_file_ = false;                         ///< the record's, of this process
   OwnedTensor square_;

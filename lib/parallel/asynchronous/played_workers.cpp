@@ -12,7 +12,7 @@ namespace lockstep {
 PlayedWorkers::PlayedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order,
                              WorkersCourse course, ParameterBuffer& parameters)
     : config_(config.asynchronous),
-      steps_{config.local.every, course.last},
+      steps_{config.rounds().every, course.last},
       ranks_(ranks),
       alone_(ranks.split(ranks.rank())),
       order_(std::move(order)),
@@ -72,13 +72,27 @@ PartRequest PlayedWorkers::next_part(const ExecSpace& space) {
   copy(space, newest_.get(), trained());
   parameters_.round(space);
   meets_ = true;
-  const std::int64_t each = course_.batch / order_.parts_of_batch(),
-                     rounds = (steps_.behind(version_) - steps_.behind(met_)) * order_.collect();
+  const std::int64_t examples = examples_since();
   // The sum of gradients that are asked for is one over all examples.
-  const double factor = static_cast<double>(rounds * each) / static_cast<double>(order_.collect());
+  const double factor = static_cast<double>(examples) / static_cast<double>(order_.collect());
   const double square = factor * factor * f64_on_host(space, square_.compute(space, sum_.sum()));
   copy_from_host(space, &square, square_of_mean_.get());
-  return {.batches = steps_.behind(version_), .examples = rounds * each};
+  return {.batches = steps_.behind(version_), .examples = examples};
+}
+
+/// Of all workers, since the last meeting.
+std::int64_t PlayedWorkers::examples_since() const {
+  std::int64_t steps = 0;
+  for (std::int64_t update = met_ + 1; update <= version_; ++update)
+    for (std::int64_t place = 0; place < order_.collect(); ++place)
+      steps += steps_.of_round(round_of(update, place) / order_.parts_of_batch(),
+                               order_.of_update(update)[static_cast<std::size_t>(place)].steps);
+  return steps * (course_.batch / order_.parts_of_batch());
+}
+
+std::int64_t PlayedWorkers::round_of(std::int64_t update, std::int64_t place) const {
+  const std::span<const std::int64_t> rounds = order_.parts_of(update);
+  return rounds.empty() ? (update - 1) * order_.collect() + place : rounds[static_cast<std::size_t>(place)];
 }
 
 void PlayedWorkers::begin_round(const ExecSpace& space) {
@@ -86,8 +100,7 @@ void PlayedWorkers::begin_round(const ExecSpace& space) {
   copy(space, is_newest ? newest_.get() : worker(push().worker).read.get(), trained());
   parameters_.round(space);
   swap_states(space);
-  const std::span<const std::int64_t> rounds = order_.parts_of(version_ + 1);
-  round_.begin(space, rounds.empty() ? version_ * order_.collect() + place_ : rounds[static_cast<std::size_t>(place_)]);
+  round_.begin(space, round_of(version_ + 1, place_), push().steps);
 }
 
 /// The optimizer's change places with those of the worker whose round it is.

@@ -71,6 +71,8 @@ class PlayedWorkers final : public ParallelStrategy {
   Tensor trained() const { return parameters_.values({0, parameters_.trained_size()}); }
   Tensor gradients() const { return parameters_.gradients({0, parameters_.trained_size()}); }
   PartRequest request() const { return {.part = round_.part() * order_.members(), .count = order_.members()}; }
+  std::int64_t examples_since() const;
+  std::int64_t round_of(std::int64_t update, std::int64_t place) const;
   void begin_round(const ExecSpace& space);
   void end_round(const ExecSpace& space);
   void swap_states(const ExecSpace& space);

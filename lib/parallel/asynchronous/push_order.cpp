@@ -11,21 +11,28 @@
 
 #include "base/error.hpp"
 #include "core/random.hpp"
+#include "data/share_plan.hpp"
 
 namespace lockstep {
 namespace {
 
-constexpr const char* first_line = "# lockstep pushes 1: worker, version that it has read; in the order of application";
-constexpr const char* first_line_with_parts =
-    "# lockstep pushes 1: worker, version that it has read, part of the batches; in the order of application";
+std::string first_line(bool has_parts, bool has_steps) {
+  return fmt::format("# lockstep pushes 1: worker, version that it has read{}{}; in the order of application",
+                     has_parts ? ", part of the batches" : "", has_steps ? ", steps that it has done" : "");
+}
 
 /// The played workers' course.
 class Simulation {
  public:
   using Push = PushOrder::Push;
 
-  Simulation(const AsynchronousConfig& config, std::uint64_t seed)
-      : config_(config), seed_(seed), workers_(static_cast<std::size_t>(config.simulation.ranks)) {
+  Simulation(const AsynchronousConfig& config, std::uint64_t seed, const Rounds& rounds)
+      : config_(config), rounds_(rounds), seed_(seed), workers_(static_cast<std::size_t>(config.simulation.ranks)) {
+    if (rounds.by_speed) {
+      std::vector<double> delays;
+      for (std::size_t i = 0; i < workers_.size(); ++i) delays.push_back(delay_of(i));
+      steps_ = steps_by_speed(delays, rounds.every);
+    }
     for (std::size_t i = 0; i < workers_.size(); ++i) begin(i, 0);
   }
 
@@ -33,7 +40,7 @@ class Simulation {
     const auto [time, i] = under_way_.top();
     under_way_.pop();
     Worker& worker = workers_[i];
-    const Push push{static_cast<std::int32_t>(i), worker.version};
+    const Push push{static_cast<std::int32_t>(i), worker.version, steps_.empty() ? 0 : steps_[i]};
     ++worker.given;
     worker.waits = true;
     if (++given_ % config_.collect == 0) ++version_;
@@ -50,6 +57,8 @@ class Simulation {
     bool waits = false;
   };
 
+  double delay_of(std::size_t i) const { return config_.simulation.delays[i % config_.simulation.delays.size()]; }
+
   void begin(std::size_t i, std::int64_t time) {
     constexpr double ticks = 1e6;  // of a delay of 1: whole numbers are compared alike everywhere
     Worker& worker = workers_[i];
@@ -58,13 +67,16 @@ class Simulation {
     const AsynchronousConfig::Simulation& played = config_.simulation;
     const double uniform =
         RandomStream(seed_, RandomPurpose::delays, i).uniform(static_cast<std::uint64_t>(worker.given));
-    const double delay = played.delays[i % played.delays.size()] * (1 + played.spread * (2 * uniform - 1));
+    const double of_round = steps_.empty() ? 1 : static_cast<double>(steps_[i]) / static_cast<double>(rounds_.every);
+    const double delay = delay_of(i) * of_round * (1 + played.spread * (2 * uniform - 1));
     under_way_.emplace(time + std::max<std::int64_t>(1, std::llround(ticks * delay)), i);
   }
 
   const AsynchronousConfig& config_;
+  Rounds rounds_;
   std::uint64_t seed_;
   std::vector<Worker> workers_;
+  std::vector<std::int64_t> steps_;                    ///< of each worker's rounds; empty: all do all
   using Event = std::pair<std::int64_t, std::size_t>;  ///< when a worker has its gradient
   std::priority_queue<Event, std::vector<Event>, std::greater<>> under_way_;
   std::int64_t given_ = 0, version_ = 0;
@@ -73,16 +85,17 @@ class Simulation {
 }  // namespace
 
 PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-                     std::vector<Push> behind, std::vector<std::int64_t> parts)
+                     std::vector<Push> behind, std::vector<std::int64_t> parts, const Rounds& rounds)
     : workers_(workers),
       collect_(collect),
       parts_of_batch_(collect),
       pushes_(std::move(pushes)),
       behind_(std::move(behind)),
-      parts_(std::move(parts)) {
+      parts_(std::move(parts)),
+      rounds_(rounds) {
   std::vector<std::int64_t> given(static_cast<std::size_t>(workers)), read(given);
   for (std::size_t i = 0; i < pushes_.size() + behind_.size(); ++i) {
-    const auto& [worker, version] = i < pushes_.size() ? pushes_[i] : behind_[i - pushes_.size()];
+    const auto& [worker, version, steps] = i < pushes_.size() ? pushes_[i] : behind_[i - pushes_.size()];
     const std::int64_t update = static_cast<std::int64_t>(i) / collect + 1;
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::bad_data, fmt::format("push {} of the record of asynchronous training is {} {}: {}; give "
@@ -149,29 +162,30 @@ std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool be
   return {found.begin(), found.end()};
 }
 
-std::string PushOrder::head(int workers, std::int64_t members, std::int64_t every, std::int64_t collect,
+std::string PushOrder::head(int workers, std::int64_t members, const Rounds& rounds, std::int64_t collect,
                             std::optional<std::int64_t> parts_of_batch) {
-  return fmt::format("{}\nworkers {}\n{}{}collect {}\n{}", parts_of_batch ? first_line_with_parts : first_line, workers,
-                     members > 1 ? fmt::format("members {}\n", members) : "",
-                     every > 1 ? fmt::format("every {}\n", every) : "", collect,
+  return fmt::format("{}\nworkers {}\n{}{}collect {}\n{}", first_line(parts_of_batch.has_value(), rounds.by_speed),
+                     workers, members > 1 ? fmt::format("members {}\n", members) : "",
+                     rounds.every > 1 ? fmt::format("every {}\n", rounds.every) : "", collect,
                      parts_of_batch.value_or(collect) != collect ? fmt::format("parts {}\n", *parts_of_batch) : "");
 }
 
-std::string PushOrder::text(std::int64_t every) const {
-  std::string text = head(workers_, members_, every, collect_,
+std::string PushOrder::line(const Push& push, std::optional<std::int64_t> part) {
+  return fmt::format("{} {}{}{}\n", push.worker, push.version, part ? fmt::format(" {}", *part) : "",
+                     push.steps > 0 ? fmt::format(" {}", push.steps) : "");
+}
+
+std::string PushOrder::text() const {
+  std::string text = head(workers_, members_, rounds_, collect_,
                           has_parts() ? std::optional(parts_of_batch_) : std::nullopt);
   std::size_t i = 0;
   for (const std::vector<Push>* pushes : {&pushes_, &behind_})
-    for (const Push& push : *pushes) {
-      fmt::format_to(std::back_inserter(text), "{} {}", push.worker, push.version);
-      if (has_parts()) fmt::format_to(std::back_inserter(text), " {}", parts_[i++]);
-      text += '\n';
-    }
+    for (const Push& push : *pushes) text += line(push, has_parts() ? std::optional(parts_[i++]) : std::nullopt);
   return text;
 }
 
 PushOrder PushOrder::parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                           std::int64_t updates, std::int64_t every) {
+                           std::int64_t updates, const Rounds& rounds) {
   std::istringstream in(text);
   std::string line, word;
   std::int64_t workers = 0, members = 1, steps = 1, collect = 0;
@@ -185,8 +199,9 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     return value;
   };
   std::getline(in, line);
-  const bool has_parts = line == first_line_with_parts;
-  validate(has_parts || line == first_line, ExitStatus::bad_data,
+  const auto is = [&](bool parts, bool of_steps) { return line == first_line(parts, of_steps); };
+  const bool has_parts = is(true, false) || is(true, true), has_steps = is(false, true) || is(true, true);
+  validate(has_parts || has_steps || is(false, false), ExitStatus::bad_data,
            "{}: is no record of asynchronous training (its first line is another); give a file that "
            "parallel.asynchronous.schedule.record has made",
            file);
@@ -198,9 +213,12 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "{}: has {} workers, and parallel.asynchronous.groups is {}; give as many, or leave it out", file, workers,
            config.groups.value_or(0));
   validate(
-      steps == every, ExitStatus::bad_data,
+      steps == rounds.every, ExitStatus::bad_data,
       "{}: workers do {} step{} there for each that they give away, and {} here (parallel.local.every); give the same",
-      file, steps, steps == 1 ? "" : "s", every);
+      file, steps, steps == 1 ? "" : "s", rounds.every);
+  validate(has_steps == rounds.by_speed, ExitStatus::bad_data,
+           "{}: slow workers do {} there, and {} here (parallel.local.steps_by_speed); give the same", file,
+           has_steps ? "fewer steps" : "as many steps as others", rounds.by_speed ? "fewer" : "as many");
   validate(collect == config.collect, ExitStatus::bad_data,
            "{}: updates are made of {} gradients there, and of {} here ({}); give the same", file, collect,
            config.collect,
@@ -215,6 +233,7 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   for (Push push; in >> push.worker >> push.version;) {
     std::int64_t part = 0;
     if (has_parts && !(in >> part && part >= 0)) break;
+    if (has_steps && !(in >> push.steps && push.steps > 0 && push.steps <= rounds.every)) break;
     if (has_parts) parts.push_back(part);
     (std::ssize(pushes) < updates * collect ? pushes : behind).push_back(push);
   }
@@ -224,7 +243,7 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            file, std::ssize(pushes) + std::ssize(behind), updates, collect);
   try {
     PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind),
-                    std::move(parts));
+                    std::move(parts), rounds);
     order.members_ = members;
     order.parts_of_batch_ = parts_of_batch;
     for (const std::int64_t part : order.parts_)
@@ -235,12 +254,13 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   }
 }
 
-PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates) {
+PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates,
+                          const Rounds& rounds) {
   constexpr std::int64_t most = 100'000'000;
   validate(updates <= most / config.collect, ExitStatus::bad_deck,
            "parallel.asynchronous: {} steps of {} gradients are more than the {} that can be played; do fewer steps",
            updates, config.collect, most);
-  Simulation simulation(config, seed);
+  Simulation simulation(config, seed, rounds);
   std::vector<PushOrder::Push> pushes, behind;
   pushes.reserve(static_cast<std::size_t>(updates * config.collect));
   for (std::int64_t i = 0; i < updates * config.collect; ++i) pushes.push_back(simulation.next());
@@ -252,8 +272,13 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
     if (!has_given[worker]) --left;
     has_given[worker] = true;
   }
-  return {static_cast<int>(config.simulation.ranks), config.collect, config.bound, std::move(pushes),
-          std::move(behind)};
+  return {static_cast<int>(config.simulation.ranks),
+          config.collect,
+          config.bound,
+          std::move(pushes),
+          std::move(behind),
+          {},
+          rounds};
 }
 
 }  // namespace lockstep

@@ -19,6 +19,7 @@ class PushOrder {
   struct Push {
     std::int32_t worker = 0;
     std::int64_t version = 0;  ///< of the parameters that the worker has read for it
+    std::int64_t steps = 0;    ///< of a round by speed (Rounds); 0: it is of all
     bool operator==(const Push&) const = default;
   };
 
@@ -27,7 +28,7 @@ class PushOrder {
   /// empty: the batches' parts in their order. Throws Error(bad_data) where a worker has read what was not there yet,
   /// or is further ahead of the slowest than `bound`. `behind`: what is under way behind the last update.
   PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-            std::vector<Push> behind = {}, std::vector<std::int64_t> parts = {});
+            std::vector<Push> behind = {}, std::vector<std::int64_t> parts = {}, const Rounds& rounds = {});
 
   int workers() const { return workers_; }
   std::int64_t collect() const { return collect_; }
@@ -62,13 +63,14 @@ class PushOrder {
   /// Whether workers ever need any.
   bool keeps_copies() const { return !copies_.empty(); }
 
-  /// As a file, and from it; the first lines, and one for each push. `every`: steps that a worker does for each. Throws
-  /// Error(bad_data) for what is no record of so many updates.
-  std::string text(std::int64_t every = 1) const;
-  static std::string head(int workers, std::int64_t members, std::int64_t every, std::int64_t collect,
+  /// As a file, and from it; the first lines, and one for each push. Throws Error(bad_data) for what is no record of so
+  /// many updates, or of other rounds.
+  std::string text() const;
+  static std::string head(int workers, std::int64_t members, const Rounds& rounds, std::int64_t collect,
                           std::optional<std::int64_t> parts_of_batch);
+  static std::string line(const Push& push, std::optional<std::int64_t> part);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                         std::int64_t updates, std::int64_t every = 1);
+                         std::int64_t updates, const Rounds& rounds = {});
 
  private:
   void plan_copies();
@@ -78,11 +80,14 @@ class PushOrder {
   std::vector<Push> pushes_, behind_;
   std::vector<std::int64_t> parts_, pieces_;
   std::vector<Copy> copies_;  ///< in rising order
+  Rounds rounds_;
 };
 
 /// Plays workers with delays. Each computes one gradient after the other: it reads the newest parameters, takes its
 /// time, and gives the gradient away; what is given at the same time is given in the order of workers. A worker that
-/// has begun so many gradients more than the slowest has given away that the bound forbids another waits.
-PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates);
+/// has begun so many gradients more than the slowest has given away that the bound forbids another waits. Delays are of
+/// a whole round, and rounds by speed are shorter by them (steps_by_speed).
+PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates,
+                          const Rounds& rounds = {});
 
 }  // namespace lockstep

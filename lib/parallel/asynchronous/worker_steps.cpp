@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/asynchronous/worker_steps.hpp"
 
-#include "base/error.hpp"
 #include "optim/outer_step.hpp"
 
 namespace lockstep {
-
-std::int64_t UpdateSteps::updates_before(std::int64_t steps) const {
-  validate(
-      steps % every == 0 || steps >= last, ExitStatus::bad_deck,
-      "parallel.local.every: the checkpoint is of step {}, and workers are to give what {} steps have changed, from "
-      "a multiple of {} to the next; take a divisor of {}, or go on from another checkpoint",
-      steps, every, every, steps);
-  return (steps + every - 1) / every;
-}
-
-std::int64_t UpdateSteps::next_meeting(std::int64_t update, const std::function<bool(std::int64_t)>& meets) const {
-  for (; update < updates(); ++update)
-    for (std::int64_t step = behind(update - 1) + 1; step <= behind(update); ++step)
-      if (meets(step)) return update;
-  return update;
-}
 
 WorkerSteps::WorkerSteps(const UpdateSteps& steps, std::int64_t parts, ParameterBuffer& parameters)
     : steps_(steps),
@@ -28,12 +11,12 @@ WorkerSteps::WorkerSteps(const UpdateSteps& steps, std::int64_t parts, Parameter
       parameters_(parameters),
       begun_("lockstep::worker_steps::begun", parameters.dtype(), {parameters.trained_size()}) {}
 
-void WorkerSteps::begin(const ExecSpace& space, std::int64_t round) {
+void WorkerSteps::begin(const ExecSpace& space, std::int64_t round, std::int64_t steps) {
   const std::int64_t update = round / parts_;
   place_ = round % parts_;
   first_step_ = steps_.behind(update);
   done_ = 0;
-  of_round_ = steps_.of(update);
+  of_round_ = steps_.of_round(update, steps);
   copy(space, values(), begun_.get());
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 
 #include "nn/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
+#include "parallel/asynchronous/update_steps.hpp"
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 
@@ -19,37 +19,20 @@ struct WorkersCourse {
   std::int64_t last = 0;                    ///< step
 };
 
-/// Of how many steps of a run its updates are: `every`, but the last one of what is left.
-struct UpdateSteps {
-  std::int64_t every = 1;
-  std::int64_t last = 0;  ///< step of the run
-
-  std::int64_t updates() const { return (last + every - 1) / every; }
-  /// Steps that are done behind so many updates.
-  std::int64_t behind(std::int64_t updates) const { return std::min(updates * every, last); }
-  /// Steps of the update that comes behind `before` others.
-  std::int64_t of(std::int64_t before) const { return behind(before + 1) - behind(before); }
-  /// Updates before a run goes on behind so many steps. Throws Error(bad_deck) where one is not complete.
-  std::int64_t updates_before(std::int64_t steps) const;
-  /// The first update from `update` on behind which a run looks at its parameters, which it does behind steps of which
-  /// `meets` is true, and the last one.
-  std::int64_t next_meeting(std::int64_t update, const std::function<bool(std::int64_t)>& meets) const;
-};
-
 /// The steps that an asynchronous worker does by itself between reading parameters and giving away what has become of
 /// them (asynchronous local SGD: Liu et al. 2024, "Asynchronous Local-SGD training for language modeling"): those of
 /// its own optimizer, whose states stay with it.
 ///
 /// The run's batches have equal parts, and an update is of as many rounds, round r of update u (from 0 on) of part r of
-/// each of its batches. The learning rate is that of the batch's step; what optimizers count are the worker's own
-/// steps.
+/// each of its batches, or of the first of these where slow workers do fewer steps. The learning rate is that of the
+/// batch's step; what optimizers count are the worker's own steps.
 class WorkerSteps {
  public:
   /// `parts`: of a batch.
   WorkerSteps(const UpdateSteps& steps, std::int64_t parts, ParameterBuffer& parameters);
 
-  /// Round number `round` of the run begins, with the parameters in the buffer.
-  void begin(const ExecSpace& space, std::int64_t round);
+  /// Round number `round` of the run begins, with the parameters in the buffer. `steps`: as UpdateSteps::of_round.
+  void begin(const ExecSpace& space, std::int64_t round, std::int64_t steps);
   bool under_way() const { return done_ < of_round_; }
   /// Number of the part of the batches that the next step is of.
   std::int64_t part() const { return (first_step_ + done_) * parts_ + place_; }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/asynchronous/update_steps.hpp"
+
+#include "base/error.hpp"
+
+namespace lockstep {
+
+std::int64_t UpdateSteps::updates_before(std::int64_t steps) const {
+  validate(
+      steps % every == 0 || steps >= last, ExitStatus::bad_deck,
+      "parallel.local.every: the checkpoint is of step {}, and workers are to give what {} steps have changed, from "
+      "a multiple of {} to the next; take a divisor of {}, or go on from another checkpoint",
+      steps, every, every, steps);
+  return (steps + every - 1) / every;
+}
+
+std::int64_t UpdateSteps::next_meeting(std::int64_t update, const std::function<bool(std::int64_t)>& meets) const {
+  for (; update < updates(); ++update)
+    for (std::int64_t step = behind(update - 1) + 1; step <= behind(update); ++step)
+      if (meets(step)) return update;
+  return update;
+}
+
+}  // namespace lockstep
