@@ -251,6 +251,17 @@ TEST(SteppingWorkersOuterStep, WithMomentumInEachUpdateIsNesterovBitForBit) {
             train_to_the_end(deck("every: 4, outer: nesterov", schedule)).parameters);
 }
 
+TEST(SteppingWorkersRows, HaveTheNormOfTheLastDifference) {
+  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
+  for (const char* schedule : {"simulate: {ranks: 3}", "free: true"})
+    for (const auto& [name, row] :
+         train_to_the_end(deck("every: 4", fmt::format("collect: 3, schedule: {{{}}}", schedule))).rows) {
+      if (name.find("train") == name.npos) continue;
+      const std::size_t end = row.size() - 1;  // epoch,split,…,grad_norm,
+      EXPECT_GT(std::stod(row.substr(row.rfind(',', end - 1) + 1)), 0) << schedule << ": " << row;
+    }
+}
+
 TEST(SteppingWorkersBySpeed, CountTheExamplesThatAreComputed) {
   if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   const auto rows = [](const char* by_speed, const char* schedule) {

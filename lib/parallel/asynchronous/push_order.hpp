@@ -40,6 +40,11 @@ class PushOrder {
   std::int64_t parts_of_batch() const { return parts_of_batch_; }
   /// Of the pushes of update number `update`; empty behind the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
+  /// Of the batches, that push `place` of an update is of.
+  std::int64_t part_of(std::int64_t update, std::int64_t place) const {
+    const std::size_t i = static_cast<std::size_t>((update - 1) * collect_ + place);
+    return has_parts() ? parts_[i] : static_cast<std::int64_t>(i);
+  }
   /// Numbers of the pieces of these parts; a batch has parts_of_batch() · members() of them.
   std::span<const std::int64_t> pieces_of(std::int64_t update) const;
   /// Those of update number `update`, from 1 on; their places are those in the sum.

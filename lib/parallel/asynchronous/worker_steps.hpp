@@ -12,13 +12,6 @@
 
 namespace lockstep {
 
-/// A run of asynchronous workers.
-struct WorkersCourse {
-  std::int64_t batch = 0;                   ///< examples
-  std::function<bool(std::int64_t)> meets;  ///< whether the run looks at its parameters behind step number …
-  std::int64_t last = 0;                    ///< step
-};
-
 /// The steps that an asynchronous worker does by itself between reading parameters and giving away what has become of
 /// them (asynchronous local SGD: Liu et al. 2024, "Asynchronous Local-SGD training for language modeling"): those of
 /// its own optimizer, whose states stay with it.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/asynchronous/ordered_store.hpp"
+
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+#include <utility>
+
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<StoreEvent>);
+
+std::string letter_of(const StoreEvent& event) { return {reinterpret_cast<const char*>(&event), sizeof event}; }
+
+StoreEvent event_of(const std::string& letter) {
+  StoreEvent event;
+  std::memcpy(&event, letter.data(), sizeof event);
+  return event;
+}
+
+}  // namespace
+
+OrderedStore::OrderedStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
+                           const WorkerGroup& group, const std::string& record, std::int64_t part_examples,
+                           ParameterBuffer& parameters)
+    : config_(config.asynchronous),
+      rules_(rules),
+      ranks_(ranks),
+      members_(group.size()),
+      worker_(group.number() - (group.count() - rules.workers)),  // servers come before the first one
+      part_examples_(part_examples),
+      store_(config, rules, ranks.split(group.ranks().rank()), parameters, group.fraction(), part_examples),
+      mailbox_(ranks),
+      order_(rules) {
+  config_.collect = rules.collect;
+  config_.record = record;
+}
+
+void OrderedStore::go_on_behind(std::int64_t updates) {
+  if (!ranks_.is_root() || config_.record.empty() || updates == 0) return;
+  const Rounds rounds{rules_.steps.every, rules_.by_speed};
+  const PushOrder done = PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
+  validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts() &&
+               done.parts_of_batch() == rules_.parts,
+           ExitStatus::bad_data,
+           "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
+           "run goes on from step {}; go on with as many, or record to another file from the beginning",
+           config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
+           rules_.workers, rules_.steps.behind(updates));
+  order_.go_on_behind(done, updates);
+}
+
+void OrderedStore::update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients) {
+  optimizer_ = &optimizer;
+  coefficients_ = std::move(coefficients);
+}
+
+/// Of rank 0: to all ranks, in one order.
+void OrderedStore::tell(StoreEvent event) {
+  if (event.is_update != 0) {
+    event.scalars = coefficients_(told_version_, std::nullopt);
+    ++told_version_;
+    event.scalars.gradient_scale = 1 / static_cast<double>(rules_.collect * part_examples_);
+  }
+  for (int rank = 0; rank < ranks_.size(); ++rank) mailbox_.send(letter_of(event), rank);
+}
+
+void OrderedStore::take(const StoreEvent& event) {
+  if (event.kind == StoreEvent::Kind::push) steps_ += event.steps;
+  if (event.kind != StoreEvent::Kind::given) return store_.add(event);
+  order_.take(event.worker, [this](const StoreEvent& next) { tell(next); });
+}
+
+bool OrderedStore::advance(const ExecSpace& space) {
+  if (!is_under_way_) return false;
+  bool advances = false;
+  while (const std::optional<Mailbox::Letter> letter = mailbox_.take()) {
+    take(event_of(letter->text));
+    advances = true;
+  }
+  return store_.advance(space, *optimizer_) || advances;
+}
+
+void OrderedStore::set_out(std::int64_t version, std::int64_t meeting) {
+  is_under_way_ = true;
+  steps_ = 0;
+  if (!ranks_.is_root()) return;
+  told_version_ = version;
+  order_.begin(version, meeting, [this](const StoreEvent& event) { tell(event); });
+}
+
+StoreEvent OrderedStore::next_turn(const ExecSpace& space) {
+  std::optional<StoreEvent> turn;
+  serve_until(space, [&] { return (turn = store_.take_turn()).has_value(); });
+  return *turn;
+}
+
+void OrderedStore::end_course() {
+  mailbox_.wait_until_sent();
+  is_under_way_ = false;
+}
+
+/// The first of a group tells of all: once it has the sum of a step the others are about to give theirs.
+void OrderedStore::give(const ExecSpace& space, bool tells) {
+  store_.give(space);
+  if (tells) mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = worker_}), 0);
+  advance(space);
+}
+
+/// Before anything goes on from here that a checkpoint would know of.
+void OrderedStore::write_record() {
+  if (config_.record.empty() || !ranks_.is_root()) return;
+  std::string text;
+  for (const FreeOrder::Entry& entry : order_.take_entries()) text += PushOrder::line(entry.push, entry.part);
+  if (!std::exchange(has_file_, true)) {
+    const Rounds rounds{rules_.steps.every, rules_.by_speed};
+    return replace_text_file(config_.record,
+                             PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts) + text);
+  }
+  std::ofstream file(config_.record, std::ios::app);
+  file << text << std::flush;
+  validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "base/heartbeat.hpp"
+#include "comm/mailbox.hpp"
+#include "comm/spin_backoff.hpp"
+#include "nn/parameter_arrival.hpp"
+#include "parallel/asynchronous/parameter_store.hpp"
+#include "parallel/asynchronous/worker_group.hpp"
+#include "parallel/parallel_strategy.hpp"
+
+namespace lockstep {
+
+/// A ParameterStore and the order of its events, which rank 0 decides as workers come (FreeOrder), and tells to all. It
+/// goes on where it is asked to (`advance`), and between the layers of passes. The record of the order is rank 0's.
+///
+/// Each fraction of the parameters (WorkerGroup) has a store of its own, among those ranks that have the same place in
+/// their groups; all take the same events.
+class OrderedStore final : public ParameterArrival {
+ public:
+  /// `record`: file; empty: none. Collective.
+  OrderedStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
+               const WorkerGroup& group, const std::string& record, std::int64_t part_examples,
+               ParameterBuffer& parameters);
+
+  /// A record holds the whole run: what there is of it, the run goes on with, behind `updates` of them. Throws
+  /// Error(bad_data) where it is of other workers.
+  void go_on_behind(std::int64_t updates);
+  void update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients);
+  /// The parameters of the buffer are those of this version.
+  void adopt(const ExecSpace& space, std::int64_t version) { store_.adopt(space, version); }
+
+  /// Workers set out from version `version`, and meet at version `meeting`.
+  void set_out(std::int64_t version, std::int64_t meeting);
+  /// Waits for what this rank goes on with, once its fraction of the parameters is in the buffer.
+  StoreEvent next_turn(const ExecSpace& space);
+  /// Serves others until `done`, while updates wait: the buffer is being read.
+  template <class Done>
+  void serve_unchanged_until(const ExecSpace& space, const Done& done) {
+    store_.hold_updates(true);
+    serve_until(space, done);
+    store_.hold_updates(false);
+  }
+  /// All have met, and nothing is under way.
+  void end_course();
+  /// The gradients in the buffer are given. `tells`: for the ranks of its worker, too.
+  void give(const ExecSpace& space, bool tells);
+  /// Does what can be done now; whether that was anything.
+  bool advance(const ExecSpace& space);
+  bool have_arrived(const ExecSpace& space, std::int64_t) override {
+    advance(space);
+    return true;
+  }
+  void await(const ExecSpace&, std::int64_t) override {}
+
+  /// The number of this rank's, and how many there are.
+  int worker() const { return worker_; }
+  int workers() const { return rules_.workers; }
+  std::int64_t version() const { return store_.version(); }
+  /// Of what was added since workers set out.
+  std::int64_t examples() const { return steps_ * part_examples_; }
+  bool has_dropped() const { return store_.has_dropped(); }
+  double square(const ExecSpace& space) const { return store_.square(space); }
+  GradientCounts counts() const { return {order_.staleness_counts(), order_.dropped() * part_examples_}; }
+  void add_held_numbers(std::vector<HeldNumbers>& all) const { store_.add_held_numbers(all); }
+  /// What was decided since the last time goes to the record.
+  void write_record();
+
+ private:
+  template <class Done>
+  void serve_until(const ExecSpace& space, const Done& done) {
+    SpinBackoff backoff;
+    while (!done()) {
+      if (advance(space)) {
+        backoff.reset();
+        heartbeat().beat();  // a server may have something to do all the time
+      } else {
+        backoff.pause();
+      }
+    }
+  }
+  void take(const StoreEvent& event);
+  void tell(StoreEvent event);
+
+  AsynchronousConfig config_;
+  FreeRules rules_;
+  Communicator ranks_;
+  int members_, worker_;  ///< ranks of a worker, and the number of this one's
+  std::int64_t part_examples_;
+  ParameterStore store_;
+  Mailbox mailbox_;
+  FreeOrder order_;  ///< of rank 0
+  Optimizer* optimizer_ = nullptr;
+  ParallelStrategy::Coefficients coefficients_;
+  bool is_under_way_ = false;      ///< since the last meeting
+  std::int64_t told_version_ = 0;  ///< as rank 0 has told
+  std::int64_t steps_ = 0;         ///< of what was added since then
+  bool has_file_ = false;          ///< the record's, of this process
+};
+
+}  // namespace lockstep
