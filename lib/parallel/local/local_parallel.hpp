@@ -5,14 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "data/batch_partition.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/adasum_exchange.hpp"
-#include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/group_states.hpp"
 #include "parallel/local/meeting_weights.hpp"
 #include "parallel/local/period_steps.hpp"
 #include "parallel/local/replica_meeting.hpp"
-#include "parallel/own_steps.hpp"
+#include "parallel/local/streamed_meeting.hpp"
 
 namespace lockstep {
 
@@ -56,11 +55,11 @@ class LocalParallel final : public ParallelStrategy {
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) override;
-  bool is_local(std::int64_t step) const override { return place_.groups > 1 && step > config_.from_step; }
+  bool is_local(std::int64_t step) const override { return group_.count() > 1 && step > config_.from_step; }
   bool is_common(std::int64_t step) const override;
   std::int64_t steps_between_meetings() const override { return config_.every; }
   std::int64_t follow_times(std::span<const double> times) override;
-  bool ranks_have_same_states() const override { return !keeps_states(); }
+  bool ranks_have_same_states() const override { return !states_.are_kept(); }
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override { current().shard_done(space); }
@@ -73,37 +72,26 @@ class LocalParallel final : public ParallelStrategy {
   double take_exposed_seconds() override;
 
  private:
-  struct Place {
-    int number, groups;  ///< this rank's group, of how many
-  };
-  static Place place_of_group(const Communicator& ranks, std::int64_t first_rank);
   DataParallel& current() { return steps_alone_ ? *parts_.group : *parts_.all; }
-  bool keeps_states() const { return place_.groups > 1 && config_.state == LocalConfig::State::keep; }
   bool meets_in_node(std::int64_t step) const;
-  std::int64_t examples_of_group(std::int64_t examples);
-  void average_states(const ExecSpace& space, const Optimizer& optimizer, double weight, bool all_meet);
-  void forget_states(const ExecSpace& space, const Optimizer& optimizer);
   void meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate);
   void average_in_node(const ExecSpace& space, double weight);
   void show_common(const ExecSpace& space);
-  bool end_streamed_step(const ExecSpace& space, double learning_rate, const std::function<void()>& before_change);
-  void begin_fragment(const ExecSpace& space, std::size_t fragment, double learning_rate);
-  void finish_fragment(const ExecSpace& space, double mix);
 
   LocalConfig config_;
-  Communicator ranks_, node_, group_;
-  std::vector<std::int64_t> group_ranks_;  ///< of all
-  Place place_;
+  Communicator ranks_, node_;
+  StepGroup group_;
   Parts parts_;
-  BatchPartition partition_;
   std::int64_t last_step_;
   ParameterBuffer& parameters_;
   ReplicaMeeting meeting_;
   MeetingWeights weights_;
-  std::optional<PeriodSteps> period_;  ///< none: all groups do all steps
-  Tensor square_;                      ///< gradient_square of the last step, whose gradients a meeting has overwritten
-  std::int64_t step_ = 0, examples_ = 0, examples_of_group_ = 0;
-  std::int64_t optimizer_steps_ = 0;  ///< see go_on_behind
+  GroupStates states_;
+  std::optional<StreamedMeeting> streamed_;  ///< none: all parameters meet at once
+  std::optional<PeriodSteps> period_;        ///< none: all groups do all steps
+  Tensor square_;  ///< gradient_square of the last step, whose gradients a meeting has overwritten
+  std::int64_t step_ = 0, examples_ = 0;  ///< the one under way, and the group's of its batch
+  std::int64_t optimizer_steps_ = 0;      ///< see go_on_behind
   bool steps_alone_ = false, has_others_ = false, has_met_ = false;
 };
 

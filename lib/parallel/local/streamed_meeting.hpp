@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/meeting_weights.hpp"
+#include "parallel/local/replica_meeting.hpp"
+
+namespace lockstep {
+
+/// Parameters meet in fragments, one after the other, beside steps (Streaming DiLoCo: Douillard et al. 2025, algorithm
+/// 2): a fragment's sum begins `delay` steps before it is applied. Behind the run's last step all of them meet, so no
+/// sum begins that would be applied there.
+class StreamedMeeting {
+ public:
+  /// `last_step`: of the run. What is not owned outlives this.
+  StreamedMeeting(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, const Communicator& ranks,
+                  std::int64_t last_step, ParameterBuffer& parameters, ReplicaMeeting& meeting,
+                  MeetingWeights& weights);
+
+  /// Step number `step` is over; what is due is begun, and applied.
+  void end_step(const ExecSpace& space, std::int64_t step, double learning_rate,
+                const std::function<void()>& before_change);
+  /// Goes on as far as can be without waiting.
+  void advance(const ExecSpace& space) { sums_->advance(space); }
+  double take_exposed_seconds() { return sums_->take_exposed_seconds(); }
+
+ private:
+  void begin(const ExecSpace& space, std::size_t fragment, double learning_rate);
+  void finish(const ExecSpace& space, double mix);
+
+  LocalConfig config_;
+  std::unique_ptr<FragmentSums> sums_;
+  Communicator ranks_;
+  std::int64_t last_step_;
+  ParameterBuffer& parameters_;
+  ReplicaMeeting& meeting_;
+  MeetingWeights& weights_;
+};
+
+}  // namespace lockstep
