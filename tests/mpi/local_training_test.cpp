@@ -225,19 +225,22 @@ TEST(LocalTraining, LeavesTheSameBitsAtMeetings) {
   }
 }
 
-/// Each rank has overflows of its own, and steps that it leaves out; they go on with one loss scale.
-TEST(LocalTraining, RanksLeaveOutStepsByThemselves) {
+/// Each rank has overflows of its own, and steps that it leaves out; they go on with one loss scale. Where groups count
+/// their own steps, these are not among them.
+class LocalOverflows : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
+  const auto& [local, optimizer] = GetParam();
   const Communicator comm = Communicator::world();
   constexpr int steps = 60;
   Steps run(
       fmt::format(
-          "{{run: {{steps: {}}}, batch: {{global: {}}}, optimizer: {{type: sgd, momentum: 0.9, learning_rate: 0.01}},"
+          "{{run: {{steps: {}}}, batch: {{global: {}}}, optimizer: {},"
           " precision: {{compute: fp16, loss_scale: {{initial: 3.0e+6, interval: 1, growth: 1.3, backoff: 0.75}}}},"
-          " data: {{synthetic: {{kind: random, shape: [64], classes: 7, train: {}}}}}, parallel: {{local: 5}},"
+          " data: {{synthetic: {{kind: random, shape: [64], classes: 7, train: {}}}}}, parallel: {{local: {}}},"
           " model: {{layers: [{{linear: {{features: 40}}}}, relu, {{linear: {{features: 7}}}}]}}}}",
-          steps, comm.size(), data_size),
+          steps, comm.size(), optimizer, data_size, local),
       comm, comm.size());
-  int skipped = 0;
+  int skipped = 0, done = 0;
   std::int64_t differences = 0;
   for (int step = 1; step <= steps; ++step) {
     StepResult result = run.step();
@@ -245,6 +248,7 @@ TEST(LocalTraining, RanksLeaveOutStepsByThemselves) {
     ASSERT_TRUE(result.done());
     const bool is_skipped = result.status == StepStatus::skipped;
     skipped += is_skipped ? 1 : 0;
+    done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.all_reduce_max(is_skipped) - (-comm.all_reduce_max(-static_cast<std::int64_t>(is_skipped)));
     if (!run.trainer->has_common_parameters()) continue;
     const auto scale = static_cast<std::int64_t>(*run.trainer->guard().loss_scale());
@@ -258,7 +262,15 @@ TEST(LocalTraining, RanksLeaveOutStepsByThemselves) {
   EXPECT_LT(skipped, steps);
   if (comm.size() > 1) EXPECT_GT(differences, 0) << "ranks overflow in the same steps";
   if (comm.size() > 1) EXPECT_EQ(run.trainer->applied_steps(), steps) << "the learning rate follows all steps";
+  for (const HeldNumbers& numbers : run.trainer->strategy().held_numbers(run.trainer->optimizer()))
+    if (numbers.state == "next_step" && !numbers.held.empty())
+      EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);
 }
+INSTANTIATE_TEST_SUITE_P(Ways, LocalOverflows,
+                         testing::Values(std::pair("5", "{type: sgd, momentum: 0.9, learning_rate: 0.01}"),
+                                         std::pair("{every: 5, steps_by_speed: true}",
+                                                   "{type: adam, learning_rate: 0.01}")),
+                         [](const auto& info) { return fmt::format("way_{}", info.index); });
 
 /// What looks at the parameters of the run waits for the next meeting.
 TEST(LocalTraining, EvaluatesAtMeetings) {
