@@ -2,10 +2,11 @@
 // Steps of ranks of which one is slow, with equal and with measured shares, by themselves for a while, and
 // asynchronously, also in groups, with servers and with backup ranks; called by perf/run stragglers. Ranks take their
 // time by sleeping, so many milliseconds an example, so that there may be more of them than cores. Usage, under mpirun:
-// stragglers MILLISECONDS SLOWDOWN.
+// stragglers MILLISECONDS SLOWDOWN [PART], for those rows alone that have PART in their names.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,12 +81,13 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
     const std::int64_t steps_before = trainer->steps();
     const HostBatch& examples = is_free ? loader.take(trainer->next_part()) : *loader.next();
     const double before = trainer->pass_seconds();
-    computed += trainer->step(examples).examples;
+    const std::int64_t of_step = trainer->step(examples).examples;
+    computed += is_free ? trainer->own_examples() : of_step;
     const std::int64_t step = trainer->steps();
     const double seconds = trainer->pass_seconds() - before;
     balance.step_done(seconds, trainer->own_examples());
     if (trainer->own_examples() > 0) times.add(seconds);
-    if (config.parallel.local.steps_by_speed && trainer->has_common_parameters()) {
+    if (config.parallel.local.steps_by_speed && !is_free && trainer->has_common_parameters()) {
       trainer->strategy().follow_times(times.medians(comm));
       times.forget();
     }
@@ -101,8 +103,11 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
       timer.restart();
     }
   }
-  if (is_free) computed = trainer->strategy().examples_of_update(batch) * measured;
-  Result result{.examples_per_second = static_cast<double>(computed) / timer.seconds()};
+  double count = static_cast<double>(computed);
+  if (config.parallel.local.steps_by_speed && is_free) comm.all_reduce_sum(std::span(&count, 1));
+  else if (is_free)
+    count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without those dropped
+  Result result{.examples_per_second = count / timer.seconds()};
   if (!is_free) result.parts = balance.partition().parts;
   const Tensor values = trainer->model().parameters().values();
   std::vector<std::byte> bytes(values.bytes());
@@ -111,7 +116,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   return result;
 }
 
-void compare(double seconds, double slowdown, const Communicator& comm) {
+void compare(double seconds, double slowdown, const std::string& part, const Communicator& comm) {
   struct Row {
     const char *name, *parallel;
     bool is_slow;
@@ -136,6 +141,9 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
       {"asynchronous, 5 steps by themselves",
        "local: {every: 5, outer: delayed_nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", true,
        ", micro: 1"},
+      {"asynchronous, 5 steps by themselves, by speed",
+       "local: {every: 5, outer: delayed_nesterov, steps_by_speed: true}, asynchronous: {collect: 4, schedule: {free: true}}",
+       true, ", micro: 1"},
       {"none is slow, a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", false},
       {"a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", true},
       {"none is slow, 2 groups", "asynchronous: {groups: 2, collect: 2, schedule: {free: true}}", false, ", micro: 1"},
@@ -149,6 +157,7 @@ void compare(double seconds, double slowdown, const Communicator& comm) {
   if (comm.is_root())
     std::puts("| shares | examples/s | of undisturbed | parts at the end | parameters |\n|---|--:|--:|---|---|");
   for (const Row& row : rows) {
+    if (std::string(row.name).find(part) == std::string::npos) continue;
     const bool last = comm.rank() == comm.size() - 1;
     const Result result = train(row.parallel, row.batch_keys, seconds * (row.is_slow && last ? slowdown : 1), comm);
     if (!row.is_slow) undisturbed = result.examples_per_second;
@@ -170,5 +179,5 @@ int main(int argc, char** argv) {
   const Kokkos::ScopeGuard kokkos;
   lockstep::enable_log(false);
   const double milliseconds = argc > 1 ? std::atof(argv[1]) : 5, slowdown = argc > 2 ? std::atof(argv[2]) : 2;
-  lockstep::compare(1e-3 * milliseconds, slowdown, lockstep::Communicator::world());
+  lockstep::compare(1e-3 * milliseconds, slowdown, argc > 3 ? argv[3] : "", lockstep::Communicator::world());
 }
