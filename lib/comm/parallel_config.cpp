@@ -159,10 +159,20 @@ void ParallelConfig::describe(Fields& fields) {
                      "where the optimizer's state is: memory, which is that of the host, where a GPU computes; else a "
                      "folder on a disk of the node, in which each rank has a file that goes when the run ends",
                      Presence::required);
+        section.text(
+            "parameters", offload.parameters,
+            "where the parameters are that a rank owns, with shard: parameters: the same folder, or memory, where they "
+            "lie with the optimizer's state (when not given: in the memory that computes)");
         section.number(
             "block_mb", offload.block_mb, {0.001, 65536},
-            "megabytes of all its states together that are read, updated and written at once; three times as "
-            "much stays in the memory that computes");
+            "megabytes of all its states, and parameters, together that are read, updated and written at once; three "
+            "times as much stays in the memory that computes");
+        section.check(offload.parameters.empty() || offload.parameters == offload.optimizer, "parameters",
+                      "are read, updated and written together with their optimizer's state, so that both are in one "
+                      "place; write what optimizer has");
+        section.check(offload.parameters.empty() || shard == Shard::parameters, "parameters",
+                      "leaves layers windows for what they need next, which shard: parameters has, on one rank, too; "
+                      "write parallel.shard: parameters, or leave it out");
       },
       "what is elsewhere than in the memory that computes: on a disk, or, of a GPU, in the host's memory");
   fields.optional_section(

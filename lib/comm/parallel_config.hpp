@@ -56,12 +56,17 @@ struct ParallelConfig : Config {
   LocalConfig local;
   struct Offload {
     bool present = false;
-    std::string optimizer;  ///< folder, or the word
+    std::string optimizer;   ///< folder, or the word
+    std::string parameters;  ///< likewise; empty: they are in memory
     double block_mb = 16;
     /// Whether it is the word `memory`: that of the host.
     bool is_to_memory() const { return optimizer == "memory"; }
   };
   Offload offload;
+  /// Whether the values that ranks own are elsewhere, too.
+  bool offloads_parameters() const {
+    return offload.present && !offload.parameters.empty() && shard == Shard::parameters;
+  }
   CompressConfig compress;
   AsynchronousConfig asynchronous;
   BackupConfig backup;

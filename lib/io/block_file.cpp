@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -45,9 +46,7 @@ void BlockFile::serve() {
     std::exception_ptr failure = failure_;
     lock.unlock();
     try {
-      if (!failure && request.kind == Request::Kind::read)
-        file_.read(request.place, memory(request.slot), block_bytes_);
-      else if (!failure) file_.write(request.place, memory(request.slot), block_bytes_);
+      if (!failure) serve(request);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -58,11 +57,23 @@ void BlockFile::serve() {
   }
 }
 
-void BlockFile::start(Request::Kind kind, std::size_t slot, std::uint64_t place) {
+void BlockFile::serve(const Request& request) {
+  switch (request.kind) {
+    case Request::Kind::read: return file_.read(request.place, request.memory, request.bytes);
+    case Request::Kind::write: return file_.write(request.place, request.memory, request.bytes);
+    case Request::Kind::fetch: return copy_from_file(request.place, request.memory, request.bytes);
+  }
+}
+
+void BlockFile::start(const Request& request) {
   {
     const std::lock_guard lock(mutex_);
-    assert(started_ - done_ < requests_.size());
-    requests_[started_ % requests_.size()] = {kind, slot, place};
+    if (started_ - done_ == requests_.size()) {
+      std::vector<Request> more(2 * requests_.size());
+      for (std::uint64_t i = done_; i < started_; ++i) more[i % more.size()] = requests_[i % requests_.size()];
+      requests_ = std::move(more);
+    }
+    requests_[started_ % requests_.size()] = request;
     ++started_;
   }
   changed_.notify_all();
@@ -79,10 +90,15 @@ void BlockFile::wait_for(std::uint64_t requests) {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-bool BlockFile::has_read(std::size_t slot) {
+void BlockFile::start_fetch(std::uint64_t place, std::byte* to, std::size_t bytes) {
+  start({Request::Kind::fetch, place, to, bytes});
+  fetched_by_ = started_;
+}
+
+bool BlockFile::has_done(std::uint64_t requests) {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
-  return done_ >= read_by_[slot];
+  return done_ >= requests;
 }
 
 void BlockFile::settle() {
@@ -92,6 +108,10 @@ void BlockFile::settle() {
 
 void BlockFile::read(std::uint64_t place, std::byte* to, std::size_t bytes) {
   wait_for(0);
+  copy_from_file(place, to, bytes);
+}
+
+void BlockFile::copy_from_file(std::uint64_t place, std::byte* to, std::size_t bytes) {
   const std::lock_guard lock(copying_);
   while (bytes > 0) {
     const std::uint64_t first = aligned_down(place), before = place - first;

@@ -28,34 +28,44 @@ class BlockFile final : public BlockStore {
   void follow(const ExecSpace& space) override { space.fence("lockstep::block_file"); }
   void start_read(std::size_t slot, std::uint64_t place) override;
   void start_write(std::size_t slot, std::uint64_t place) override { start(Request::Kind::write, slot, place); }
-  bool has_read(std::size_t slot) override;
+  bool has_read(std::size_t slot) override { return has_done(read_by_[slot]); }
   void await_read(const ExecSpace&, std::size_t slot) override { wait_for(read_by_[slot]); }
+  void start_fetch(std::uint64_t place, std::byte* to, std::size_t bytes) override;
+  bool has_fetched() override { return has_done(fetched_by_); }
   void settle() override;
   void read(std::uint64_t place, std::byte* to, std::size_t bytes) override;
   void write(std::uint64_t place, const std::byte* from, std::size_t bytes) override;
 
  private:
   struct Request {
-    enum class Kind { read, write } kind = Kind::read;
-    std::size_t slot = 0;
+    enum class Kind { read, write, fetch } kind = Kind::read;
     std::uint64_t place = 0;
+    std::byte* memory = nullptr;
+    std::size_t bytes = 0;
   };
 
   void serve();
-  void start(Request::Kind kind, std::size_t slot, std::uint64_t place);
+  void serve(const Request& request);
+  void start(const Request& request);
+  void start(Request::Kind kind, std::size_t slot, std::uint64_t place) {
+    start({kind, place, memory(slot), block_bytes_});
+  }
+  bool has_done(std::uint64_t requests);
   void wait_for(std::uint64_t requests);
+  void copy_from_file(std::uint64_t place, std::byte* to, std::size_t bytes);
 
   std::size_t block_bytes_;
   ScratchFile file_;
   ScratchMemory memory_;                ///< of the slots
   std::vector<std::uint64_t> read_by_;  ///< requests after which a slot has its block
+  std::uint64_t fetched_by_ = 0;        ///< and those after which nothing is to be fetched
 
   std::mutex copying_;
-  ScratchMemory copied_;  ///< on the way of read and write
+  ScratchMemory copied_;  ///< on the way of read, write and fetch
 
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
-  std::vector<Request> requests_;         ///< a ring
+  std::vector<Request> requests_;         ///< a ring, which grows in the first steps
   std::uint64_t started_ = 0, done_ = 0;  ///< requests
   std::exception_ptr failure_;
   bool ends_ = false;

@@ -28,6 +28,11 @@ class BlockStore {
   virtual bool has_read(std::size_t slot) = 0;
   /// The work that `space` is given from here on comes behind it.
   virtual void await_read(const ExecSpace& space, std::size_t slot) = 0;
+  /// Copies bytes, of any place and length, to other memory of the host, which is free until has_fetched. What it
+  /// finds is as with start_read.
+  virtual void start_fetch(std::uint64_t place, std::byte* to, std::size_t bytes) = 0;
+  /// Whether all that was to be fetched is there.
+  virtual bool has_fetched() = 0;
   /// Returns when all that was started is done, or has failed.
   virtual void settle() = 0;
 

@@ -46,6 +46,11 @@ void HostBlocks::start_write(std::size_t slot, std::uint64_t place) {
   start_copy_to_host(writes_, tensor(slot), at(place));
 }
 
+void HostBlocks::start_fetch(std::uint64_t place, std::byte* to, std::size_t bytes) {
+  writes_.fence("lockstep::host_blocks");
+  read(place, to, bytes);
+}
+
 void HostBlocks::settle() {
   writes_.fence("lockstep::host_blocks");
   reads_.fence("lockstep::host_blocks");

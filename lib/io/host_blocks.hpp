@@ -28,6 +28,8 @@ class HostBlocks final : public BlockStore {
   void start_write(std::size_t slot, std::uint64_t place) override;
   bool has_read(std::size_t slot) override { return read_[slot]->has_happened(); }
   void await_read(const ExecSpace& space, std::size_t slot) override { wait_for(space, *read_[slot]); }
+  void start_fetch(std::uint64_t place, std::byte* to, std::size_t bytes) override;
+  bool has_fetched() override { return true; }
   void settle() override;
   void read(std::uint64_t place, std::byte* to, std::size_t bytes) override;
   void write(std::uint64_t place, const std::byte* from, std::size_t bytes) override;

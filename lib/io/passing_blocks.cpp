@@ -43,6 +43,19 @@ std::size_t PassingBlocks::last_left() const {
   return last;
 }
 
+bool PassingBlocks::is_left(std::size_t block) const {
+  const std::size_t unread = unread_end_ - unread_;
+  if (block >= unread_ && block < unread_end_) return true;
+  for (std::uint64_t turn = turn_; turn + unread < turn_ + left_; ++turn)
+    if (block_in_[turn % slots_] == block) return true;
+  return false;
+}
+
+void PassingBlocks::start_fetch(std::uint64_t offset, std::byte* to, std::size_t bytes) {
+  const Half half = is_left(static_cast<std::size_t>(offset / block_bytes_)) ? present_ : to_;
+  store_->start_fetch(place(half, offset), to, bytes);
+}
+
 void PassingBlocks::work(const ExecSpace& space, const Work& work) {
   const std::size_t slot = turn_ % slots_, block = next();
   store_->await_read(space, slot);

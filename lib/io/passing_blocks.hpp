@@ -43,6 +43,11 @@ class PassingBlocks {
   /// A pass over all blocks, in rising order.
   void pass(const ExecSpace& space, Pass kind, const Work& work);
 
+  /// Copies the bytes of now, of any place and length within a block, to other memory of the host (BlockStore); in a
+  /// pass that changes them, new ones of the blocks that it has worked on.
+  void start_fetch(std::uint64_t offset, std::byte* to, std::size_t bytes);
+  bool has_fetched() { return store_->has_fetched(); }
+
   /// Takes room for `hold`.
   void make_room_to_hold() { store_->reserve(2 * bytes_); }
   /// The bytes of now can be read until the next call, whatever passes change: these write elsewhere. Between passes.
@@ -61,6 +66,7 @@ class PassingBlocks {
     return static_cast<std::uint64_t>(half) * bytes_ + offset;
   }
   void start_read(std::size_t slot, Half half, std::size_t block);
+  bool is_left(std::size_t block) const;
 
   std::unique_ptr<BlockStore> store_;
   std::size_t block_bytes_, blocks_, slots_;

@@ -3,7 +3,7 @@
 
 namespace lockstep {
 
-void OwnedParameters::divide(const ParameterLayout& layout, bool values, bool gradients) {
+void OwnedParameters::divide(const ParameterLayout& layout, const ParameterDivision& division) {
   ranges_ = layout.owned();
   trained_ = layout.trained_size();
   const std::int64_t owned = layout.owned_count(), statistics = layout.summed_size() - layout.trained_size();
@@ -11,8 +11,11 @@ void OwnedParameters::divide(const ParameterLayout& layout, bool values, bool gr
     memory = Buffer(name, static_cast<std::size_t>(count) * size_of(all.dtype));
     all = memory.tensor(0, all.dtype, {count});
   };
-  if (values) take("lockstep::owned_values", owned, value_memory_, values_);
-  if (gradients) take("lockstep::owned_gradients", owned + statistics, gradient_memory_, gradients_);
+  has_own_values_ = division.values;
+  has_own_gradients_ = division.gradients;
+  if (division.values_elsewhere) values_ = {nullptr, values_.dtype, {owned}};
+  else if (division.values) take("lockstep::owned_values", owned, value_memory_, values_);
+  if (division.gradients) take("lockstep::owned_gradients", owned + statistics, gradient_memory_, gradients_);
 }
 
 Tensor OwnedParameters::at(const Tensor& all, std::int64_t first, std::int64_t count) {

@@ -58,7 +58,7 @@ void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
 
 void ParameterBuffer::own(std::vector<ParameterRange> ranges) {
   layout_.own(std::move(ranges));
-  owned_.divide(layout_, windows_.division.values, windows_.division.gradients);
+  owned_.divide(layout_, windows_.division);
 }
 
 void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
@@ -69,7 +69,7 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
     const Tensor whole = is_divided ? memory.get() : values(parameter);
     lockstep::initialize(space, parameter.initializer, seed, parameter.number, whole);
     if (!is_divided) continue;
-    for_kept(parameter, [&](ParameterRange range, const Tensor& kept) {
+    fill_kept(space, parameter, [&](ParameterRange range, const Tensor& kept) {
       copy(space, at(memory.buffer(), range.first - parameter.range.first, {range.count}), kept);
     });
     space.fence("lockstep::initialize");  // before its memory is gone
@@ -77,12 +77,28 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
   round(space);
 }
 
-void ParameterBuffer::for_kept(const Parameter& parameter,
-                               const std::function<void(ParameterRange range, const Tensor& values)>& use) const {
+void ParameterBuffer::fill_kept(const ExecSpace& space, const Parameter& parameter, const Fill& fill) {
   if (!windows_.division.values || parameter.kind != ParameterSpec::Kind::trained)
-    return use(parameter.range, values(parameter));
+    return fill(parameter.range, values(parameter));
   for (const ParameterRange& own : layout_.owned())
-    if (const ParameterRange part = own.within(parameter.range); part.count > 0) use(part, owned_.values(part));
+    if (const ParameterRange part = own.within(parameter.range); part.count > 0) {
+      if (owned_.store()) fill_store(space, part, fill);
+      else fill(part, owned_.values(part));
+    }
+}
+
+void ParameterBuffer::fill_store(const ExecSpace& space, ParameterRange part, const Fill& fill) {
+  constexpr std::int64_t most = std::int64_t{1} << 18;
+  const std::int64_t longest = std::min(most, part.count);
+  const OwnedTensor memory("lockstep::values_of_store", master_, {longest});
+  std::vector<std::byte> host(memory.get().bytes());
+  for (std::int64_t first = part.first; first < part.end(); first += longest) {
+    const ParameterRange piece{first, std::min(longest, part.end() - first)};
+    const Tensor values = at(memory.buffer(), 0, {piece.count});
+    fill(piece, values);
+    copy_to_host(space, values, host.data());
+    owned_.store()->write(owned_.value_at(piece.first), piece.count, host.data());
+  }
 }
 
 void ParameterBuffer::round(const ExecSpace& space, ParameterRange range) {

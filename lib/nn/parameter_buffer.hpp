@@ -42,6 +42,8 @@ class ParameterBuffer {
   const OwnedParameters& owned() const { return owned_; }
   /// See ParameterLayout::own.
   void own(std::vector<ParameterRange> ranges);
+  /// See OwnedParameters.
+  void keep_values_in(OwnedValueStore& store) { owned_.keep_values_in(store); }
 
   // All of them; where they are divided, their windows.
   Tensor values() const { return all_of(values_); }
@@ -80,15 +82,16 @@ class ParameterBuffer {
   }
   /// Where values are divided, those of a unit, or what is not trained.
   void round(const ExecSpace& space, ParameterRange range);
-  /// Calls use(range, values) for each stretch of a parameter whose values this rank keeps: mostly all of it; where
-  /// values are divided, what it owns.
-  void for_kept(const Parameter& parameter,
-                const std::function<void(ParameterRange range, const Tensor& values)>& use) const;
+  /// Calls fill(range, values), which gives them values, for each stretch of a parameter that this rank keeps: mostly
+  /// all of it; where values are divided, what it owns, and where these are elsewhere, piece by piece.
+  using Fill = std::function<void(ParameterRange range, const Tensor& values)>;
+  void fill_kept(const ExecSpace& space, const Parameter& parameter, const Fill& fill);
   /// Adds to the statistics what a backward pass has left for them, times `scale` (one over the global examples).
   void update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out = nullptr);
 
  private:
   bool rounds() const { return dtype_ != master_; }
+  void fill_store(const ExecSpace& space, ParameterRange part, const Fill& fill);
   /// Shows a node the next of its parameters.
   void add_view(std::size_t node, const Parameter& parameter);
   Tensor at(const Buffer& buffer, std::int64_t first, const Shape& shape) const {

@@ -11,11 +11,13 @@
 
 namespace lockstep {
 
-/// What ranks divide among them, so that none has the gradients, or the values, of all trained parameters.
+/// What ranks divide among them, so that none has the gradients, or the values, of all trained parameters in its
+/// memory. One rank by itself owns all.
 struct ParameterDivision {
   bool gradients = false, values = false;
-  double unit_mb = 25;        ///< see ParameterLayout::units
-  std::int64_t prefetch = 1;  ///< units that arrive beside the one that is used
+  bool values_elsewhere = false;  ///< whether those that a rank owns are not in the step's memory (OwnedValueStore)
+  double unit_mb = 25;            ///< see ParameterLayout::units
+  std::int64_t prefetch = 1;      ///< units that arrive beside the one that is used
 };
 
 /// Where layers see numbers that no rank has as a whole: unit after unit comes into a window of memory, which it has

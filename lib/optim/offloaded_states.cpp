@@ -42,13 +42,15 @@ OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::
                                  std::span<const ParameterRange> owned, std::span<ParameterBlock> blocks,
                                  const ParameterBlock* in_step)
     : dtype_(dtype),
-      division_(divide(offload.block_mb, dtype, states, count_of(owned))),
+      has_values_(offload.values),
+      division_(divide(offload.block_mb, dtype, states + (offload.values ? 1 : 0), count_of(owned))),
       blocks_(make_store(offload, division_), division_.block_bytes, division_.blocks),
       windows_(division_.blocks),
-      states_(states, Tensor{nullptr, dtype, {division_.elements}}) {
+      states_(states + (offload.values ? 1 : 0), Tensor{nullptr, dtype, {division_.elements}}) {
   for (ParameterBlock& block : blocks) {
     StateWindow& window = windows_[static_cast<std::size_t>(block.state / division_.elements)];
     block.state %= division_.elements;
+    if (has_values_) block.first = block.state;
     assert(block.state + block.count <= division_.elements);  // what is owned begins with a block
     if (window.count++ == 0) window.blocks = in_step + (&block - blocks.data());
   }
@@ -70,7 +72,8 @@ void OffloadedStates::work(const ExecSpace& space, const std::function<void(cons
       bytes += state.bytes();
     }
     StateWindow window = windows_[block];
-    window.states = states_;
+    window.states = std::span(states_).first(states_.size() - (has_values_ ? 1 : 0));
+    if (has_values_) window.values = states_.back();
     work(window);
     heartbeat().beat();  // large states take their time
   };
@@ -102,6 +105,13 @@ void OffloadedStates::write(std::size_t state, std::int64_t first, std::int64_t 
   for_pieces(state, first, count, [&](std::uint64_t place, std::size_t bytes) {
     blocks_.write(place, from, bytes);
     from += bytes;
+  });
+}
+
+void OffloadedStates::start_fetch(std::size_t state, std::int64_t first, std::int64_t count, std::byte* to) {
+  for_pieces(state, first, count, [&](std::uint64_t place, std::size_t bytes) {
+    blocks_.start_fetch(place, to, bytes);
+    to += bytes;
   });
 }
 

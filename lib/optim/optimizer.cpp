@@ -173,6 +173,7 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
     offloaded_ = std::make_unique<OffloadedStates>(offload, states_.front().values.dtype, states_.size(),
                                                    layout.owned(), blocks, blocks_.blocks);
     copy_from_host(space, blocks.data(), table);
+    if (offload.values) offloaded_values_ = std::make_unique<OffloadedValues>(*offloaded_);
     pass_ = std::make_unique<StatePass>(*offloaded_, nonfinite_.get());
     for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
     return;
@@ -190,7 +191,7 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
 }
 
 void Optimizer::begin_pass(StateUse use, const WindowWork& work) const {
-  pass_->begin(use == StateUse::read ? PassingBlocks::Pass::reads : PassingBlocks::Pass::changes, work);
+  pass_->begin(use == StateUse::change ? PassingBlocks::Pass::changes : PassingBlocks::Pass::reads, work);
 }
 
 StatePass* Optimizer::stream_steps() {
@@ -212,13 +213,14 @@ void Optimizer::end_step(const ExecSpace& space, ParameterBuffer& parameters, co
 void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
                         const StateWindow& window) const {
   if (!averages()) return;
-  update_average(space, window.blocks, window.count, ema_decay_, step, parameters.owned().values(),
+  update_average(space, window.blocks, window.count, ema_decay_, step, window.values_or(parameters.owned()),
                  window.states.back());
 }
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
   for_windows(space, StateUse::change, [&](const StateWindow& window) {
-    lockstep::swap_average(space, window.blocks, window.count, parameters.owned().values(), window.states.back());
+    lockstep::swap_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
+                           window.states.back());
   });
   if (!parameters.rounded()) return;
   for (const ParameterRange& owned : parameters.layout().owned()) parameters.round(space, owned);

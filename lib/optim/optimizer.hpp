@@ -131,19 +131,19 @@ class Optimizer {
   const StateWindow& whole() const { return whole_; }
   /// What a pass over the blocks does with their states.
   enum class StateUse { none, read, change };
-  /// Calls work(window) for windows that together are all blocks: for one where states are in memory, or of no use.
+  /// Calls work(window) for windows that together are all blocks: for one where what it needs is in memory.
   template <class Work>
   void for_windows(const ExecSpace& space, StateUse use, const Work& work) const {
-    if (use == StateUse::none || !offloaded_) return work(whole_);
+    if (!offloaded_ || (use == StateUse::none && !offloaded_values_)) return work(whole_);
     begin_pass(use, WindowWork([&work](const ExecSpace&, const StateWindow& window) { work(window); }));
     pass_->await(space, 0);
   }
-  /// The last thing that a step does: work(space, window), likewise, with a copy of `work`; where steps stream, when
-  /// StatePass comes to it.
+  /// The last thing that a step does, which changes parameters: work(space, window), likewise, with a copy of `work`;
+  /// where steps stream, when StatePass comes to it.
   template <class Work>
   void for_windows_at_last(const ExecSpace& space, StateUse use, const Work& work) const {
-    if (use == StateUse::none || !offloaded_) return work(space, whole_);
-    begin_pass(use, WindowWork(work));
+    if (!offloaded_ || (use == StateUse::none && !offloaded_values_)) return work(space, whole_);
+    begin_pass(offloaded_values_ ? StateUse::change : use, WindowWork(work));
     if (!streams_) pass_->await(space, 0);
   }
 
@@ -160,6 +160,8 @@ class Optimizer {
   void end_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   /// Gives the states their place, where they are zero; the second step of making an optimizer.
   void place_states(const StateOffload& offload, const ParameterLayout& layout);
+  /// The parameters' values, where they are with the states; else null.
+  OffloadedValues* offloaded_values() const { return offloaded_values_.get(); }
   static constexpr std::size_t largest_rules = 2048;  ///< bytes of `rules`
 
  private:
@@ -171,7 +173,8 @@ class Optimizer {
   Buffer tables_, rules_, state_memory_;
   OwnedTensor nonfinite_;
   std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
-  std::unique_ptr<StatePass> pass_;             ///< over these
+  std::unique_ptr<OffloadedValues> offloaded_values_;
+  std::unique_ptr<StatePass> pass_;  ///< over these
   bool streams_ = false, has_begun_ = false;
   Blocks blocks_;
   std::vector<State> states_;

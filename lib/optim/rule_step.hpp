@@ -16,7 +16,7 @@ StepArrays<T, Copy, states> step_arrays(const Optimizer& optimizer, const Parame
                                      .step = step,
                                      .gradient_scale = &step->gradient_scale,
                                      .clip_value = static_cast<T>(optimizer.blocks().clip_value),
-                                     .parameters = parameters.owned().values().as<T>(),
+                                     .parameters = window.values_or(parameters.owned()).as<T>(),
                                      .copies = copies};
   for (int k = 0; k < states; ++k) arrays.state[k] = window.states[static_cast<std::size_t>(k)].template as<T>();
   return arrays;

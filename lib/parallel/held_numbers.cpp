@@ -23,8 +23,9 @@ HeldNumbers held_by(bool takes_part, const std::string& state, const std::vector
   return numbers;
 }
 
-/// Whoever's file fails takes part to the end, and has `failure` then.
-void share_offloaded(const Communicator& ranks, const Optimizer::State& state, std::exception_ptr& failure) {
+/// `like`: as many of the same type. Whoever's file fails takes part to the end, and has `failure` then.
+void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, const Tensor& like,
+                     std::exception_ptr& failure) {
   constexpr std::int64_t most = std::int64_t{1} << 18;
   std::vector<std::byte> piece;
   const auto attempt = [&](const auto& work) {
@@ -34,13 +35,12 @@ void share_offloaded(const Communicator& ranks, const Optimizer::State& state, s
       failure = std::current_exception();
     }
   };
-  for (std::int64_t first = 0; first < state.values.count() && ranks.size() > 1; first += most) {
-    const std::int64_t count = std::min(most, state.values.count() - first);
-    piece.resize(static_cast<std::size_t>(count) * size_of(state.values.dtype));
-    if (ranks.is_root())
-      attempt([&] { state.offloaded.read(PassingBlocks::Version::present, first, count, piece.data()); });
+  for (std::int64_t first = 0; first < like.count() && ranks.size() > 1; first += most) {
+    const std::int64_t count = std::min(most, like.count() - first);
+    piece.resize(static_cast<std::size_t>(count) * size_of(like.dtype));
+    if (ranks.is_root()) attempt([&] { numbers.read(PassingBlocks::Version::present, first, count, piece.data()); });
     ranks.broadcast(std::span(piece));
-    if (!ranks.is_root()) attempt([&] { state.offloaded.write(first, count, piece.data()); });
+    if (!ranks.is_root()) attempt([&] { numbers.write(first, count, piece.data()); });
   }
 }
 
@@ -64,7 +64,9 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
   const std::vector<ParameterRange>& owned = parameters.layout().owned();
   if (parameters.windows().division.values) {
     const std::vector<Parameter> trained = trained_parameters(parameters.parameters());
-    all.push_back(held_by(of_first_group, "", trained, owned, parameters.owned().values()));
+    const OffloadedValues* const elsewhere = optimizer.offloaded_values();
+    all.push_back(held_by(of_first_group, "", trained, owned, parameters.owned().values(),
+                          elsewhere ? elsewhere->as_state() : OffloadedState{}));
     std::vector<Parameter> others(parameters.parameters().begin() + std::ssize(trained), parameters.parameters().end());
     for (Parameter& parameter : others) parameter.range.first -= parameters.trained_size();
     if (!others.empty())
@@ -79,8 +81,10 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
 
 void share_states(const ExecSpace& space, const Communicator& ranks, const Optimizer& optimizer) {
   std::exception_ptr failure;
+  if (const OffloadedValues* values = optimizer.offloaded_values())
+    share_offloaded(ranks, values->as_state(), optimizer.states().front().values, failure);
   for (const Optimizer::State& state : optimizer.states())
-    if (state.offloaded) share_offloaded(ranks, state, failure);
+    if (state.offloaded) share_offloaded(ranks, state.offloaded, state.values, failure);
     else ranks.broadcast(space, state.values);
   if (failure) std::rethrow_exception(failure);
 }

@@ -47,7 +47,8 @@ std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const 
 std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
                                        bool of_first_group);
 
-/// Ranks that have the same parts get the optimizer's states of the first of them. Collective; a rank whose file fails
+/// Ranks that have the same parts get the optimizer's states of the first of them, and the parameters' values that are
+/// with these (OffloadedValues). Collective; a rank whose file fails
 /// (of offloaded states) throws io_error when all have come to the end.
 void share_states(const ExecSpace& space, const Communicator& ranks, const Optimizer& optimizer);
 

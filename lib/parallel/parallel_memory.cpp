@@ -61,8 +61,10 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
 
 ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares) {
   using Shard = ParallelConfig::Shard;
+  const bool elsewhere = config.offloads_parameters();
   return {.gradients = ranks > 1 && config.divides_gradients(),
-          .values = ranks > 1 && config.shard >= Shard::parameters && !shares,
+          .values = elsewhere || (ranks > 1 && config.shard >= Shard::parameters && !shares),
+          .values_elsewhere = elsewhere,
           .unit_mb = config.unit_mb,
           .prefetch = config.prefetch};
 }

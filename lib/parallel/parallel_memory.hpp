@@ -34,7 +34,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
 /// Whether a node's ranks have one copy of parameters that are divided, or of their windows, if there is memory for it.
 bool may_share_parameters(const ParallelConfig& config);
 /// What so many ranks divide as the deck wants it; `shares`: whether they have one copy of the values in memory that
-/// all of them share.
+/// all of them share, which they do not divide then, unless what is owned is elsewhere.
 ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares);
 
 }  // namespace lockstep

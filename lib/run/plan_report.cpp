@@ -160,7 +160,8 @@ std::string report(const RunConfig& given, RankCount count) {
       bytes_text(memory.batches));
   if (memory.offloaded > 0)
     text += fmt::format(
-        "optimizer's state    {} a rank in {}\n", bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
+        "{:<21}{} a rank in {}\n", memory.elsewhere > 0 ? "state and parameters" : "optimizer's state",
+        bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
         config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
   if (ranks > 1 && config.optimizer.divides())
     text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));

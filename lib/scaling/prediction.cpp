@@ -78,7 +78,7 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
 
 /// The ranks of a node share the rate of its disk, on which reads and writes follow each other; each device copies by
 /// itself, in both directions at once. The next forward pass hides an update, and the last backward pass the update
-/// that begins in it.
+/// that begins in it. Parameters that are elsewhere are read by each pass, which hides that.
 std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();
@@ -95,7 +95,17 @@ std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& mem
   const std::int64_t share = partition.largest_share(workload_.batch()), micro = std::min(share, partition.micro);
   double hidden = times_.of(micro).forward;
   if (config.updates_early()) hidden += times_.of((share - 1) % micro + 1).backward;
-  return std::max(0.0, moved / gbps - hidden);
+  double exposed = std::max(0.0, moved / gbps - hidden);
+  if (memory.elsewhere > 0) {
+    double passes_take = 0;
+    for (std::int64_t first = 0; first < share; first += micro) {
+      const PhaseSeconds pass = times_.of(std::min(micro, share - first));
+      passes_take += pass.forward + pass.backward;
+      moved += 2e-9 * memory.elsewhere;
+    }
+    exposed = std::max(exposed, moved / gbps - passes_take);
+  }
+  return exposed;
 }
 
 /// Until the slowest of so many ranks has done its share, in the mean.

@@ -20,7 +20,7 @@ struct Prediction {
   double stragglers = 0;  ///< until the slowest rank has computed
   double statistics = 0;  ///< exchanged by batch norms
   double exposed = 0;     ///< sums of gradients, and gathers of parameters, that nothing hides
-  /// States come and go (parallel.offload), and nothing hides it; none: at no known rate.
+  /// States, and parameters, come and go (parallel.offload), and nothing hides it; none: at no known rate.
   std::optional<double> states = 0;
   double step() const { return computing + stragglers + statistics + exposed + states.value_or(0); }
 

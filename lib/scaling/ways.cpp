@@ -49,8 +49,8 @@ int order_of(Shard shard) { return shard == Shard::none ? 4 : static_cast<int>(s
 auto key_of(const Way& way) {
   const auto nearly = [](double bytes) { return std::llround(200 * std::log1p(bytes)); };  // to half a percent
   const double seconds = way.seconds.value_or(std::numeric_limits<double>::infinity());
-  return std::tuple(!way.fits, seconds, way.offloads, nearly(way.sent), way.checkpointing, -way.micro,
-                    order_of(way.shard), way.memory);
+  return std::tuple(!way.fits, seconds, way.offloads, way.offloads_parameters, nearly(way.sent), way.checkpointing,
+                    -way.micro, order_of(way.shard), way.memory);
 }
 
 class Enumeration {
@@ -99,9 +99,16 @@ class Enumeration {
     const ParallelConfig& parallel = config.parallel;
     const bool is_first_group = is_same(parallel.shard_group, groups_.front());
     if (parallel.shard == Shard::none) return is_first_group && !parallel.share_parameters;
-    const int group = shard_group_size(parallel, ranks_.all, ranks_.nodes);
-    if (group == 1 || !config.optimizer.divides() || !parallel.allows(parallel.shard)) return false;
+    if (!config.optimizer.divides() || !parallel.allows(parallel.shard)) return false;
+    if (shard_group_size(parallel, ranks_.all, ranks_.nodes) == 1) return passes_alone();
     return !parallel.share_parameters || ranks_that_share(parallel, ranks_) > 1;
+  }
+
+  /// Whether parameters may be elsewhere that one rank has all of.
+  bool passes_alone() const {
+    const ParallelConfig& parallel = workload_.config().parallel;
+    return may_offload_ && parallel.shard == Shard::parameters && is_same(parallel.shard_group, groups_.front()) &&
+           !parallel.share_parameters;
   }
 
   static bool is_same(const NumberOrWord& a, const NumberOrWord& b) { return a.number == b.number && a.word == b.word; }
@@ -123,7 +130,7 @@ class Enumeration {
     return some;
   }
 
-  /// With its states in memory, and elsewhere, where that saves something.
+  /// With its states in memory, and elsewhere, and its parameters there, too, where that saves something.
   void add_way(Way way, StepMemory& memory) {
     plan_model_of(memory);
     Prediction step = predictor_.predict_step(ranks_.all, memory, sums_);
@@ -131,14 +138,25 @@ class Enumeration {
     way.sent = step.sent;
     way.messages = step.messages;
     way.seconds = step.step();
-    ways.push_back(way);
+    const bool divides = shard_group_size(workload_.config().parallel, ranks_.all, ranks_.nodes) > 1;
+    if (divides || way.shard == Shard::none) ways.push_back(way);
     if (!may_offload_) return;
-    workload_.change([&](TrainingConfig& config) { config.parallel.offload.present = true; });
-    plan_model_of(memory);
     way.offloads = true;
-    step.states = predictor_.states_seconds(ranks_.all, memory);
-    way.seconds = step.states ? std::optional(step.step()) : std::nullopt;
-    if (memory.total() < std::exchange(way.memory, memory.total())) ways.push_back(way);
+    for (const bool parameters : {false, true}) {
+      if (parameters ? way.shard != Shard::parameters : !divides && way.shard != Shard::none) continue;
+      workload_.change([&](TrainingConfig& config) {
+        config.parallel.offload.present = true;
+        config.parallel.offload.parameters = parameters ? "elsewhere" : "";
+      });
+      plan_model_of(memory);
+      way.offloads_parameters = parameters;
+      if (parameters) step = predictor_.predict_step(ranks_.all, memory, sums_);  // all of them travel in units
+      else step.states = predictor_.states_seconds(ranks_.all, memory);
+      way.sent = step.sent;
+      way.messages = step.messages;
+      way.seconds = step.states ? std::optional(step.step()) : std::nullopt;
+      if (memory.total() < std::exchange(way.memory, memory.total())) ways.push_back(way);
+    }
     workload_.change([&](TrainingConfig& config) { config.parallel.offload.present = false; });
   }
 

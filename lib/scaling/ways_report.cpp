@@ -20,12 +20,16 @@ std::string_view name_of(Checkpointing checkpointing) {
   return checkpointings[static_cast<std::size_t>(checkpointing)];
 }
 
-/// The first three of each way to divide, and the first one whose states are elsewhere, in their order.
+/// The first three of each way to divide, and the first ones whose states are elsewhere, without parameters and with
+/// these, in their order.
 std::vector<Way> best_of_each(const std::vector<Way>& ways) {
-  std::array<std::array<int, 2>, std::size(shard_names)> taken{};
+  std::array<std::array<int, 3>, std::size(shard_names)> taken{};
   std::vector<Way> best;
   for (const Way& way : ways)
-    if (taken[static_cast<std::size_t>(way.shard)][way.offloads ? 1 : 0]++ < (way.offloads ? 1 : 3))
+    if (const std::size_t kind = way.offloads_parameters ? 2
+                                 : way.offloads          ? 1
+                                                         : 0;
+        taken[static_cast<std::size_t>(way.shard)][kind]++ < (way.offloads ? 1 : 3))
       best.push_back(way);
   return best;
 }
@@ -39,8 +43,9 @@ std::string group_of(const Way& way) {
 
 constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:<6} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
 
-/// Where the optimizer's state is.
+/// Where the optimizer's state is; both: that and the parameters are elsewhere.
 std::string_view state_of(const Way& way) {
+  if (way.offloads_parameters) return "both";
   if (memory_is_separate) return way.offloads ? "host" : "device";
   return way.offloads ? "disk" : "memory";
 }
@@ -59,8 +64,12 @@ std::string keys_of(const Way& way, const ParallelConfig::Offload& deck) {
   if (way.shard != ParallelConfig::Shard::none)
     text += fmt::format(" parallel.shard_group={} parallel.share_parameters={}", group_of(way), way.shares);
   text += fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(way.checkpointing), way.micro);
-  if (way.offloads && !deck.present)
-    text += fmt::format(" parallel.offload.optimizer={}", memory_is_separate ? "memory" : "FOLDER");
+  const std::string place = memory_is_separate ? "memory" : "FOLDER";
+  if (way.offloads && !deck.present) text += fmt::format(" parallel.offload.optimizer={}", place);
+  if (way.offloads_parameters && deck.parameters.empty())
+    text += fmt::format(" parallel.offload.parameters={}", deck.present ? deck.optimizer : place);
+  if (way.offloads && !way.offloads_parameters && !deck.parameters.empty())
+    text += ", without parallel.offload.parameters";
   if (!way.offloads && deck.present) text += ", without parallel.offload";
   return text;
 }

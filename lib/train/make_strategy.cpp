@@ -81,7 +81,8 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
                                            local_parts(config, groups, group, std::move(memory.gradients),
                                                        std::move(on_devices), problem.measured, parameters),
                                            partition, problem.length.steps(), parameters);
-  if (config.parallel.shard != ParallelConfig::Shard::none && topology.all.size() > 1)
+  const bool divides = topology.all.size() > 1 || config.parallel.offloads_parameters();
+  if (config.parallel.shard != ParallelConfig::Shard::none && divides)
     return std::make_unique<ShardedParallel>(config.parallel, groups, std::move(memory), parameters);
   if (asynchronous.present)
     return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes),

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/array_block.hpp"
 #include "core/finite.hpp"
 #include "ops/reduction.hpp"
 
@@ -92,7 +93,7 @@ void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t
 void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
                                       bool whole) const {
   const ParameterBuffer& parameters = model_.parameters();
-  if (parameters.layout().is_divided() && !whole) {
+  if (parameters.layout().is_divided() && !whole && comm_.size() > 1) {
     if (!is_nonfinite(loss.mean())) return;
     const std::vector<double> counts = count_divided(
         gradient_ranges_, [&](ParameterRange range) { return count_in(space, parameters.owned().gradients(range)); });
@@ -111,6 +112,22 @@ double NonfiniteReport::count_in(const ExecSpace& space, const Tensor& numbers) 
   count_nonfinite(space, numbers, count_.get());
   double count = 0;
   copy_to_host(space, count_.get(), &count);
+  return count;
+}
+
+/// Of values that are not in memory: piece by piece.
+double NonfiniteReport::count_in_store(const ExecSpace& space, ParameterRange range) const {
+  const OwnedParameters& owned = model_.parameters().owned();
+  const OwnedTensor piece("lockstep::values_of_store", owned.values().dtype, {std::min(range.count, array_block)});
+  std::vector<std::byte> host(piece.get().bytes());
+  double count = 0;
+  for (std::int64_t done = 0; done < range.count; done += array_block) {
+    const std::int64_t here = std::min(range.count - done, array_block);
+    owned.store()->read(owned.value_at(range.first + done), here, host.data());
+    const Tensor values = piece.buffer().tensor(0, owned.values().dtype, {here});
+    copy_from_host(space, host.data(), values);
+    count += count_in(space, values);
+  }
   return count;
 }
 
@@ -151,8 +168,9 @@ std::string NonfiniteReport::parameters(const ExecSpace& space) const {
     if (parameters.windows().division.values) {
       const std::vector<ParameterRange>& tensors = parameters.ranges_of(node);
       const std::vector<double> counts = count_divided(tensors, [&](ParameterRange range) {
-        return count_in(space, range.first < parameters.trained_size() ? parameters.owned().values(range)
-                                                                       : parameters.values(range));
+        if (range.first >= parameters.trained_size()) return count_in(space, parameters.values(range));
+        return parameters.owned().store() ? count_in_store(space, range)
+                                          : count_in(space, parameters.owned().values(range));
       });
       for (std::size_t i = 0; i < counts.size(); ++i) share.add(counts[i], tensors[i].count);
       return share;

@@ -57,6 +57,7 @@ class NonfiniteReport {
   std::string layers(const char* numbers, const std::function<Share(std::size_t node)>& share_of) const;
 
   double count_in(const ExecSpace& space, const Tensor& numbers) const;
+  double count_in_store(const ExecSpace& space, ParameterRange range) const;
   std::vector<double> count_divided(std::span<const ParameterRange> tensors,
                                     const std::function<double(ParameterRange)>& count_in_range) const;
 

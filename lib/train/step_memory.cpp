@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/text.hpp"
 #include "parallel/asynchronous/asynchronous_parallel.hpp"
@@ -36,14 +35,15 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const ParameterLayout layout(graph, type);
   const ParallelConfig& parallel = config.parallel;
   const int group = shard_group_size(parallel, ranks.all, ranks.nodes);
-  const bool divides = parallel.shard != ParallelConfig::Shard::none && group > 1;
+  const bool elsewhere = parallel.offloads_parameters();
+  const bool divides = parallel.shard != ParallelConfig::Shard::none && (group > 1 || elsewhere);
   const int sharing = ranks_that_share(parallel, ranks);
   const ParameterDivision division = parameter_division(parallel, group, divides && sharing == group);
   const ParameterWindows windows = plan_windows(graph, layout, plan, division);
   const auto master_bytes = static_cast<double>(size_of(master));
   const double owned = divides ? static_cast<double>(layout.trained_size()) / group : 0;
   const double seen = static_cast<double>(windows.value_count(layout)) / sharing;
-  memory.parameters = (seen + (windows.division.values ? owned : 0)) * master_bytes;
+  memory.parameters = (seen + (windows.division.values && !elsewhere ? owned : 0)) * master_bytes;
   memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
   memory.gradients = master_bytes *
                      (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
@@ -75,14 +75,17 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const LocalConfig& local = parallel.local;
   if (local.present && !workers_step && local.has_momentum())
     memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.checkpoint = (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes + left_over;
+  memory.checkpoint = left_over;
+  if (!elsewhere)
+    memory.checkpoint += (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes;
   if (parallel.offload.present) {
     const std::size_t states = config.optimizer.state_names().size();
     const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * master_bytes));
-    memory.offloaded = std::exchange(
-        memory.states,
-        static_cast<double>(
-            OffloadedStates::divide(parallel.offload.block_mb, master, states, count).bytes_in_memory()));
+    memory.elsewhere = elsewhere ? owned * master_bytes : 0;
+    memory.offloaded = memory.states + memory.elsewhere;
+    memory.states = static_cast<double>(
+        OffloadedStates::divide(parallel.offload.block_mb, master, states + (elsewhere ? 1 : 0), count)
+            .bytes_in_memory());
   } else {
     memory.checkpoint += memory.states;
   }

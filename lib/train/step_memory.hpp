@@ -20,7 +20,8 @@ struct ModelMemory {
   double rounded = 0, gradients = 0;  ///< the 16-bit copy; with those of deterministic runs' shards
   double states =
       0;  ///< of the optimizer, of parallel.local and of asynchronous workers; of offloaded ones the blocks in memory
-  double offloaded = 0;   ///< of the states, not in memory
+  double offloaded = 0;   ///< of the states, and of parameters, not in memory
+  double elsewhere = 0;   ///< of these, the parameters that a rank owns
   double checkpoint = 0;  ///< what rank 0 copies for one
 
   double model() const { return parameters + rounded + gradients + states; }

@@ -65,6 +65,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
+      if (OffloadedValues* values = optimizer_->offloaded_values()) model_->parameters().keep_values_in(*values);
       if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
       sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
       update_.emplace(config, comm_, problem_.data, problem_.length,

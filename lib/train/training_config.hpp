@@ -93,7 +93,7 @@ struct TrainingConfig {
     return {!offload.present         ? To::nowhere
             : offload.is_to_memory() ? To::host_memory
                                      : To::file,
-            offload.optimizer, offload.block_mb};
+            offload.optimizer, offload.block_mb, parallel.offloads_parameters()};
   }
 };
 

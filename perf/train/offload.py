@@ -3,7 +3,8 @@
 """What parallel.offload saves in memory, and what it costs in time; called by perf/run offload.
 
 Memory: the sum of the ranks' proportional set sizes while they train, with and without, beside the formula: 8 bytes a parameter of AdamW, less three
-blocks a rank. Time: steps with and without in turns, medians over rounds, beside the time that the disk takes to read and write the state, at a rate that as many
+blocks a rank; and with the parameters there, too, beside the state alone: 4 bytes a parameter, on one rank less the windows, which it has then. Time: steps with and without in turns, medians over rounds, beside the time that the disk takes to read and write the state (and the parameters,
+which each pass reads once more), at a rate that as many
 processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state. With a limit of the
 gradient's norm an update waits for the end of the backward pass.
 """
@@ -35,14 +36,18 @@ def deck(steps):
             "optimizer": {"type": "adamw"}, "checkpoint": {"every_epochs": 0}}
 
 
-def command(lockstep, ranks, shard, offloads, *options):
-    offload = ["parallel.offload.optimizer=."] if offloads else []
+NOTHING, STATE, BOTH = (), ("optimizer",), ("optimizer", "parameters")
+WINDOWS = 2 * 4 * WIDTH * (WIDTH + 1)  # a unit is a layer
+
+
+def command(lockstep, ranks, shard, elsewhere, *options):
+    offload = [f"parallel.offload.{key}=." for key in elsewhere]
     launcher = ["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", "core"] if ranks > 1 else []
     return [*launcher, str(lockstep), "train", "deck.yaml", f"parallel.shard={shard}", *offload, *options]
 
 
-def memory_of(lockstep, ranks, shard, offloads):
-    run = subprocess.Popen(command(lockstep, ranks, shard, offloads, "run.steps=100000", "batch.global=4"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def memory_of(lockstep, ranks, shard, elsewhere, *options):
+    run = subprocess.Popen(command(lockstep, ranks, shard, elsewhere, "run.steps=100000", "batch.global=4", *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     count, found = None, []
     try:
         for line in run.stdout:
@@ -111,23 +116,31 @@ def main():
         pathlib.Path("deck.yaml").write_text(json.dumps(deck(arguments.steps)))
         print("| ranks | shard | in memory, MB | offloaded, MB | less by | by the formula | ratio |\n|--:|---|--:|--:|--:|--:|--:|")
         for ranks, shard in ((1, "none"), (2, "none"), (2, "optimizer"), (2, "parameters")):
-            (count, inside), (_, outside) = (memory_of(lockstep, ranks, shard, offloads) for offloads in (False, True))
+            (count, inside), (_, outside) = (memory_of(lockstep, ranks, shard, elsewhere) for elsewhere in (NOTHING, STATE))
             expected = 8 * count * (ranks if shard == "none" else 1) - 3 * BLOCK * ranks
             print(f"| {ranks} | {shard} | {inside / 1e6:.0f} | {outside / 1e6:.0f} | {(inside - outside) / 1e6:.1f} | {expected / 1e6:.1f} | {(inside - outside) / expected:.3f} |",
                   flush=True)
-        print("\n| ranks, shard | clip_norm | batch a rank | in memory, ms | offloaded, ms | disk, MB/s a rank | disk, ms | larger of the two | offloaded / that | offloaded / sum |\n"
-              "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-        for ranks, shard, clip in ((1, "none", 0), (1, "none", 1), (2, "optimizer", 0), (2, "optimizer", 1)):
+        print("\n| ranks | shard, one copy a rank | state offloaded, MB | parameters, too, MB | less by | by the formula | ratio |\n|--:|---|--:|--:|--:|--:|--:|")
+        for ranks, shard in ((1, "none"), (2, "parameters")):
+            alone = "parallel.share_parameters=false"
+            (count, states), (_, both) = (memory_of(lockstep, ranks, *how, alone) for how in ((shard, STATE), ("parameters", BOTH)))
+            expected = 4 * count - (WINDOWS if ranks == 1 else 0)
+            print(f"| {ranks} | {shard} | {states / 1e6:.0f} | {both / 1e6:.0f} | {(states - both) / 1e6:.1f} | {expected / 1e6:.1f} | {(states - both) / expected:.3f} |", flush=True)
+        print("\n| ranks, shard | offloaded | clip_norm | batch a rank | in memory, ms | offloaded, ms | disk, MB/s a rank | disk, ms | larger of the two | offloaded / that | offloaded / sum |\n"
+              "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+        for ranks, shard, elsewhere, clip in ((1, "none", STATE, 0), (1, "none", STATE, 1), (2, "optimizer", STATE, 0), (2, "optimizer", STATE, 1),
+                                              (1, "parameters", BOTH, 0), (2, "parameters", BOTH, 0)):
+            bytes_of_disk, bytes_moved = (8, 16) if elsewhere == STATE else (12, 32)
             for batch in map(int, arguments.batches.split(",")):
                 steps = f"run.steps={arguments.steps if batch <= 512 else max(4, arguments.steps // 2)}"
                 rows = []
                 for _ in range(arguments.rounds):
-                    rate = disk_rate(ranks, 8 * count // ranks)
-                    inside, outside = (step_ms(lockstep, ranks, shard, offloads, steps, f"batch.global={batch * ranks}", f"optimizer.clip_norm={clip}", "run.log_every=1000") for offloads in (False, True))
-                    rows.append((inside, outside, rate / 1e6, 16e3 * count / ranks / rate))
+                    rate = disk_rate(ranks, bytes_of_disk * count // ranks)
+                    inside, outside = (step_ms(lockstep, ranks, shard, where, steps, f"batch.global={batch * ranks}", f"optimizer.clip_norm={clip}", "run.log_every=1000") for where in (NOTHING, elsewhere))
+                    rows.append((inside, outside, rate / 1e6, 1e3 * bytes_moved * count / ranks / rate))
                 inside, outside, rate, disk = (statistics.median(column) for column in zip(*rows))
                 larger = max(inside, disk)
-                print(f"| {ranks}, {shard} | {clip} | {batch} | {inside:.0f} | {outside:.0f} | {rate:.0f} | {disk:.0f} | {larger:.0f} | {outside / larger:.2f} | {outside / (inside + disk):.2f} |",
+                print(f"| {ranks}, {shard} | {elsewhere[-1]} | {clip} | {batch} | {inside:.0f} | {outside:.0f} | {rate:.0f} | {disk:.0f} | {larger:.0f} | {outside / larger:.2f} | {outside / (inside + disk):.2f} |",
                       flush=True)
 
 

@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regress
 import program
 from program import LockstepTest, metrics, without_times
 
+PARAMETERS = ("parallel.shard=parameters", "parallel.offload.parameters=states")
 ADAMW = {"type": "adamw", "learning_rate": 0.003, "ema_decay": 0.9}
 
 
@@ -70,7 +71,8 @@ class OffloadFaults(LockstepTest):
             # Of checkpoints behind steps, each rank that gives something holds it beside what steps go on with.
             self.refused_by_disk("states/lockstep reserve 2 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], "parallel.shard=optimizer",
                                  ranks=ranks, rank=rank)
-            self.refused_by_disk("states/lockstep write 1 EIO", 74, ["states: cannot be written (Input/output error)"], ranks=ranks, rank=rank)
+            for overrides in ((), PARAMETERS):
+                self.refused_by_disk("states/lockstep write 1 EIO", 74, ["states: cannot be written (Input/output error)"], *overrides, ranks=ranks, rank=rank)
         self.assertEqual(list((self.folder / "states").iterdir()), [])
 
     def test_optimizers_of_no_use(self):
@@ -82,12 +84,16 @@ class OffloadFaults(LockstepTest):
                                 ("checkpoint.neighbours_every: copies the optimizer's state to memory", {"checkpoint": {"every_steps": 2, "neighbours_every": 1}})):
             self.configure("states", **sections)
             self.refused(78, [words], "check", "deck.yaml")
+        for words, parallel in (("parallel.offload.parameters: are read, updated and written together with their optimizer's state", {"shard": "parameters", "offload": {"optimizer": "states", "parameters": "other"}}),
+                                ("parallel.offload.parameters: leaves layers windows for what they need next, which shard: parameters has", {"shard": "gradients", "offload": {"optimizer": "states", "parameters": "states"}})):
+            self.configure("states", parallel=parallel)
+            for ranks in (1, 2):
+                self.refused(78, ["deck.yaml:", words], "train", "deck.yaml", ranks=ranks)
         self.configure("states", parallel={"offload": {"block_mb": 3}})
         self.refused(78, ["parallel.offload", "optimizer"], "check", "deck.yaml")
 
     def test_what_fails_in_a_step_ends_all_ranks(self):
-        for ranks, shard in ((1, "none"), (2, "optimizer")):
-            overrides = [f"parallel.shard={shard}"]
+        for ranks, shard, *overrides in ((1, "none", "parallel.shard=none"), (2, "optimizer", "parallel.shard=optimizer"), (2, "parameters", *PARAMETERS)):
             self.lockstep("train", "deck.yaml", *overrides, f"run.output_dir=whole-{ranks}-{shard}", ranks=ranks)
             rank = ranks - 1
             for call in ("read", "write"):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs whose optimizer has its state in a file, or of a device in the host's memory, leave what others leave.
+// Runs whose optimizer has its state, or its parameters, too, in a file, or of a device in the host's memory, leave
+// what others leave.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,14 @@ struct OffloadCase {
 };
 void PrintTo(const OffloadCase& c, std::ostream* out) { *out << c.name; }
 
-class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char*>> {
+/// What ranks divide, and whether the parameters are where the states are.
+struct Division {
+  const char* shard;
+  bool with_values = false;
+};
+void PrintTo(const Division& d, std::ostream* out) { *out << d.shard << (d.with_values ? "_elsewhere" : ""); }
+
+class Offload : public testing::TestWithParam<std::tuple<OffloadCase, Division>> {
  protected:
   void SetUp() override {
     enable_log(false);
@@ -45,11 +53,12 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
   /// What the checkpoints hold that a run to `steps` has written; from `from`, if there is any. Collective.
   using Arrays = std::map<std::string, std::vector<std::byte>>;
   std::vector<Arrays> train(const std::string& name, bool offloads, int steps, const std::string& from = "") const {
-    const auto& [c, shard] = GetParam();
+    const auto& [c, division] = GetParam();
     // Each copy of a fake device's opens all of its memory, which takes time.
     const double block_mb = memory_is_separate ? std::max(c.block_mb, 0.25) : c.block_mb;
-    const std::string offload = fmt::format(", offload: {{optimizer: '{}', block_mb: {}}}",
-                                            memory_is_separate ? "memory" : folder_.path().string(), block_mb);
+    const std::string place = memory_is_separate ? "memory" : folder_.path().string(),
+                      values = division.with_values ? fmt::format(", parameters: '{}'", place) : "",
+                      offload = fmt::format(", offload: {{optimizer: '{}'{}, block_mb: {}}}", place, values, block_mb);
     RunConfig config = test::read_run_config(
         fmt::format(
             "{{run: {{steps: {}, seed: 3, log_every: 1, evaluate_every: '2 steps'}}, batch: {{global: 12{}}},"
@@ -57,7 +66,7 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
             " model: {{layers: [{{linear: {{features: 512}}}}, {{batch_norm: {{}}}}, relu, {{linear: {{features: 513}}}},"
             " tanh, {{linear: {{features: 7}}}}]}}, checkpoint: {{every_steps: 2, keep: 0}}, precision: {{compute: {}}},"
             " optimizer: {}, parallel: {{shard: {}, unit_mb: 0.1, bucket_mb: 0.15, audit_every: 3{}}}}}",
-            steps, c.micro, c.precision, c.optimizer, shard, offloads ? offload : ""),
+            steps, c.micro, c.precision, c.optimizer, division.shard, offloads ? offload : ""),
         (folder_.path() / name).string());
     if (!from.empty()) config.run.resume = from;
     {
@@ -69,7 +78,10 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
         EXPECT_EQ(static_cast<bool>(state.offloaded), offloads);
         EXPECT_EQ(state.values.data == nullptr, offloads);
       }
-      if constexpr (LOCKSTEP_FAKE_DEVICE) check_memory(states, block_mb, offloads);
+      const OwnedParameters& owned = run.trainer().model().parameters().owned();
+      EXPECT_EQ(owned.values().data == nullptr, offloads && division.with_values);
+      if constexpr (LOCKSTEP_FAKE_DEVICE)
+        if (!division.with_values || world_.size() > 1) check_memory(states, block_mb, offloads);
     }
     world_.barrier();
     std::vector<Arrays> written;
@@ -84,9 +96,9 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
   /// A device has less in use by the states, of which it has blocks.
   void check_memory(const std::vector<Optimizer::State>& states, double block_mb, bool offloads) const {
     const Tensor& first = states.front().values;
-    const double of_states = static_cast<double>(states.size() * first.bytes());
-    const std::size_t blocks =
-        OffloadedStates::divide(block_mb, first.dtype, states.size(), first.count()).bytes_in_memory();
+    const std::size_t numbers = states.size() + (std::get<1>(GetParam()).with_values ? 1 : 0);
+    const double of_states = static_cast<double>(numbers * first.bytes());
+    const std::size_t blocks = OffloadedStates::divide(block_mb, first.dtype, numbers, first.count()).bytes_in_memory();
     if (offloads) EXPECT_NEAR(device_bytes_ - of_states + static_cast<double>(blocks), in_use(), 2048);
     else device_bytes_ = in_use();
   }
@@ -101,8 +113,9 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, const char
 };
 
 TEST_P(Offload, HasTheBitsOfStatesInMemory) {
-  const auto& [c, shard] = GetParam();
-  if (world_.size() == 1 && std::string_view(shard) != "none") GTEST_SKIP() << "one rank divides nothing";
+  const auto& [c, division] = GetParam();
+  if (world_.size() == 1 && std::string_view(division.shard) != "none" && !division.with_values)
+    GTEST_SKIP() << "one rank divides nothing";
   if (world_.size() == 3 && c.on_fewer_ranks) GTEST_SKIP() << "on 1 and 2 ranks";
   if (memory_is_separate && std::string_view(c.name).starts_with("clipped"))
     GTEST_SKIP() << "no step begins early on devices, so these are like those that need no norm";
@@ -127,18 +140,19 @@ constexpr const char* scaled = "fp16, loss_scale: {initial: 1.0e+9, backoff: 0.0
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Offload,
-    testing::Combine(testing::Values(OffloadCase{"clipped", "fp32", clipped},
-                                     OffloadCase{"clipped_in_few_blocks", "bf16", clipped, true, 1.2},
-                                     OffloadCase{"clipped_sums", "fp32", clipped, true, 0.001, ", micro: 2", true},
-                                     OffloadCase{"adamw_sums", "fp32", adamw, false, 0.001, ", micro: 2", true},
-                                     OffloadCase{"adamw_in_few_blocks", "bf16", adamw, true, 1.2},
-                                     OffloadCase{"left_out", scaled, adamw, true},
-                                     OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}",
-                                                 false, 0.001, "", true},
-                                     OffloadCase{"lamb", "fp32", "{type: lamb, learning_rate: 0.01}"},
-                                     OffloadCase{"lars", "fp32", "{type: lars, ema_decay: 0.9}", true, 0.1}),
-                     testing::Values("none", "optimizer", "parameters")),
-    [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
+    testing::Combine(
+        testing::Values(
+            OffloadCase{"clipped", "fp32", clipped}, OffloadCase{"clipped_in_few_blocks", "bf16", clipped, true, 1.2},
+            OffloadCase{"clipped_sums", "fp32", clipped, true, 0.001, ", micro: 2", true},
+            OffloadCase{"adamw_sums", "fp32", adamw, false, 0.001, ", micro: 2", true},
+            OffloadCase{"adamw_in_few_blocks", "bf16", adamw, true, 1.2}, OffloadCase{"left_out", scaled, adamw, true},
+            OffloadCase{"momentum", "fp64", "{type: sgd, momentum: 0.9, clip_value: 0.1}", false, 0.001, "", true},
+            OffloadCase{"lamb", "fp32", "{type: lamb, learning_rate: 0.01}"},
+            OffloadCase{"lars", "fp32", "{type: lars, ema_decay: 0.9}", true, 0.1}),
+        testing::Values(Division{"none"}, Division{"optimizer"}, Division{"parameters"}, Division{"parameters", true})),
+    [](const auto& info) {
+      return fmt::format("{}_{}", std::get<0>(info.param).name, testing::PrintToString(std::get<1>(info.param)));
+    });
 
 }  // namespace
 }  // namespace lockstep

@@ -121,16 +121,20 @@ TEST_F(StepResources, NorIsWhereStatesAreElsewhere) {
     throw;
   }
   const Communicator comm = Communicator::world();
-  RunConfig offloads = config("fp32", 1000, 1000);
-  offloads.parallel.offload = {
-      .present = true, .optimizer = memory_is_separate ? "memory" : folder_.path().string(), .block_mb = 0.001};
-  TrainingRun run(offloads, comm);
-  run.step();
-  run.step();
-  const Counts before = counts;
-  for (int step = 0; step < 6; ++step) run.step();
-  EXPECT_EQ((counts - before).allocations, 0);
-  EXPECT_EQ((counts - before).deallocations, 0);
+  const std::string place = memory_is_separate ? "memory" : folder_.path().string();
+  for (const bool with_parameters : {false, true}) {
+    RunConfig offloads = config("fp32", 1000, 1000);
+    offloads.parallel.offload = {
+        .present = true, .optimizer = place, .parameters = with_parameters ? place : "", .block_mb = 0.001};
+    if (with_parameters) offloads.parallel.shard = ParallelConfig::Shard::parameters;
+    TrainingRun run(offloads, comm);
+    run.step();
+    run.step();
+    const Counts before = counts;
+    for (int step = 0; step < 6; ++step) run.step();
+    EXPECT_EQ((counts - before).allocations, 0);
+    EXPECT_EQ((counts - before).deallocations, 0);
+  }
 }
 
 TEST_F(StepResources, LoggingAllocatesNothingEither) {

@@ -139,7 +139,8 @@ void ShardedParallel::change_parameters(const ExecSpace& space, const std::funct
 
 void ShardedParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   finish_update(space);
-  if (groups_.count() > 1 && value_windows_) groups_.replicas.all.broadcast(space, parameters_.owned().values());
+  if (groups_.count() > 1 && value_windows_ && !parameters_.owned().store())
+    groups_.replicas.all.broadcast(space, parameters_.owned().values());
   const ParameterRange shared = value_windows_ ? parameters_.layout().others() : ParameterRange{0, parameters_.size()};
   if (!memory_.parameters || groups_.group.node.is_root()) {
     const Communicator& ranks = memory_.parameters ? first_of_node_ : groups_.ranks.all;

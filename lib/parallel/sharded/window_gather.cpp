@@ -13,12 +13,12 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
                            ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
     : parameters_(parameters), node_(topology.node), here_(parameters.windows()) {
   const Tensor windows = parameters.values();
-  void* host = windows.data;
+  host_ = static_cast<std::byte*>(windows.data);
   if constexpr (memory_is_separate) {
     staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host", windows.bytes());
-    host = staging_.data();
+    host_ = staging_.data();
   }
-  gather_ = make_all_gather(config, topology, memory.flags, {windows.dtype, host});
+  gather_ = make_all_gather(config, topology, memory.flags, {windows.dtype, host_});
   if (memory.flags) node_barrier_ = node_all_gather(*memory.flags, 0, nullptr);
   for (const ParameterRange& range : parameters.windows().units) {
     Unit& unit = units_.emplace_back();
@@ -62,7 +62,11 @@ void WindowGather::advance(const ExecSpace& space) {
         break;
       case Stage::waits_for_window:
         if (node_barrier_ && !node_barrier_->advance()) return;
-        put_own(space, number);
+        start_own(space, number);
+        stage_ = Stage::own_arrives;
+        break;
+      case Stage::own_arrives:
+        if (!has_own()) return;
         start();
         stage_ = Stage::travels;
         break;
@@ -84,6 +88,18 @@ void WindowGather::advance(const ExecSpace& space) {
         break;
     }
   }
+}
+
+void WindowGather::start_own(const ExecSpace& space, std::size_t unit) {
+  OwnedValueStore* const store = parameters_.owned().store();
+  if (!store) return put_own(space, unit);
+  for (const ParameterRange& range : units_[unit].owned)
+    store->start_fetch(parameters_.owned().value_at(range.first), range.count, on_host(range.first));
+}
+
+bool WindowGather::has_own() const {
+  OwnedValueStore* const store = parameters_.owned().store();
+  return !store || store->has_fetched();
 }
 
 /// What this rank owns of the unit, into its window.
@@ -112,8 +128,7 @@ void WindowGather::wait_for_node() {
 }
 
 std::byte* WindowGather::on_host(std::int64_t element) const {
-  return staging_.data() +
-         static_cast<std::size_t>(parameters_.windows().value_place(element)) * size_of(parameters_.dtype());
+  return host_ + static_cast<std::size_t>(parameters_.windows().value_place(element)) * size_of(parameters_.dtype());
 }
 
 void WindowGather::forget() { here_.forget(); }

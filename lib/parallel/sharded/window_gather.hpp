@@ -39,12 +39,15 @@ class WindowGather {
   };
 
   void advance(const ExecSpace& space);
+  void start_own(const ExecSpace& space, std::size_t unit);
   void put_own(const ExecSpace& space, std::size_t unit);
+  bool has_own() const;
   void round(const ExecSpace& space, std::size_t unit);
   std::byte* on_host(std::int64_t element) const;
 
   ParameterBuffer& parameters_;
   Kokkos::View<std::byte*, StagingSpace> staging_;  ///< of devices
+  std::byte* host_;                                 ///< where windows are gathered
   Communicator node_;
   std::unique_ptr<Collective> gather_;
   std::unique_ptr<Collective> node_barrier_;  ///< where windows are the node's
@@ -52,7 +55,7 @@ class WindowGather {
   UnitsInWindows here_;
   ParameterArrival* own_ = nullptr;
   std::deque<std::size_t> on_their_way_;  ///< units; what follows is of the first of them
-  enum class Stage { begins, waits_for_window, travels, is_rounded } stage_ = Stage::begins;
+  enum class Stage { begins, waits_for_window, own_arrives, travels, is_rounded } stage_ = Stage::begins;
   std::size_t bucket_ = 0;  ///< that is gathered
   double exposed_seconds_ = 0;
 };

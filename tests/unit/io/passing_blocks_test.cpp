@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -138,6 +139,38 @@ TEST_P(PassingBlocksTest, PiecesOfAnyPlaceAreReadAndWritten) {
   EXPECT_EQ(all(PassingBlocks::Version::present, 3),
             std::vector<std::uint32_t>(expected_.begin() + 3, expected_.end()));
   add(2);  // sees it, though its first blocks had been read before
+}
+
+// Fetched are numbers as they are: in a pass the new ones of blocks that it has worked on, wherever it writes them.
+TEST_P(PassingBlocksTest, WhatIsFetchedIsNewBehindItsBlock) {
+  blocks_->make_room_to_hold();
+  constexpr std::size_t place = 5, few = 300;  // of a block's
+  const auto expect_fetched = [&](std::size_t block) {
+    std::vector<std::uint32_t> found(few);
+    blocks_->start_fetch(block * block_bytes + place * sizeof(found[0]), reinterpret_cast<std::byte*>(found.data()),
+                         few * sizeof(found[0]));
+    while (!blocks_->has_fetched()) std::this_thread::yield();
+    const auto expected = expected_.begin() + static_cast<std::ptrdiff_t>(block * numbers + place);
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected));
+  };
+  for (std::uint32_t term = 1; term < 5; ++term) {
+    if (term == 2) blocks_->hold();
+    blocks_->begin(PassingBlocks::Pass::changes);
+    while (blocks_->is_passing()) {
+      const std::size_t next = blocks_->next();
+      for (const std::size_t block : {next, blocks_->last_left(), std::size_t{0}, count() - 1}) expect_fetched(block);
+      blocks_->work(space_, [&](std::size_t block, std::byte* bytes) {
+        auto* const expected = expected_.data() + block * numbers;
+        on_host(bytes, [&](std::uint32_t* first) {
+          for (std::size_t i = 0; i < numbers; ++i)
+            first[i] = expected[i] += term + static_cast<std::uint32_t>(block * numbers + i);
+        });
+      });
+      expect_fetched(next);
+      if (next == 1) blocks_->turn();
+    }
+  }
+  add(3);
 }
 
 TEST_P(PassingBlocksTest, AHeldVersionStays) {

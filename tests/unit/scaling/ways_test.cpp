@@ -141,10 +141,12 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   const std::vector<Way> ways = ways_of(workload, machine, ranks, 0);
   EXPECT_EQ(workload.config().parallel.shard, Shard::none);
   EXPECT_FALSE(workload.config().batch.micro) << "it is as it was";
-  std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t, bool>> different;
+  std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t, bool, bool>> different;
   for (const Way& way : ways) {
-    EXPECT_TRUE(
-        different.insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro, way.offloads}).second);
+    EXPECT_TRUE(different
+                    .insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro, way.offloads,
+                             way.offloads_parameters})
+                    .second);
     Workload same(large_layers("shard: none, " + offloads_to()));
     same.change([&](TrainingConfig& config) {
       config.parallel.shard = way.shard;
@@ -153,6 +155,7 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
       config.model.checkpointing = way.checkpointing;
       config.batch.micro = way.micro;
       config.parallel.offload.present = way.offloads;
+      if (way.offloads_parameters) config.parallel.offload.parameters = config.parallel.offload.optimizer;
     });
     const Prediction prediction = Predictor(machine, same).predict(ranks.all);
     EXPECT_DOUBLE_EQ(way.memory, same.plan(ranks).total());
@@ -163,7 +166,9 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
     EXPECT_GT(std::ranges::count(ways, shard, &Way::shard), 0);
   for (const std::int64_t micro : {16, 8, 4, 2}) EXPECT_GT(std::ranges::count(ways, micro, &Way::micro), 0);
-  EXPECT_EQ(2 * std::ranges::count(ways, true, &Way::offloads), std::ssize(ways));
+  const auto elsewhere = std::ranges::count(ways, true, &Way::offloads_parameters);
+  EXPECT_EQ(2 * std::ranges::count(ways, true, &Way::offloads), std::ssize(ways) + elsewhere);
+  EXPECT_GT(elsewhere, 0);
 }
 
 double bytes_of_blocks(const Workload& workload, std::int64_t count) {
@@ -196,6 +201,29 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
     machine.host_copy_gbps = 1000;
     EXPECT_EQ(Predictor(machine, workload).states_seconds(ranks.all, memory), 0);
   }
+}
+
+// What a rank owns of the parameters leaves its memory; each pass reads it, which passes hide.
+TEST(Ways, ParametersElsewhereAreNotInMemory) {
+  const RankCount ranks{8, 2};
+  const std::string shard = "shard: parameters, share_parameters: false, ";
+  Workload here(large_layers(shard + offloads_to())), there(large_layers(shard + offloads_to()));
+  there.change([](TrainingConfig& config) { config.parallel.offload.parameters = config.parallel.offload.optimizer; });
+  const StepMemory memory = there.plan(ranks), states_alone = here.plan(ranks);
+  const double owned = memory.elsewhere, states = states_alone.offloaded;
+  EXPECT_NEAR(owned, states / 2, 0.02 * owned) << "with gaps between parameters";
+  EXPECT_EQ(memory.offloaded, states + owned);
+  EXPECT_NEAR(states_alone.parameters - memory.parameters, owned, 1);
+  EXPECT_EQ(states_alone.gradients, memory.gradients);
+  Machine machine = nodes_of_four(1);
+  machine.measured.clear();
+  const PhaseSeconds pass = ComputeTimes(machine, there).of(16);
+  machine.disk_gbps = 0.04;  // of four ranks
+  machine.host_copy_gbps = std::nullopt;
+  const double moved = 2 * (states + owned) / 1e7;
+  const double hidden = pass.forward + (memory_is_separate ? 0 : pass.backward);
+  EXPECT_NEAR(*Predictor(machine, there).states_seconds(ranks.all, memory),
+              std::max(moved - hidden, moved + 2 * owned / 1e7 - pass.forward - pass.backward), 1e-9);
 }
 
 TEST(Ways, AreTakenLastWhereTimesAreNotKnown) {
