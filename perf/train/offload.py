@@ -3,9 +3,9 @@
 """What parallel.offload saves in memory, and what it costs in time; called by perf/run offload.
 
 Memory: the sum of the ranks' proportional set sizes while they train, with and without, beside the formula: 8 bytes a parameter of AdamW, less three
-blocks a rank; and with the parameters there, too, beside the state alone: 4 bytes a parameter, on one rank less the windows, which it has then. Time: steps with and without in turns, medians over rounds, beside the time that the disk takes to read and write the state (and the parameters,
-which each pass reads once more), at a rate that as many
-processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state. With a limit of the
+blocks a rank; and with the parameters there, too, beside the state alone: 4 bytes a parameter, on one rank less the windows, which it has then. Time: steps with
+and without in turns, medians over rounds, beside the time that the disk takes to read and write the state (and the parameters, which each pass reads once more), at a
+rate that as many processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state. With a limit of the
 gradient's norm an update waits for the end of the backward pass.
 """
 import argparse
@@ -31,13 +31,13 @@ FILE_BLOCK = BLOCK // 4096 * 4096
 
 def deck(steps):
     return {"run": {"steps": steps, "output_dir": "run", "log_every": 1, "overwrite": True, "resume": "never"},
-            "data": {"synthetic": {"kind": "random", "shape": [INPUTS], "classes": 10, "train": 8192}},
+            "data": {"synthetic": {"kind": "random", "shape": [INPUTS], "classes": 10, "train": 8192, "validation": 0}},
             "model": {"layers": [{"linear": {"features": WIDTH}}, "relu"] * LAYERS + [{"linear": {"features": 10}}]},
             "optimizer": {"type": "adamw"}, "checkpoint": {"every_epochs": 0}}
 
 
 NOTHING, STATE, BOTH = (), ("optimizer",), ("optimizer", "parameters")
-WINDOWS = 2 * 4 * WIDTH * (WIDTH + 1)  # a unit is a layer
+WINDOWS = 2 * 4 * (WIDTH * (WIDTH + 1) + (INPUTS + 1) * WIDTH)  # a unit is a layer, and the largest one has the first layer, too
 
 
 def command(lockstep, ranks, shard, elsewhere, *options):
