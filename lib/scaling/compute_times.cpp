@@ -7,16 +7,25 @@
 namespace lockstep {
 namespace {
 
-/// Along the line through neighbouring points, beyond the last ones along their line; of one point, in proportion.
+/// Along the line through neighbouring points, of which there are two at least; beyond the last ones along their line.
 double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::* value) {
   const auto x = [](const MeasuredStep& point) { return static_cast<double>(point.examples); };
   const auto n = static_cast<double>(examples);
-  if (points.size() == 1) return points[0].*value * n / x(points[0]);
   const auto last = std::ranges::find_if(points.begin() + 1, points.end() - 1,
                                          [&](const MeasuredStep& point) { return point.examples >= examples; });
   const MeasuredStep &a = *(last - 1), &b = *last;
   const double line = a.*value + (b.*value - a.*value) * (n - x(a)) / (x(b) - x(a));
   return std::max(line, n < x(a) ? a.*value * n / x(a) : 0.0);
+}
+
+/// By one point alone: the passes grow with the examples; the update goes through the parameters, and a step's other
+/// work through its kernels and buffers, however few the examples are.
+PhaseSeconds by_one(const MeasuredStep& point, std::int64_t examples) {
+  const double passes = 1e-3 * static_cast<double>(examples) / static_cast<double>(point.examples);
+  return {.forward = passes * point.forward_ms,
+          .backward = passes * point.backward_ms,
+          .optimizer = 1e-3 * point.optimizer_ms,
+          .other = 1e-3 * point.other_ms};
 }
 
 }  // namespace
@@ -47,6 +56,7 @@ PhaseSeconds ComputeTimes::of(std::int64_t examples, double again) const {
 PhaseSeconds ComputeTimes::known(std::int64_t examples) const {
   if (examples == 0) return {};
   if (!is_measured()) return estimated(examples);
+  if (measured_.size() == 1) return by_one(measured_.front(), examples);
   const auto seconds = [&](double MeasuredStep::* phase) { return 1e-3 * at(measured_, examples, phase); };
   return {.forward = seconds(&MeasuredStep::forward_ms),
           .backward = seconds(&MeasuredStep::backward_ms),

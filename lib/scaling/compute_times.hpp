@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "scaling/machine.hpp"
 #include "scaling/workload.hpp"
 
@@ -21,6 +25,11 @@ class ComputeTimes {
   ComputeTimes(const Machine& machine, const Workload& workload);
 
   bool is_measured() const { return !measured_.empty(); }
+  /// Examples of the only step that was measured, if it is the only one: how other batches do is then taken, and not
+  /// known.
+  std::optional<std::int64_t> only_batch() const {
+    return measured_.size() == 1 ? std::optional(measured_.front().examples) : std::nullopt;
+  }
   /// Seconds of a step of so many examples, all at once. `again`: the part of the forward pass that the backward pass
   /// computes again (part_computed_again).
   PhaseSeconds of(std::int64_t examples, double again = 0) const;

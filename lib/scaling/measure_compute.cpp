@@ -70,6 +70,8 @@ std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& 
     const std::int64_t most = std::min(deck.batch.largest(), examples);
     for (std::int64_t batch = 1; batch < most; batch *= 4) batches.push_back(batch);
     batches.push_back(most);
+    // One batch does not tell what of a step grows with the examples.
+    if (batches.size() == 1 && examples > 1) batches.push_back(std::min<std::int64_t>(4, examples));
   }
   std::ranges::sort(batches);
   return batches;

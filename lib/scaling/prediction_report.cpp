@@ -47,6 +47,16 @@ std::string row(const Prediction& p, const Machine& machine) {
   return text + (p.best_share > 0 ? fmt::format(" {} |\n", p.best_share) : " none fits |\n");
 }
 
+std::string source_of(const ComputeTimes& times) {
+  if (!times.is_measured()) return "by its speed in products and of its memory";
+  const std::optional<std::int64_t> only = times.only_batch();
+  if (!only) return "as measured with this network";
+  return fmt::format(
+      "as measured with this network in batches of {} alone (of others the passes are taken to grow with the examples, "
+      "and the rest of a step to stay; measure more, by bench machine --batches)",
+      *only);
+}
+
 std::string head(const Machine& machine) {
   const std::string price = machine.node_hour_price ? " price |" : "", line = machine.node_hour_price ? "--:|" : "";
   return "| ranks | nodes | examples a rank | step, ms | computing | stragglers | exposed sums | strong | weak | "
@@ -64,9 +74,7 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
     Workload workload(config);
     Predictor predictor(machine, workload);
     std::string text = fmt::format("{} on {}, batch {}, times of a rank {}\n\n", config.run.name, machine.name,
-                                   workload.batch(),
-                                   predictor.times().is_measured() ? "as measured with this network"
-                                                                   : "by its speed in products and of its memory");
+                                   workload.batch(), source_of(predictor.times()));
     text += head(machine);
     std::vector<Prediction> predictions;
     for (const int ranks : numbers) {

@@ -107,9 +107,16 @@ class PredictScaling(LockstepTest):
         latency = float(re.search(r"network:\n +latency_us: ([\d.]+)", text).group(1))
         self.assertGreaterEqual(latency, 200)
         out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "measured.yaml", "--ranks", "2,4").out
-        self.assertIn("as measured with this network", out)
+        self.assertIn("times of a rank as measured with this network\n", out)
+        self.write("one.yaml", text.replace("examples: 32", "examples: 8"))
+        out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "one.yaml", "--ranks", "2,4").out
+        self.assertIn("as measured with this network in batches of 8 alone", out)
         other = self.lockstep("predict-scaling", "deck.yaml", "optimizer={type: adam}", "--machine", "measured.yaml", "--ranks", "2,4").out
         self.assertIn("by its speed in products", other)
+
+    def test_a_deck_of_single_examples_is_measured_with_two_batches(self):
+        self.lockstep("bench", "machine", "deck.yaml", "batch.global=1", "--seconds", 0, "--save", "measured.yaml", ranks=2)
+        self.assertEqual(re.findall(r"^ *examples: (\d+)$", (self.folder / "measured.yaml").read_text(), re.MULTILINE), ["1", "4"])
 
     def test_measuring_takes_two_ranks(self):
         self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")

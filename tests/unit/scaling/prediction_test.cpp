@@ -73,6 +73,42 @@ batch: {global: 256}
   EXPECT_LT(points.front().elements, points.back().elements);
 }
 
+MeasuredStep measured_step(const Workload& workload, std::int64_t examples, double passes_ms) {
+  return {.parameters = workload.parameters(),
+          .mflop_per_example = 1e-6 * workload.flops_per_example(),
+          .precision = Precision::fp32,
+          .optimizer = "sgd",
+          .examples = examples,
+          .forward_ms = passes_ms,
+          .backward_ms = 2 * passes_ms,
+          .optimizer_ms = 6,
+          .other_ms = 3};
+}
+
+TEST(ComputeTimes, OfOneMeasuredBatchThePassesAloneGrow) {
+  const Workload workload(config_of());
+  Machine described = machine("one", 8);
+  described.measured = {measured_step(workload, 64, 8)};
+  const ComputeTimes times(described, workload);
+  EXPECT_EQ(times.only_batch(), 64);
+  for (const std::int64_t examples : {1, 64, 1000}) {
+    const PhaseSeconds step = times.of(examples);
+    const double share = static_cast<double>(examples) / 64;
+    EXPECT_NEAR(step.forward, 8e-3 * share, 1e-12);
+    EXPECT_NEAR(step.backward, 16e-3 * share, 1e-12);
+    EXPECT_NEAR(step.optimizer, 6e-3, 1e-12);
+    EXPECT_NEAR(step.other, 3e-3, 1e-12);
+  }
+  EXPECT_EQ(times.of(0).total(), 0);
+  // A second batch says it itself.
+  described.measured.push_back(measured_step(workload, 128, 12));
+  const ComputeTimes two(described, workload);
+  EXPECT_FALSE(two.only_batch());
+  EXPECT_NEAR(two.of(96).forward, 10e-3, 1e-12);
+  EXPECT_NEAR(two.of(256).forward, 20e-3, 1e-12);
+  EXPECT_NEAR(two.of(256).optimizer, 6e-3, 1e-12);
+}
+
 /// The same work, for the simulation.
 test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int ranks) {
   const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
