@@ -26,7 +26,7 @@ void write_split(Hdf5File& file, const std::string& group, const LabelledImages&
 }  // namespace
 
 std::string import_idx(const ImportIdxOptions& options) {
-  check_output(options.output, options.overwrite);
+  check_output(options.output, options.overwrite, {options.images, options.labels});
   const LabelledImages all = read_labelled_images(options.images, options.labels);
   const std::int64_t examples = all.images.examples();
   validate(options.validation >= 0 && options.validation < examples, ExitStatus::bad_usage,

@@ -6,8 +6,11 @@
 
 namespace lockstep {
 
-void check_output(const std::filesystem::path& output, bool overwrite) {
+void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs) {
   std::error_code ignored;  // what else is wrong is found when it is made
+  for (const std::string& input : inputs)
+    validate(!std::filesystem::equivalent(output, input, ignored), ExitStatus::bad_usage,
+             "{}: is {}, which is read (what is made would replace it); choose another name", output.string(), input);
   validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
            "{}: exists already; choose another name, or add --overwrite", output.string());
 }

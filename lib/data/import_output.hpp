@@ -3,14 +3,17 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "io/hdf5.hpp"
 
 namespace lockstep {
 
-/// Throws cannot_create when there is such a file already and it is not to be replaced. Importers
-/// ask this first, before they read anything.
-void check_output(const std::filesystem::path& output, bool overwrite);
+/// Throws bad_usage when it is one of the files that are read, whose only copy it would replace, and cannot_create when
+/// there is such a file already and it is not to be replaced. To be asked first, before anything is read. `inputs`:
+/// files; those that are not there, and empty names, are passed over.
+void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs);
 
 /// Makes the HDF5 file `output` all at once: nothing is left of it when `write` throws.
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write);

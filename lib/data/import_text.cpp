@@ -125,7 +125,7 @@ void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, con
 }  // namespace
 
 std::string import_text(const ImportTextOptions& options) {
-  check_output(options.output, options.overwrite);
+  check_output(options.output, options.overwrite, {options.file});
   validate(options.validation >= 0 && options.validation < 1, ExitStatus::bad_usage,
            "--validation {}: is no fraction of the characters (at least 0, below 1); give 0.1, say",
            options.validation);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "data/held_out.hpp"
 #include "data/import_output.hpp"
 #include "io/array_file.hpp"
 #include "run/starting_weights.hpp"
@@ -145,6 +146,16 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
   return std::move(split);
 }
 
+/// What an evaluation may read: a file with its parameters, the other one that is named, and those of the deck.
+std::vector<std::string> files_read(const RunConfig& config, const std::string& parameters,
+                                    const EvaluationData& what) {
+  std::vector<std::string> files{parameters};
+  for (const std::string* place :
+       {&what.place, &config.data.file, &config.data.validation_file, &config.data.test_file})
+    files.push_back(DataPlace::of(*place).file);
+  return files;
+}
+
 }  // namespace
 
 std::int64_t vocabulary_of(const Graph& graph) {
@@ -271,7 +282,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
       const std::int64_t classes = loss->wants_classes() ? model->graph().output_shape()[-1] : 0;
       validate(classes > 0 && classes <= most, ExitStatus::bad_usage,
                "--confusion-matrix: is of 1 to {} classes (this network has {}); leave it out", most, classes);
-      if (comm.is_root()) check_output(what.confusion_matrix, what.overwrite);
+      if (comm.is_root()) check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
       sums->count_confusions();
     }
   });

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "checkpoint/training_arrays.hpp"
+#include "data/held_out.hpp"
 #include "data/import_output.hpp"
 #include "io/array_file.hpp"
 #include "ops/convert.hpp"
@@ -139,7 +140,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   TrainedModel trained;
   comm.run_collectively([&] {
     if (!comm.is_root()) return;
-    check_output(options.output, options.overwrite);
+    check_output(options.output, options.overwrite, {options.checkpoint, DataPlace::of(options.data).file});
     trained = TrainedModel::read(options.checkpoint);
   });
   trained.share(comm);

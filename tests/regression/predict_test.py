@@ -121,10 +121,16 @@ class Predict(LockstepTest):
             file["a"] = file["b"] = numpy.zeros((3, 28, 28, 1), "u1")
             file["small"] = numpy.zeros((3, 14, 14, 1), "u1")
         self.write("taken.npy", "mine")
+        self.deck("deck.yaml", data={"file": "data.h5"}, run={"epochs": 3},
+                  model={"layers": ["flatten", {"linear": 16}, {"batch_norm": {}}, "relu", {"linear": 10}]})
+        newest = max(path.relative_to(self.folder) for path in self.folder.glob("run/checkpoints/step-*.h5"))
         run = ["predict", CHECKPOINT, "--data", "data.h5"]
         for status, words, arguments in (
                 (64, ["end it with .h5, .npy or .csv"], ["predict", CHECKPOINT, "--data", "data.h5:/train", "--output", "y.txt"]),
                 (73, ["taken.npy: exists already", "--overwrite"], [*run, "--output", "taken.npy"]),
+                (64, ["data.h5: is data.h5, which is read"], [*run[:3], "data.h5:/train", "--output", "data.h5", "--overwrite"]),
+                (64, ["run/checkpoints/step-", "which is read"], [*run[:3], "data.h5:/train", "--output", newest, "--overwrite"]),
+                (64, ["data.h5: is data.h5, which is read"], ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--confusion-matrix", "data.h5", "--overwrite"]),
                 (65, ["has examples in /train, /validation", "say which"], [*run, "--output", "y.npy"]),
                 (65, ["two.h5: is no dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),

@@ -166,6 +166,12 @@ TEST_F(ImportIdx, FilesAndFolders) {
   const std::string made = read_file(options.output);
   expect_error(ExitStatus::cannot_create, "exists already", [&] { import(); });
   EXPECT_EQ(read_file(options.output), made);
+  options.overwrite = true;
+  for (const std::string& input : {options.images, options.labels}) {
+    options.output = input;
+    expect_error(ExitStatus::bad_usage, "which is read", [&] { import(); });
+  }
+  EXPECT_EQ(read_file(options.labels), labels);
   options.output = folder / "no/out.h5";
   expect_error(ExitStatus::cannot_create, "cannot be created", [&] { import(); });
   options.output = folder / "other.h5";

@@ -101,6 +101,19 @@ TEST(ImportText, KeepsExistingFiles) {
   EXPECT_EQ(tokens_of(options.output, "/train/tokens").size(), 3u);
 }
 
+TEST(ImportText, DoesNotReplaceWhatItReads) {
+  const ScratchFolder folder;
+  auto options = options_in(folder, "abc", 0);
+  std::filesystem::create_symlink(options.file, folder / "other.txt");
+  for (const bool overwrite : {false, true})
+    for (const std::string name : {"t.txt", "./t.txt", "other.txt"}) {
+      options.output = folder / name;
+      options.overwrite = overwrite;
+      expect_error(ExitStatus::bad_usage, "which is read", [&] { import_text(options); });
+    }
+  EXPECT_EQ(read_file(options.file), "abc");
+}
+
 TEST(ImportShakespeare, HasTheNumbersOfItsReadMe) {
   ImportTextOptions options;
   options.file = real_data("text/tinyshakespeare.txt");
