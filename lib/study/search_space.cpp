@@ -50,6 +50,8 @@ void Dimension::describe(Fields& fields) {
   fields.boolean(
       "of_budget", of_budget_,
       "whether the value is a share of the trial's budget, and stands in its deck in steps: for schedule.decay");
+  fields.check(discrete_.empty() || !of_budget_, "of_budget",
+               "stands beside discrete, whose values go into decks as they are; remove it, or give a range");
   static constexpr std::string_view scales[] = {"linear", "log", "reverse_log", "integer", "discrete"};
   fields.need(Needs::exactly_one, scales, "the key would have no values");
   fields.check(log_.empty() || ends_of(log_).low > 0, "log",

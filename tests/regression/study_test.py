@@ -264,6 +264,7 @@ class BadInput(StudyTest):
             ({"space": {rate: {"reverse_log": [0, 1]}}}, [rate, "below 1"]),
             ({"space": {rate: {"integer": [1, 2.5]}}}, [rate, "no whole number"]),
             ({"space": {rate: {"linear": [1]}}}, [rate, "no range"]),
+            ({"space": {rate: {"discrete": [0.1, 0.5], "of_budget": True}}}, ["study.yaml:4:", "of_budget", "stands beside discrete"]),
             ({"space": {rate: {"linaer": [1, 2]}}}, [rate, "did you mean 'linear'?"]),
             ({"space": {rate: {"linear": [1, 2], "log": [1, 2]}}}, [rate, "only one of them"]),
             ({"space": {"optimizer.lerning_rate": {"log": [0.1, 1]}}},

@@ -44,6 +44,17 @@ TEST(SearchSpace, Scales) {
   EXPECT_EQ(space.dimensions[5].value_at(0.5, 1000), "750 steps");
 }
 
+/// Values to choose from go into decks as they are, with no share of anything.
+TEST(SearchSpace, RefusesASharedBudgetOfValuesToChooseFrom) {
+  try {
+    read("space:\n  a: {discrete: [0.1, 0.5], of_budget: true}\n");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const DeckError& error) {
+    EXPECT_NE(std::string(error.what()).find("study.yaml:2:"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("of_budget"), std::string::npos) << error.what();
+  }
+}
+
 TEST(SearchSpace, Borders) {
   const SearchSpace space = read("space: {a: {log: [1, 10]}, b: [1, 2]}\n");
   EXPECT_TRUE(space.dimensions[0].is_at_border(0.01));
