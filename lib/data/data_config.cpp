@@ -249,7 +249,8 @@ void DataConfig::describe(Fields& fields) {
   fields.boolean("drop_last", drop_last, "leaves out an epoch's last batch when it is not full");
 }
 
-Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed) {
+Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed,
+                     std::int64_t ignored) {
   constexpr const char* key = "data.sampler";
   switch (config.sampler) {
     case DataConfig::SamplerKind::permutation: return each_once(data.size(), config.shuffle, seed);
@@ -282,7 +283,11 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
                      data.description());
         classes.push_back(*number);
       }
-      return class_balanced_sampling(classes, seed);
+      validate_key(std::ranges::any_of(classes, [&](std::int32_t number) { return number != ignored; }), key,
+                   "class_balanced draws no examples of class {} (loss.ignore_class), and {} has no others; choose "
+                   "another sampler",
+                   ignored, data.description());
+      return class_balanced_sampling(classes, seed, ignored);
     }
   }
   throw Error(ExitStatus::internal, "unknown sampler");

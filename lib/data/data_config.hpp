@@ -74,9 +74,10 @@ constexpr bool draws_again(DataConfig::SamplerKind sampler) {
   return sampler == DataConfig::SamplerKind::weighted || sampler == DataConfig::SamplerKind::class_balanced;
 }
 
-/// The order of the training examples of so many ranks. Throws KeyError where the deck's sampler does not suit the
-/// data.
-Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed);
+/// The order of the training examples of so many ranks. `ignored`: the class that the loss does not count (-1: there is
+/// none). Throws KeyError where the deck's sampler does not suit the data.
+Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed,
+                     std::int64_t ignored);
 
 /// What the examples look like, where the deck alone says so.
 std::optional<ExampleFormat> known_format(const DataConfig& config);

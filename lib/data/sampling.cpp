@@ -64,9 +64,10 @@ Sampling weighted_sampling(const std::vector<double>& weights, std::uint64_t see
   };
 }
 
-Sampling class_balanced_sampling(const std::vector<std::int32_t>& classes, std::uint64_t seed) {
+Sampling class_balanced_sampling(const std::vector<std::int32_t>& classes, std::uint64_t seed, std::int64_t ignored) {
   std::map<std::int32_t, std::vector<std::int64_t>> examples_of;
-  for (std::size_t i = 0; i < classes.size(); ++i) examples_of[classes[i]].push_back(static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (classes[i] != ignored) examples_of[classes[i]].push_back(static_cast<std::int64_t>(i));
   auto lists = std::make_shared<std::vector<std::vector<std::int64_t>>>();
   for (auto& [number, examples] : examples_of) lists->push_back(std::move(examples));
   const auto examples = static_cast<std::int64_t>(classes.size());

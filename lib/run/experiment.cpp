@@ -122,7 +122,8 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
   // These throw where they do not suit each other.
-  if (config.data.sampler != DataConfig::SamplerKind::permutation) sampling_of(config.data, *data.train, 1, 0);
+  if (config.data.sampler != DataConfig::SamplerKind::permutation)
+    sampling_of(config.data, *data.train, 1, 0, loss.ignored_class());
   ParameterLayout layout(graph, config.dtype());
   layout.own({});  // groups have no blocks then, of which a large model has many
   config.optimizer.groups(layout);

@@ -67,8 +67,9 @@ void RunBatches::begin(const BatchPartition& partition) {
   const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
                           (static_cast<std::uint64_t>(state_.rollbacks) << 53);
   const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
+  const std::int64_t ignored = config_.loss.make()->ignored_class();
   const Sampling sampling = with_positions(
-      config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed); });
+      config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed, ignored); });
   using Dealing = ParallelStrategy::Dealing;
   const Dealing dealing = trainer_.strategy().dealing();
   const Sampler sampler({.dataset_size = data_.train->size(),

@@ -284,6 +284,8 @@ class BadInput(LockstepTest):
         self.train(78, ["data.sampler: class_balanced needs examples of one class"], "data={synthetic: {kind: linear}, sampler: class_balanced}",
                    "model={layers: [{linear: {features: 1}}]}", "loss={type: mse}")
         self.train(78, ["shuffle: false stands beside"], "data.sampler=class_balanced", "data.shuffle=false")
+        self.train(78, ["data.sampler: class_balanced draws no examples of class 0 (loss.ignore_class)"], "loss.ignore_class=0",
+                   "data={synthetic: {kind: random, shape: [28, 28, 1], classes: 1}, sampler: class_balanced}")
         self.train(78, ["data.sampler: distributed_sampler deals out"], "data.sampler=distributed_sampler", "batch.global=8",
                    "parallel={deterministic: {shards: 4}}")
 

@@ -227,6 +227,22 @@ TEST(Sampler, DrawsEachClassAlike) {
   for (std::int64_t i = 0; i < 30; ++i) EXPECT_NEAR(count[300 * i], 150, 60);
 }
 
+/// What the loss does not count is no class of its own: the others share the whole epoch.
+TEST(Sampler, DrawsNoExampleOfAnIgnoredClass) {
+  std::vector<std::int32_t> classes(3000, 7);
+  for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = i % 3 == 0 ? 255 : i % 30 == 1 ? 2 : 7;
+  const EpochOrder order = class_balanced_sampling(classes, 1, 255)(0);
+  EXPECT_EQ(order.size, 3000);
+  std::map<std::int32_t, int> count;
+  for (std::int64_t place = 0; place < order.size; ++place)
+    ++count[classes[static_cast<std::size_t>(order.example(place))]];
+  EXPECT_EQ(count.size(), 2u);
+  EXPECT_NEAR(count[2], 1500, 150);
+  // Where there is no such class, an epoch has the draws that it has without.
+  const EpochOrder plain = class_balanced_sampling(classes, 1)(0), other = class_balanced_sampling(classes, 1, 9)(0);
+  for (std::int64_t place = 0; place < 100; ++place) EXPECT_EQ(plain.example(place), other.example(place));
+}
+
 TEST(Sampler, GoesOnAnywhereInAnySampling) {
   for (const bool weighted : {false, true}) {
     const Sampler::Options options{.dataset_size = 23,
