@@ -84,7 +84,7 @@ void StudyConfig::describe(Fields& fields) {
   fields.section("goal", [this](Fields& f) { goal.describe(f); }, "What trials are for", Presence::required);
   fields.section("budget", [this](Fields& f) { budget.describe(f); }, "How long a trial is", Presence::required);
   fields.integer("evaluations", evaluations, at_least_one,
-                 "of a trial, evenly over its budget (run.evaluate_every of the deck, when not given)");
+                 "of a trial at most, evenly over its budget (run.evaluate_every of the deck, when not given)");
   fields.integer("trials_feasible", trials_feasible, {1, 1e6},
                  "trials that do not diverge, of each batch (20; without a space: as many as seeds)");
   prune.describe(fields, goal.value.has_value());

@@ -105,9 +105,10 @@ RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& sett
   if (study_.branch_from.present) set(deck, "run.branch_from", study_.branch_file(), here);
   const std::int64_t budget = std::max<std::int64_t>(1, group.budget);
   set(deck, "run.steps", fmt::format("{}", budget), here);
-  if (study_.evaluations)
-    set(deck, "run.evaluate_every", fmt::format("{} steps", std::max<std::int64_t>(1, budget / *study_.evaluations)),
-        here);
+  if (study_.evaluations) {  // at most so many: the last step is evaluated, too, whether it is one of these or not
+    const std::int64_t every = (budget - 1) / *study_.evaluations + 1;
+    set(deck, "run.evaluate_every", fmt::format("{} steps", every), here);
+  }
   if (study_.goal.value) {
     const DeckNode* goal = study_.source.find("goal");
     const DeckPosition there = goal ? goal->position : here;

@@ -135,6 +135,18 @@ TEST(Dealer, ExactPruningLeavesTheLeastStepsAsTheyAre) {
   EXPECT_EQ(least(plan_of(goal + "prune: exact\n")), least(plan_of(goal + "prune: none\n")));
 }
 
+/// The last step, of 40, is evaluated in any case.
+TEST(TrialPlan, ThereAreAtMostAsManyEvaluationsAsAreGiven) {
+  for (const std::int64_t most : {1, 6, 8, 25, 39, 40, 1000}) {
+    const TrialPlan plan = plan_of(
+        fmt::format("goal: {{metric: validation_accuracy, value: 1}}\nevaluations: {}\n", most));
+    const RunOptions::Interval interval = plan.deck({}).run.evaluation_interval();
+    ASSERT_TRUE(interval.in_steps);
+    EXPECT_LE((budget + interval.count - 1) / interval.count, most);
+    EXPECT_TRUE(interval.count == 1 || (budget + interval.count - 2) / (interval.count - 1) > most) << "more would do";
+  }
+}
+
 TEST(Dealer, AGroupThatAlwaysDivergesEnds) {
   const TrialPlan plan = plan_of("goal: {metric: validation_accuracy, value: 1}\n");
   int count = 0;
