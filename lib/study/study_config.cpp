@@ -12,6 +12,17 @@
 namespace lockstep {
 namespace fs = std::filesystem;
 
+namespace {
+
+/// A deck's value, so that those that mean the same are the same: of 0.1 and 0.10 the number.
+std::string by_value(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' ? fmt::format("{}", number) : text;
+}
+
+}  // namespace
+
 std::optional<double> GoalOptions::value_of(const Metrics& metrics) const {
   const std::optional<double> exact = metric.value_of(metrics);
   if (!exact || !std::isfinite(metrics.loss)) return std::nullopt;
@@ -104,6 +115,13 @@ void StudyConfig::check_rules(Fields& fields) {
                    fmt::format("has {}, and what is in run is the study's to say; remove it", key));
   fields.check(keys.size() == vary_keys.size() + (batches.empty() ? 0 : 1), "vary",
                "has batch.global, which batches gives already; remove one of them");
+  for (std::size_t i = 0; i < vary_keys.size(); ++i) {
+    std::set<std::string> values;
+    for (const std::string& value : vary_values[i])
+      fields.check(
+          values.insert(by_value(value)).second, "vary",
+          fmt::format("gives {} the value {} twice (its trials would be done twice); remove one", vary_keys[i], value));
+  }
   for (const std::string& key : space.keys)
     fields.check(!keys.contains(key), "space", fmt::format("has {}, which is varied already; remove one of them", key));
   fields.check(std::set<std::int64_t>(batches.begin(), batches.end()).size() == batches.size(), "batches",

@@ -270,6 +270,8 @@ class BadInput(StudyTest):
             ({"space": {"optimizer.lerning_rate": {"log": [0.1, 1]}}},
              ["study.yaml:4:", "optimizer.lerning_rate", "did you mean 'learning_rate'?"]),
             ({"vary": {"optimizer.nesterof": [True, False]}}, ["optimizer.nesterof", "did you mean 'nesterov'?"]),
+            ({"vary": {"optimizer.nesterov": [True, True]}}, ["study.yaml:", "vary", "optimizer.nesterov", "value true twice"]),
+            ({"vary": {"optimizer.weight_decay": [0.1, 0.2, 1e-1]}}, ["vary", "optimizer.weight_decay", "value 0.1 twice"]),
             ({"vary": {"batch.global": [1, 2]}}, ["vary", "which batches gives already"]),
             ({"vary": {rate: [0.1, 0.2]}}, ["space", "varied already"]),
             ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study's to say"]),
