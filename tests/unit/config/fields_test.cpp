@@ -101,6 +101,12 @@ TEST(Fields, WrongTypes) {
   EXPECT_THAT(example_complaint("rate: fast"), HasSubstr("a finite number"));
   EXPECT_THAT(example_complaint("rate: .nan"), HasSubstr("a finite number"));
   EXPECT_THAT(example_complaint("rate: inf"), HasSubstr("a finite number"));
+  for (const char* signs : {"+-", "++", "-+", "--"}) {
+    EXPECT_THAT(example_complaint(fmt::format("rate: {}0.5", signs)), HasSubstr("a finite number"));
+    EXPECT_THAT(example_complaint(fmt::format("count: {}5", signs)), HasSubstr("a whole number"));
+  }
+  EXPECT_EQ(example_complaint("rate: +0.5"), "");
+  EXPECT_EQ(example_complaint("count: +5"), "");
   EXPECT_THAT(example_complaint("padding: all"), HasSubstr("a whole number or 'same'"));
   EXPECT_THAT(example_complaint("means: 3"), HasSubstr("a list of numbers"));
   EXPECT_THAT(example_complaint("means: [1, x]"),
