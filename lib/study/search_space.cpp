@@ -8,7 +8,8 @@
 namespace lockstep {
 namespace {
 
-constexpr TextForm number_form{.pattern = R"([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,3})?)", .words = "a number"};
+constexpr TextForm number_form{.pattern = R"([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?)",
+                               .words = "a number"};
 
 double number_in(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
 

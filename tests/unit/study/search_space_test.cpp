@@ -44,6 +44,13 @@ TEST(SearchSpace, Scales) {
   EXPECT_EQ(space.dimensions[5].value_at(0.5, 1000), "750 steps");
 }
 
+TEST(SearchSpace, EndsAreNumbersAsDecksHaveThem) {
+  const SearchSpace space = read("space: {a: {log: [1E-3, +1.0E+1]}, b: {linear: [1e-3, 1e1]}}\n");
+  EXPECT_NEAR(number_at(space, 0, 0.5), 0.1, 1e-6);
+  EXPECT_NEAR(number_at(space, 1, 0.5), 5.0005, 1e-4);
+  EXPECT_THROW(read("space: {a: {log: [+-1, 2]}}\n"), DeckError);
+}
+
 /// Values to choose from go into decks as they are, with no share of anything.
 TEST(SearchSpace, RefusesASharedBudgetOfValuesToChooseFrom) {
   try {
