@@ -23,7 +23,10 @@ namespace {
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr std::uint32_t code_points = 0x110000;
 
-/// Calls use(code point) for each character of a file, in their order.
+/// U+FEFF, which some editors put at the beginning of UTF-8 files (a byte-order mark) and which is no part of the text.
+constexpr std::uint32_t byte_order_mark = 0xFEFF;
+
+/// Calls use(code point) for each character of a file's text, in their order.
 template <class Use>
 void for_each_character(const RawFile& file, Use use) {
   std::vector<char> piece(piece_bytes);
@@ -43,7 +46,7 @@ void for_each_character(const RawFile& file, Use use) {
                static_cast<std::uint8_t>(text[0]));
       validate(character.code_point != 0, ExitStatus::bad_data, "{}: byte {} is 0 (no text has that); give a text file",
                file.name(), at);
-      use(character.code_point);
+      if (at > 0 || character.code_point != byte_order_mark) use(character.code_point);
       text.remove_prefix(character.bytes);
     }
     kept = text.size();
@@ -137,9 +140,8 @@ std::string import_text(const ImportTextOptions& options) {
   validate(std::filesystem::is_regular_file(options.file, code), ExitStatus::bad_data,
            "{}: is no file that can be read twice; copy it into one", options.file);
   const RawFile file(options.file, RawFile::Access::read);
-  validate(file.size() > 0, ExitStatus::bad_data, "{}: is empty; give a text", options.file);
-
   const Contents contents(file);
+  validate(contents.characters > 0, ExitStatus::bad_data, "{}: is empty; give a text", options.file);
   // The remainder is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
   const auto train = static_cast<std::uint64_t>((1 - options.validation) * static_cast<double>(contents.characters) +
                                                 1e-6);

@@ -90,6 +90,16 @@ TEST(ImportText, ReadsLargeFilesInPieces) {
   EXPECT_EQ(inspect_file(options.output).problem, "") << "its checksums hold";
 }
 
+TEST(ImportText, AByteOrderMarkIsNoToken) {
+  const ScratchFolder folder;
+  const auto options = options_in(folder, "\uFEFFab\uFEFFa", 0);
+  EXPECT_EQ(import_text(options), options.output + ": 4 characters to train on, 0 to validate on, 3 distinct");
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens"), (std::vector<std::int32_t>{0, 1, 2, 0}))
+      << "the second is text";
+  const ScratchFolder other;
+  expect_error(ExitStatus::bad_data, "is empty", [&] { import_text(options_in(other, "\uFEFF", 0)); });
+}
+
 TEST(ImportText, KeepsExistingFiles) {
   const ScratchFolder folder;
   auto options = options_in(folder, "abc", 0);
