@@ -91,6 +91,7 @@ struct Session::State {
   void check(const Array& inputs, const Array& targets) const;
   /// Says what differs from the deck of a checkpoint that is gone on from.
   void say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const;
+  void require_whole() const;
   void describe_state(StateFields& fields) { trainer->describe_state(fields); }
   void share();
 
@@ -105,6 +106,7 @@ struct Session::State {
   HostBatch batch;
   std::optional<StepNumbers> numbers;  ///< of the last step, once they are asked for
   bool has_step = false;               ///< the last step is done, and its sums are there
+  bool is_whole = true;                ///< all numbers are of one state
 };
 
 Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : comm(communicator_of(mpi)) {
@@ -154,6 +156,7 @@ void Session::State::check(const Array& inputs, const Array& targets) const {
 }
 
 const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targets, bool divided) {
+  require_whole();
   const std::int64_t most = trainer->max_micro_batch();
   std::exception_ptr failure;
   try {
@@ -202,6 +205,12 @@ void Session::State::divide_into_shards(const std::vector<std::int64_t>& counts)
     for (const MicroBatch& micro : plan.micro_batches)
       if (micro.count > 0) trainer->prepare(micro.count);
   });
+}
+
+void Session::State::require_whole() const {
+  if (!is_whole)
+    throw SharedError(ExitStatus::bad_usage,
+                      "the last restore has broken off between the numbers of two states; restore a checkpoint first");
 }
 
 void Session::State::say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const {
@@ -272,6 +281,7 @@ std::int64_t Session::steps() const { return state_->trainer->steps(); }
 
 void Session::save(const std::string& file) {
   State& state = *state_;
+  state.require_whole();
   const DuringCall call(state.comm);
   const ExecSpace space;
   const bool is_finite = state.trainer->guard().parameters_are_finite(space);
@@ -294,14 +304,15 @@ void Session::save(const std::string& file) {
 void Session::restore(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
+  std::optional<CheckpointNumbers> numbers;  // of rank 0
   state.comm.run_collectively([&] {
-    if (!state.comm.is_root()) return state.numbers_held->serve();
-    const NumberStream::Turn turn(*state.numbers_held);
+    if (!state.comm.is_root()) return;
     const Checkpoint checkpoint = open_checkpoint(file);
     state.say_what_has_changed(checkpoint, file);
     with_positions(state.config.source, [&] {
       check_training_arrays(checkpoint, file, state.config.optimizer, state.trainer->model().parameters().parameters());
     });
+    numbers.emplace(file);
     const auto describe = [&](StateFields& fields) { state.describe_state(fields); };
     const std::string before = state_text(describe);
     try {
@@ -310,12 +321,17 @@ void Session::restore(const std::string& file) {
       restore_state(before, describe);
       throw;
     }
-    CheckpointNumbers numbers(file);
-    restore_numbers(*state.numbers_held, numbers);
   });
-  state.share();
   state.numbers.reset();
   state.has_step = false;
+  state.is_whole = false;
+  state.comm.run_collectively([&] {
+    if (!state.comm.is_root()) return state.numbers_held->serve();
+    const NumberStream::Turn turn(*state.numbers_held);
+    restore_numbers(*state.numbers_held, *numbers);
+  });
+  state.share();
+  state.is_whole = true;
 }
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ struct RunConfig;
 
 /// Training of one network by the ranks of a communicator, on examples that they give, step by step. Each call is
 /// collective over them. Whatever is wrong on any rank (an array, the deck, a file) is thrown on all of them, as a
-/// SharedError; the session is then as it was before the call.
+/// SharedError; the session is then as it was before the call (but see `restore`).
 ///
 /// Its deck has `data: {memory: …}`, which says what examples look like, and `run: {steps: …}`, for the course of the
 /// learning rate. It must not have what is for runs of the command `lockstep train`: other keys of `run`, `data` and
@@ -45,7 +45,9 @@ class Session {
 
   /// Writes a checkpoint, all or nothing: for `restore`, Network::load, model.weights, `lockstep predict`.
   void save(const std::string& file);
-  /// Goes on from a checkpoint of the same network and optimizer, on any number of ranks.
+  /// Goes on from a checkpoint of the same network and optimizer, on any number of ranks. A file that does not fit, or
+  /// is damaged, changes nothing. Where reading breaks off behind these checks, in the middle of the numbers, some are
+  /// the file's and some are not: steps, evaluations and saves throw from then on, until a restore succeeds.
   void restore(const std::string& file);
 
  private:

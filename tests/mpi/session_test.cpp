@@ -13,6 +13,8 @@
 
 #include "base/log.hpp"
 #include "data/data_config.hpp"
+#include "io/checksum.hpp"
+#include "io/manifest.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
@@ -185,6 +187,59 @@ TEST_F(SessionTest, RefusesCheckpointsThatDoNotFitAndStaysAsItWas) {
   EXPECT_EQ(session.steps(), 1);
   session.save(file("after.h5"));
   expect_same(file("before.h5"), file("after.h5"));
+}
+
+/// The last array's last number is changed, and the manifest made anew: so the checks that come first find it sound.
+void spoil_numbers(const std::string& path) {
+  std::vector<std::string> names;
+  std::vector<FilePart> parts;
+  const Checkpoint checkpoint = open_checkpoint(path);
+  RawFile file(path, RawFile::Access::change);
+  {
+    const Hdf5File structure = Hdf5File::open(path);
+    for (const NamedArray& each : checkpoint.arrays) {
+      names.push_back(each.name);
+      const std::uint64_t place = *structure.place(each.name, StoredType::of(each.dtype));
+      std::vector<char> bytes(each.bytes());
+      file.read(place, bytes.data(), bytes.size());
+      if (each.name == checkpoint.arrays.back().name) {
+        bytes.back() = static_cast<char>(bytes.back() ^ 1);
+        file.write(place, bytes.data(), bytes.size());
+      }
+      RunningHash hash;
+      hash.add(bytes.data(), bytes.size());
+      parts.push_back({place, bytes.size(), hash.value(), each.name});
+    }
+  }
+  write_manifest(file, manifest_block(names), std::move(parts));
+}
+
+TEST_F(SessionTest, ARestoreThatBreaksOffRefusesTheRestUntilOneSucceeds) {
+  Session session(deck(), MPI_COMM_WORLD);
+  step(session, share(0, comm_));
+  session.save(file("good.h5"));
+  session.save(file("spoilt.h5"));
+  comm_.run_collectively([&] {
+    if (comm_.is_root()) spoil_numbers(file("spoilt.h5"));
+  });
+  EXPECT_THROW(session.restore(file("spoilt.h5")), SharedError);
+  const auto refused = [](const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const SharedError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("restore a checkpoint first"));
+    }
+  };
+  const Examples examples = share(1, comm_);
+  refused([&] { step(session, examples); });
+  refused([&] { session.evaluate(examples.x(), examples.y()); });
+  refused([&] { session.save(file("after.h5")); });
+  EXPECT_THROW(session.numbers(), SharedError);
+  session.restore(file("good.h5"));
+  session.save(file("again.h5"));
+  expect_same(file("good.h5"), file("again.h5"));
+  step(session, examples);
 }
 
 TEST_F(SessionTest, OneRanksFaultIsSaidByAllAndChangesNothing) {
