@@ -8,6 +8,8 @@
 #include "compression_setting.hpp"
 #include "core/random.hpp"
 #include "counting_network.hpp"
+#include "parallel/compression/compression.hpp"
+#include "support/layer_harness.hpp"
 #include "train/gradient_sketch.hpp"
 
 namespace lockstep {
@@ -350,6 +352,27 @@ TEST(CompressedSums, SendTheBytesOfTheFormulae) {
       EXPECT_EQ(sent(ramp, in_stage), world.size() * others * travelling * 8) << "step " << in_stage;
   EXPECT_EQ(sent(ramp, 41), world.size() * others * 197 * 8);
   EXPECT_EQ(sent(compress(Method::powersgd, [](CompressConfig& c) { c.rank = 16; })), 2 * others * 2 * 256 * 16 * 4);
+}
+
+/// Their places are sent in 32 bits. Of layouts alone, of which nothing is allocated.
+TEST(CompressedSums, LargestNumbersAreOfTensorsWhosePlacesFit) {
+  const Topology ranks(Communicator::world());
+  const auto make = [&](std::int64_t features, Method method) {
+    const Graph graph(test::parse_layers(fmt::format("[{{linear: {}}}]", features)), {65536});
+    ParallelConfig config;
+    config.compress = compress(method, [](CompressConfig& c) { c.error_feedback = false; });
+    const Compression compression(config, ranks, std::nullopt, ParameterLayout(graph, DType::f32), {});
+  };
+  for (const Method method : {Method::topk, Method::dgc}) {
+    try {
+      make(65537, method);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const SharedError& error) {
+      EXPECT_NE(std::string(error.what()).find("/weight has 4295032832 numbers"), std::string::npos) << error.what();
+    }
+  }
+  make(65536, Method::topk);
+  make(65537, Method::sign);
 }
 
 }  // namespace

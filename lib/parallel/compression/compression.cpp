@@ -45,6 +45,15 @@ std::vector<Parameter> thin_layout(const CompressConfig& config, const std::vect
   return layout;
 }
 
+/// Of numbers that travel with their places, in 32 bits.
+void require_short_places(const std::vector<Parameter>& trained, CompressConfig::Method method) {
+  constexpr std::int64_t most = std::int64_t{1} << 32;
+  for (const Parameter& parameter : trained)
+    validate_key(parameter.range.count <= most, "parallel.compress.method",
+                 "{} sends places in 32 bits ({} has {} numbers, which are more than {}); use another method",
+                 compression_names[static_cast<std::size_t>(method)], parameter.name, parameter.range.count, most);
+}
+
 }  // namespace
 
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
@@ -62,13 +71,16 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
     log("parallel.compress: nothing is compressed: all ranks are on one node");
     return;
   }
+  using Method = CompressConfig::Method;
+  if (config.compress.method == Method::topk || config.compress.method == Method::dgc)
+    ranks.all.run_collectively([&] { require_short_places(trained_, config.compress.method); });
   if (!memory) place_ = ranks.all.rank();
   else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];
   const Shape trained{place_ >= 0 ? layout.trained_size() : 0};
   if (config.compress.error_feedback) errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), trained);
   if (config.compress.corrects_momentum())
     velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
-  if (config.compress.method != CompressConfig::Method::powersgd) return;
+  if (config.compress.method != Method::powersgd) return;
   thin_layout_ = thin_layout(config.compress, trained_);
   const std::int64_t count = thin_layout_.empty() ? 0 : thin_layout_.back().range.end();
   thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {count});
