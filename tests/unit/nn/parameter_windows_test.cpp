@@ -39,7 +39,8 @@ class Windows : public testing::TestWithParam<std::tuple<Network, double, int, C
     plan = plan_model(*graph,
                       {.max_batch = network.batch, .checkpointing = checkpointing, .windows = {}, .memory = {}});
     layout.emplace(*graph, DType::f32);
-    windows = plan_windows(*graph, *layout, plan, {true, true, megabytes, prefetch});
+    windows = plan_windows(*graph, *layout, plan,
+                           {.gradients = true, .values = true, .unit_mb = megabytes, .prefetch = prefetch});
   }
 
   /// The units that layers of each time use.
@@ -147,7 +148,8 @@ TEST(TiedWindows, Stay) {
       {4});
   const StepPlan plan = plan_model(graph, {.max_batch = 2, .windows = {}, .memory = {}});
   const ParameterLayout layout(graph, DType::f32);
-  const ParameterWindows windows = plan_windows(graph, layout, plan, {true, true, 0.1, 1});
+  const ParameterWindows windows = plan_windows(graph, layout, plan,
+                                                {.gradients = true, .values = true, .unit_mb = 0.1});
   const std::size_t tied = windows.units.size() - 1;
   for (std::size_t unit = 0; unit <= tied; ++unit) EXPECT_EQ(windows.stays[unit], unit == tied);
   for (const ParameterWindows::Places* places : {&windows.value_places, &windows.gradient_places})
