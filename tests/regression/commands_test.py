@@ -126,6 +126,13 @@ class Commands(LockstepTest):
         self.refused(65, ["plain.md", "<!-- generated -->"], "schema", "--reference", "--write", plain)
         self.assertEqual(plain.read_text(), "Our own words.\n")
 
+    def test_deck_of_the_page_for_users_of_pytorch(self):
+        page = (SOURCE / "docs" / "user" / "from_pytorch_ddp.md").read_text()
+        (self.folder / "page.yaml").write_text(re.search("```yaml\n(.*?)```", page, re.S)[1])
+        out = self.lockstep("check", "page.yaml", "--ranks", 8, "data={synthetic: {kind: random, shape: [224, 224, 3], classes: 1000, train: 1024, validation: 8}}",
+                            "run.patience.evaluations=3").out
+        self.assertIn("batch 512 = 8 ranks × 64, at most 32 at once", out)
+
     def test_check(self):
         deck = self.deck()
         for ranks in (1, 2):
