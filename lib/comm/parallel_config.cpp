@@ -185,8 +185,6 @@ void ParallelConfig::describe(Fields& fields) {
       "servers", servers, not_negative,
       "ranks, the first ones, that keep the parameters of asynchronous or backup ranks, and compute nothing: "
       "they serve all the time; 0: all ranks keep parts, which they serve between their layers");
-  fields.renamed("replicas", "virtual_replicas");
-  fields.renamed("emulate", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line");
   const std::pair<std::string_view, bool> of_no_use[] = {
       {"virtual_replicas", virtual_replicas != 1},
       {"all_reduce", all_reduce != nullptr},

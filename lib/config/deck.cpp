@@ -94,10 +94,22 @@ void refuse_large(std::uintmax_t bytes, const std::string& file) {
                     fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
 }
 
+/// By the first bytes, which no text has.
+bool is_hdf5(const std::string& path) {
+  constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+  std::string begins(signature.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begins.data(), static_cast<std::streamsize>(begins.size()));
+  return begins == signature;
+}
+
 }  // namespace
 
 std::string read_deck_file(const std::string& path) {
   std::error_code code;
+  validate(!is_hdf5(path), ExitStatus::bad_deck,
+           "{}: is an HDF5 file, not a deck; give the deck (YAML) here, and in it a dataset as data.file, a checkpoint "
+           "as run.resume or model.weights",
+           path);
   const auto bytes = std::filesystem::file_size(path, code);
   if (!code) refuse_large(bytes, path);
   return read_text_file(path);

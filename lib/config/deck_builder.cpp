@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "config/syntax_advice.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -257,7 +259,8 @@ DeckNode build_deck(const std::string& text, const std::string& file) {
   } catch (const YAML::DeepRecursion& error) {  // where yaml-cpp itself goes deep and tells nothing on the way
     throw too_deep(position_of(error.mark, file));
   } catch (const YAML::Exception& error) {
-    throw DeckError(position_of(error.mark, file), "", fmt::format("not valid YAML ({}); mend the syntax", error.msg));
+    const DeckPosition where = position_of(error.mark, file);
+    throw DeckError(where, "", fmt::format("not valid YAML ({}); {}", error.msg, syntax_advice(text, where)));
   }
 }
 

@@ -59,12 +59,15 @@ void require_range(const DeckNode& node, T value, Range range) {
 
 }  // namespace
 
-void wrong_type(const DeckNode& node, std::string_view wanted) {
+DeckError of_wrong_type(const DeckNode& node, std::string_view wanted, std::string_view advice) {
   const std::string given = node.kind == DeckNode::Kind::scalar ? fmt::format("'{}'", node.text)
                                                                 : std::string(kind_name(node));
-  throw DeckError(node.position, node.path,
-                  fmt::format("{} is given ({} is expected); write {}", given, wanted, wanted));
+  return {node.position, node.path,
+          fmt::format("{} is given ({} is expected); {}", given, wanted,
+                      advice.empty() ? fmt::format("write {}", wanted) : advice)};
 }
+
+void wrong_type(const DeckNode& node, std::string_view wanted) { throw of_wrong_type(node, wanted); }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
   const std::string near = nearest(word, words);
@@ -72,8 +75,8 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
   return fmt::format("known here: {}", fmt::join(words, ", "));
 }
 
-void refuse_word(const DeckNode& node, const std::vector<std::string>& words) {
-  const std::string near = nearest(node.text, words);
+void refuse_word(const DeckNode& node, const std::vector<std::string>& words, const std::string& meant) {
+  const std::string near = meant.empty() ? nearest(node.text, words) : meant;
   throw DeckError(node.position, node.path,
                   fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
                               near.empty() ? "use one of these" : fmt::format("did you mean '{}'?", near)));

@@ -12,13 +12,15 @@
 // What a deck's single values mean. All throw DeckError at the value's place.
 namespace lockstep {
 
-/// Another kind of value is wanted there.
+/// Another kind of value is wanted there. `advice`: what to do, when not given to write what is wanted.
+DeckError of_wrong_type(const DeckNode& node, std::string_view wanted, std::string_view advice = {});
 [[noreturn]] void wrong_type(const DeckNode& node, std::string_view wanted);
 
 /// "did you mean 'steps'?", or which words are known.
 std::string suggestion(std::string_view word, const std::vector<std::string>& words);
-/// None of the words that may stand there does.
-[[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words);
+/// None of the words that may stand there does. `meant`: which of them it is likely to stand for, when that is known.
+[[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words,
+                              const std::string& meant = {});
 
 /// Of keys that exclude each other: what to do where the command line has set one of them beside the deck's, as further
 /// advice. Empty where it has not.

@@ -86,6 +86,14 @@ struct NumberOrWord {
   std::size_t word = 0;  ///< counts in the words, where there is no number
 };
 
+/// What another program, or an older deck, calls a key or a word, and what it is here.
+struct OtherName {
+  std::string_view name;
+  std::string_view section;  ///< pattern of the path of the mapping in which it stands; "": at the top, "*": anywhere
+  std::string_view instead;  ///< what to write, with the path of a key; empty: nothing is needed
+  std::string_view why;      ///< may be empty
+};
+
 /// Visits the keys of one mapping. Implementations read a deck, write the resolved deck, the JSON
 /// Schema or the reference page. Values passed by reference hold the default on entry.
 class Fields {
@@ -151,9 +159,13 @@ class Fields {
   /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
-  /// A key that older decks or other programs have, and what to write in its place. Only reading says so, where a deck
-  /// has it.
-  virtual void renamed(std::string_view, std::string_view) {}
+  /// Names that users may know from elsewhere, in this mapping and those in it that are described behind. Only reading
+  /// says what to write in their place, where a deck has them. They outlive the reading.
+  virtual void other_names(std::span<const OtherName>) {}
+
+  /// The key that a single value in the place of this mapping is likely to be meant for, which the complaint about it
+  /// then names. (That of a `one_of`, where nothing else is said.)
+  virtual void meant_by_value(std::string_view) {}
 
   template <class T>
   void sections(std::string_view key, std::vector<T>& items, std::string_view help) {
@@ -193,7 +205,7 @@ std::string json_schema(Config& config, std::string_view title);
 std::string reference_page(Config& config);
 
 /// The candidate with the smallest edit distance (a letter more, less or changed for its neighbour: 1, another letter:
-/// 2), or empty when none is near.
+/// 2; upper and lower case: 0), or empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace lockstep

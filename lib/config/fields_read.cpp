@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <fmt/ranges.h>
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
 #include "config/deck_scalars.hpp"
 #include "config/fields.hpp"
+#include "config/fields_hints.hpp"
 #include "config/fields_text.hpp"
+#include "config/reading.hpp"
 
 namespace lockstep {
 namespace {
 
-/// What is wrong with a deck, as far as it has been read.
-using Complaints = std::vector<DeckError>;
-
 class Reader final : public Fields {
  public:
-  Reader(const DeckNode& node, Complaints& complaints)
-      : node_(node), complaints_(complaints), complaints_before_(complaints.size()) {}
+  Reader(const DeckNode& node, Reading& reading)
+      : node_(node), reading_(reading), complaints_(reading.complaints), complaints_before_(complaints_.size()) {}
 
   void boolean(std::string_view key, bool& value, std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) {
@@ -92,7 +90,7 @@ class Reader final : public Fields {
     with(key, Presence::optional, [&](const DeckNode& node) {
       if (node.kind != DeckNode::Kind::scalar) wrong_type(node, one_of_words(names));
       const auto found = std::find(names.begin(), names.end(), node.text);
-      if (found == names.end()) refuse_word(node, {names.begin(), names.end()});
+      if (found == names.end()) refuse(node, {names.begin(), names.end()});
       index = static_cast<int>(found - names.begin());
     });
   }
@@ -117,23 +115,24 @@ class Reader final : public Fields {
     const DeckNode* node = take(key, presence);
     if (!node && presence == Presence::required) return;
     const DeckNode empty{.position = node_.position, .path = child(key)};
-    read(node ? *node : empty, complaints_, describe);
+    read(node ? *node : empty, reading_, describe);
   }
 
   void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
                         std::string_view, std::string_view short_form) override {
     const DeckNode* node = take(key);
     present = node != nullptr;
-    if (node) read(*node, complaints_, describe, short_form);
+    if (node) read(*node, reading_, describe, short_form);
   }
 
   void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
               std::span<const Alternative> alternatives, std::string_view) override {
+    if (meant_by_value_.empty()) meant_by_value_ = key;
     const DeckNode* chosen = nullptr;
     with(key, Presence::optional, [&](const DeckNode& node) {
       knows_its_keys_ = false;
       if (node.kind != DeckNode::Kind::scalar) wrong_type(node, "a name");
-      if (!find(alternatives, node.text)) refuse_word(node, names_of(alternatives));
+      if (!find(alternatives, node.text)) refuse(node, names_of(alternatives));
       knows_its_keys_ = true;
       name = node.text;
       chosen = &node;
@@ -143,6 +142,7 @@ class Reader final : public Fields {
     config = find(alternatives, name)->make();
     config->position = chosen ? chosen->position : node_.position;
     config->path = child(key);
+    choices_.push_back({std::string(key), name, alternatives});
     if (knows_its_keys_) config->describe(*this);
   }
 
@@ -162,7 +162,7 @@ class Reader final : public Fields {
       if (node.kind != DeckNode::Kind::sequence) wrong_type(node, "a list of mappings, as [{a: 1}, {a: 2}]");
       resize(node.items.size());
       for (std::size_t i = 0; i < node.items.size(); ++i)
-        read(node.items[i], complaints_, [&](Fields& fields) { describe(i, fields); });
+        read(node.items[i], reading_, [&](Fields& fields) { describe(i, fields); });
     });
   }
 
@@ -178,7 +178,7 @@ class Reader final : public Fields {
         const std::size_t i = names.size();
         names.push_back(entry.key);
         const bool is_short = entry.value.kind != DeckNode::Kind::mapping;
-        read(is_short ? spelled_out(entry.value, short_form) : entry.value, complaints_,
+        read(is_short ? spelled_out(entry.value, short_form) : entry.value, reading_,
              [&](Fields& fields) { describe(i, fields); });
       }
     });
@@ -212,7 +212,9 @@ class Reader final : public Fields {
     broken_.emplace_back(node_.position, child(key), problem);
   }
 
-  void renamed(std::string_view old_key, std::string_view instead) override { renamed_.emplace(old_key, instead); }
+  void other_names(std::span<const OtherName> names) override { reading_.other_names = names; }
+
+  void meant_by_value(std::string_view key) override { meant_by_value_ = key; }
 
   /// Every key of the mapping must have been asked for. What is wrong with single keys is the likelier mistake where
   /// others are missing, and that where a rule between keys is broken: it alone is said then.
@@ -224,28 +226,19 @@ class Reader final : public Fields {
 
   void complain_of_unknown_keys() const {
     for (const auto& entry : node_.entries) {
-      const auto old = renamed_.find(entry.key);
-      if (old != renamed_.end())
-        complaints_.emplace_back(entry.position, entry.value.path,
-                                 fmt::format("has another name here; write {}", old->second));
-      else if (!known_.count(entry.key) &&
-               !(lacks_its_kind_ && nearest(entry.key, {known_.begin(), known_.end()}).empty()))
-        complaints_.emplace_back(entry.position, entry.value.path,
-                                 fmt::format("unknown key; {}", suggestion(entry.key, {known_.begin(), known_.end()})));
+      if (known_.count(entry.key)) continue;
+      const std::string problem = problem_of_unknown(entry.key);
+      if (!problem.empty()) complaints_.emplace_back(entry.position, entry.value.path, problem);
     }
   }
 
-  static void read(const DeckNode& node, Complaints& complaints, const std::function<void(Fields&)>& describe,
+  static void read(const DeckNode& node, Reading& reading, const std::function<void(Fields&)>& describe,
                    std::string_view short_form = {}) {
     if (node.kind == DeckNode::Kind::scalar && !short_form.empty())
-      return read(spelled_out(node, short_form), complaints, describe);
-    try {
-      if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
-        wrong_type(node, "a mapping (key: value)");
-    } catch (const DeckError& error) {
-      return complaints.push_back(error);
-    }
-    Reader reader(node, complaints);
+      return read(spelled_out(node, short_form), reading, describe);
+    if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
+      return reading.complaints.push_back(no_mapping(node, describe));
+    Reader reader(node, reading);
     describe(reader);
     reader.finish();
   }
@@ -255,14 +248,34 @@ class Reader final : public Fields {
     return node_.path.empty() ? std::string(key) : fmt::format("{}.{}", node_.path, key);
   }
 
-  /// The mapping {key: node}.
-  static DeckNode spelled_out(const DeckNode& node, std::string_view key) {
-    DeckNode value = node;
-    value.path = fmt::format("{}.{}", node.path, key);
-    return {.kind = DeckNode::Kind::mapping,
-            .entries = {{std::string(key), node.position, std::move(value)}},
-            .position = node.position,
-            .path = node.path};
+  /// A value that stands where a mapping belongs. Which key it is likely to be meant for, the mapping's description
+  /// says.
+  static DeckError no_mapping(const DeckNode& node, const std::function<void(Fields&)>& describe) {
+    constexpr std::string_view wanted = "a mapping (key: value)";
+    if (node.kind != DeckNode::Kind::scalar) return of_wrong_type(node, wanted);
+    const DeckNode empty{.position = node.position, .path = node.path};
+    Reading unread;
+    Reader reader(empty, unread);
+    describe(reader);
+    if (reader.meant_by_value_.empty()) return of_wrong_type(node, wanted);
+    return of_wrong_type(node, wanted, spelled_out_as(node, reader.meant_by_value_));
+  }
+
+  /// Empty: it may be known, if only this mapping said which kind it is.
+  std::string problem_of_unknown(const std::string& key) const {
+    const std::vector<std::string> known(known_.begin(), known_.end());
+    if (std::string other = other_key(reading_.other_names, node_.path, key); !other.empty()) return other;
+    if (const auto colon = key.find(':'); colon != std::string::npos && known_.count(key.substr(0, colon)))
+      return fmt::format("has no space behind its colon; write {}: {}", key.substr(0, colon), key.substr(colon + 1));
+    if (lacks_its_kind_ && nearest(key, known).empty()) return "";
+    for (const Choice& choice : choices_)
+      if (std::string other = key_of_other_alternatives(key, choice.key, choice.chosen, choice.of); !other.empty())
+        return other;
+    return fmt::format("unknown key; {}", suggestion(key, known));
+  }
+
+  [[noreturn]] void refuse(const DeckNode& node, const std::vector<std::string>& words) const {
+    refuse_word(node, words, other_word(reading_.other_names, node.text, words));
   }
 
   template <class Work>
@@ -300,23 +313,11 @@ class Reader final : public Fields {
     });
   }
 
-  static std::vector<std::string> names_of(std::span<const Alternative> alternatives) {
-    std::vector<std::string> names;
-    for (const auto& alternative : alternatives) names.emplace_back(alternative.name);
-    return names;
-  }
-
-  static const Alternative* find(std::span<const Alternative> alternatives, std::string_view name) {
-    for (const auto& alternative : alternatives)
-      if (alternative.name == name) return &alternative;
-    return nullptr;
-  }
-
   ListItem read_item(const DeckNode& node, std::span<const Alternative> alternatives) {
     ListItem item;
     const DeckNode* options = nullptr;
     if (node.kind == DeckNode::Kind::scalar) {
-      if (!find(alternatives, node.text)) refuse_word(node, names_of(alternatives));
+      if (!find(alternatives, node.text)) refuse(node, names_of(alternatives));
       item.type = node.text;
     } else if (node.kind == DeckNode::Kind::mapping) {
       for (const auto& entry : node.entries) {
@@ -333,6 +334,8 @@ class Reader final : public Fields {
           item.type = entry.key;
           options = &entry.value;
         } else {
+          if (const std::string problem = misplaced_option(node, entry, alternatives); !problem.empty())
+            throw DeckError(entry.position, entry.value.path, problem);
           std::vector<std::string> words = names_of(alternatives);
           words.insert(words.end(), {"name", "from"});
           throw DeckError(entry.position, entry.value.path,
@@ -348,53 +351,36 @@ class Reader final : public Fields {
     item.config->path = node.path;
     const DeckNode empty{.position = node.position, .path = node.path + "." + item.type};
     read(
-        options ? *options : empty, complaints_, [&](Fields& fields) { item.config->describe(fields); },
+        options ? *options : empty, reading_, [&](Fields& fields) { item.config->describe(fields); },
         item.config->short_form());
     return item;
   }
 
-  static std::vector<std::string> read_names(const DeckNode& node) {
-    std::vector<std::string> names;
-    if (node.kind == DeckNode::Kind::scalar) names.push_back(node.text);
-    for (const auto& item : node.items) {
-      if (item.kind != DeckNode::Kind::scalar) wrong_type(item, "a name");
-      names.push_back(item.text);
-    }
-    if (names.empty()) wrong_type(node, "a name or a list of names");
-    return names;
-  }
+  /// What a `one_of` has chosen.
+  struct Choice {
+    std::string key, chosen;
+    std::span<const Alternative> of;
+  };
 
   const DeckNode& node_;
+  Reading& reading_;
   Complaints& complaints_;
   std::size_t complaints_before_;
   Complaints missing_, broken_;  ///< keys; rules
   std::set<std::string> known_;
-  std::map<std::string, std::string, std::less<>> renamed_;  ///< old keys, and what to write in their place
-  std::set<std::string> lacking_;                            ///< of which one must be given, and none is
-  bool lacks_its_kind_ = false;  ///< which must be given, and would say what other keys there are
-  bool knows_its_keys_ = true;   ///< of this mapping: it is known which of several kinds it is
+  std::vector<Choice> choices_;
+  std::string meant_by_value_;
+  std::set<std::string> lacking_;  ///< of which one must be given, and none is
+  bool lacks_its_kind_ = false;    ///< which must be given, and would say what other keys there are
+  bool knows_its_keys_ = true;     ///< of this mapping: it is known which of several kinds it is
 };
-
-/// As a compiler does it: one to a line, in the deck's order.
-std::string text_of(const Complaints& complaints) {
-  constexpr std::size_t most = 10;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, complaints.size()); ++i)
-    text += (i > 0 ? "\n" : "") + std::string(complaints[i].what());
-  if (complaints.size() > most) text += fmt::format("\nand {} more", complaints.size() - most);
-  return text;
-}
 
 }  // namespace
 
 void read_config(const DeckNode& deck, Config& config) {
-  Complaints complaints;
-  Reader::read(deck, complaints, [&](Fields& fields) { config.describe(fields); });
-  if (complaints.empty()) return;
-  std::ranges::stable_sort(complaints, {},
-                           [](const DeckError& error) { return std::pair(error.where().line, error.where().column); });
-  if (complaints.size() == 1) throw DeckError(complaints.front());
-  throw Error(ExitStatus::bad_deck, text_of(complaints));
+  Reading reading;
+  Reader::read(deck, reading, [&](Fields& fields) { config.describe(fields); });
+  throw_complaints(reading);
 }
 
 }  // namespace lockstep

@@ -9,6 +9,16 @@
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
+
+}  // namespace
 
 std::string range_text(const Range& range) {
   const std::string low = std::isfinite(range.min)
@@ -30,8 +40,10 @@ std::string one_of_words(std::span<const std::string_view> words) {
   return text;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  const auto distance = [&](std::string_view other) {
+std::string nearest(std::string_view given, const std::vector<std::string>& candidates) {
+  const std::string word = in_lower_case(given);
+  const auto distance = [&](const std::string& candidate) {
+    const std::string other = in_lower_case(candidate);
     std::vector<std::size_t> before, above, row(other.size() + 1);
     std::iota(row.begin(), row.end(), 0);
     for (std::size_t i = 1; i <= word.size(); ++i) {

@@ -197,6 +197,7 @@ ExampleFormat MemoryConfig::format() const {
 
 void DataConfig::describe(Fields& fields) {
   bool has_synthetic = synthetic != nullptr;
+  fields.meant_by_value("file");
   fields.text("file", file, "HDF5 file with the examples (this, synthetic or memory)");
   fields.text("validation_file", validation_file,
               "another file with those to validate on: its /validation, or the only examples in it, or FILE:/GROUP");

@@ -73,9 +73,11 @@ void check_targets(const StoredArray& targets, const std::string& where, std::in
             "has the shape {} (class targets are N numbers, or N×H×W for one at each place of a picture); reshape it",
             extents_text(targets.extents));
   else
-    require(rank >= 2, where,
-            "has the shape {} (f32 targets are N×K, or N×H×W×K for K at each place of a picture); reshape it",
-            extents_text(targets.extents));
+    require(
+        rank >= 2, where,
+        "has the shape {} (f32 targets are N×K, or N×H×W×K for K at each place of a picture); reshape it, or, if these "
+        "are classes, store them as integers: labels.astype(\"i4\")",
+        extents_text(targets.extents));
   require(targets.extents[0] == 0 || targets.count() > 0, where,
           "has the shape {}, so that its examples have no targets; give them some", extents_text(targets.extents));
   require(targets.extents[0] == examples, where, "has {} targets ({} has {} examples); give each example its target",

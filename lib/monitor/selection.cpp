@@ -54,6 +54,7 @@ void TargetOptions::describe(Fields& fields) {
 }
 
 void PatienceOptions::describe(Fields& fields) {
+  fields.meant_by_value("evaluations");
   metric.describe(fields, "what is looked at after each evaluation");
   fields.integer("evaluations", evaluations, at_least_one,
                  "so many in a row, none of which is better than the best before them, end the run",
@@ -61,6 +62,7 @@ void PatienceOptions::describe(Fields& fields) {
 }
 
 void KeepBestOptions::describe(Fields& fields) {
+  fields.meant_by_value("count");
   metric.describe(fields, "by which evaluation results are compared");
   fields.integer("count", count, at_least_one, "checkpoints that are kept, beside the newest ones");
 }

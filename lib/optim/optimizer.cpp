@@ -62,7 +62,6 @@ const OptimizerOptions& options_of(const OptimizerConfig& config) {
 
 void OptimizerOptions::describe(Fields& fields) {
   fields.number("learning_rate", learning_rate, not_negative, "size of a step");
-  fields.renamed("lr", "learning_rate");
   fields.number("clip_norm", clip_norm, not_negative,
                 "largest norm of the gradient: a longer one is scaled down to it (0: off)");
   fields.number(

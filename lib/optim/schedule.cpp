@@ -24,7 +24,6 @@ void ScheduleConfig::describe(Fields& fields) {
                 "square root of that");
   fields.integer("reference_batch", reference_batch, at_least_one,
                  "the global batch that optimizer.learning_rate is meant for");
-  fields.renamed("warmup_steps", "warmup with its unit, as warmup: 500 steps");
   fields.check(!course || !course_of(*this).warms_up() || warmup == "0", "warmup",
                fmt::format("stands beside type: {}, which has a warm-up of its own; remove it", type));
   fields.check(warmup != "0" || warmup_start == 0, "warmup_start",

@@ -16,9 +16,13 @@ namespace {
 void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape& wanted) {
   const Shape given = augment.input_shape(data.format());
   const bool no_channels = given.rank() == 2 && wanted.rank() == 3;
+  const bool of_tokens = data.format().has_tokens() && given.rank() == 1 && wanted.rank() == 1;
   validate(given == wanted, ExitStatus::bad_data, "{}: its examples are {}, but the model reads {} (model.input); {}",
            data.description(), to_string(given), to_string(wanted),
-           no_channels ? "store images as N×H×W×C, C = 1 for grey ones" : "use other data, or set model.input");
+           no_channels ? "store images as N×H×W×C, C = 1 for grey ones"
+           : of_tokens ? fmt::format("set model.sequence: {} (of a preset), or the data's sequence_length: {}",
+                                     given[0], wanted[0])
+                       : "use other data, or set model.input");
 }
 
 /// Tokens must be read as such, and nothing else.
@@ -68,7 +72,7 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   if (loss.wants_classes()) {
     validate(format.has_classes(), ExitStatus::bad_data,
              "{}: its targets are values, but loss cross_entropy reads classes; use a loss of values, as loss: {{type: "
-             "mse}}, or other data",
+             "mse}}, or store classes as N integers: labels.astype(\"i4\")",
              data.description());
     const Shape places(output.extents().first(static_cast<std::size_t>(std::max(output.rank() - 1, 0))));
     validate(

@@ -8,6 +8,7 @@
 
 #include "base/duration.hpp"
 #include "data/sampler.hpp"
+#include "run/other_names.hpp"
 
 namespace lockstep {
 
@@ -95,6 +96,7 @@ std::string metric_meanings() {
 }  // namespace
 
 void RunConfig::describe(Fields& fields) {
+  fields.other_names(other_names_of_keys());
   // clang-format off
   fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
   fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);

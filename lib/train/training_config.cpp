@@ -9,6 +9,7 @@
 namespace lockstep {
 
 void BatchOptions::describe(Fields& fields) {
+  fields.meant_by_value("global");
   fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
   fields.points(
       "ramp", ramp, {.pattern = span_pattern, .words = span_words}, {1, 1e9},
@@ -37,6 +38,7 @@ std::vector<RunLength::Stage> BatchOptions::stages() const {
 }
 
 void PrecisionOptions::describe(Fields& fields) {
+  fields.meant_by_value("compute");
   fields.choice("compute", compute, precision_names,
                 "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
   fields.optional_section(

@@ -205,7 +205,58 @@ class BadInput(LockstepTest):
             self.check(78, [words], "check", "deck.yaml", key)
 
     def test_names_of_other_programs(self):
-        self.check(78, ["optimizer.lr: has another name here; write learning_rate"], "check", "deck.yaml", "optimizer={lr: 0.1}")
+        """Keys that users bring with them, and what to write: several at once, as in a deck that is translated line by line."""
+        self.deck("bad.yaml", batch={"batch_size": 32, "gradient_accumulation_steps": 4}, optimizer={"lr": 0.1, "max_grad_norm": 1, "type": "AdamW"},
+                  precision={"compute": "bfloat16", "amp": True}, zero_optimization={"stage": 2}, seed=3, fp16={"enabled": True}, num_workers=8)
+        errors = "\n".join(self.lockstep("check", "bad.yaml", status=78).errors())
+        for words in ("batch.batch_size: has another name here (examples a step, of all ranks together); write global",
+                      "batch.gradient_accumulation_steps: has another name here (the most examples that a rank computes at once; ",
+                      "optimizer.type: 'AdamW' is unknown (known: sgd, ", "did you mean 'adamw'?", "precision.compute: 'bfloat16' is unknown", "did you mean 'bf16'?",
+                      "precision.amp: has another name here; write compute: bf16, or fp16", "zero_optimization: has another name here (ZeRO's stages 1, 2 and 3); write parallel.shard: ",
+                      "seed: has another name here; write run.seed", "fp16: has another name here; write precision.compute: fp16", "num_workers: is not needed here"):
+            self.assertIn(words, errors)
+        for assignment, words in (("optimizer={lr: 0.1}", "optimizer.lr: has another name here; write learning_rate"),
+                                  ("data.pin_memory=true", "data.pin_memory: is not needed here (a thread of each rank reads ahead of the steps); remove it"),
+                                  ("schedule={type: cosine, T_max: 9}", "schedule.T_max: has another name here (to the run's end, when not given); write period with its unit"),
+                                  ("schedule={type: step, gamma: 0.1}", "schedule.gamma: has another name here; write factor"),
+                                  ("optimizer={betas: [0.9, 0.99]}", "optimizer.betas: is an option of type: adam, adamw, lion, lamb, and here it is sgd; "),
+                                  ("model.layers=[{conv2d: {in_channels: 1, filters: 8, kernel: 3}}]", "model.layers.0.conv2d.in_channels: is not needed here"),
+                                  ("model.layers=[flatten, ReLU]", "did you mean 'relu'?"), ("run.save_top_k=3", "write checkpoint.keep_best, as keep_best: {metric: ")):
+            self.check(78, [words], "check", "deck.yaml", assignment)
+
+    def test_mistakes_of_syntax(self):
+        """Named where they are, and not where the parser notices them."""
+        for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing behind the colon in line 2?"),
+                            ("run: {epochs:1}\n", "run.epochs:1: has no space behind its colon; write epochs: 1"),
+                            ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ of line 3, column 11 closed?"),
+                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { of line 1, column 6 closed?")):
+            self.write("bad.yaml", text)
+            self.check(78, [words], "check", "bad.yaml")
+
+    def test_hdf5_file_as_a_deck(self):
+        self.dataset()
+        self.check(78, ["data.h5: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "data.h5")
+
+    def test_tokens_of_another_length(self):
+        self.train(65, ["its examples are 20, but the model reads 16 (model.input); set model.sequence: 20 (of a preset), or the data's sequence_length: 16"],
+                   "data={synthetic: {kind: random, vocabulary: 8, sequence_length: 20, train: 16, validation: 4}}",
+                   "model={preset: transformer, vocabulary: 8, sequence: 16, d_model: 8, depth: 1, heads: 2}")
+
+    def test_values_in_the_place_of_sections(self):
+        self.deck("bad.yaml", batch=128, optimizer="adamw", model="resnet50", loss="cross_entropy", precision="bf16", data="mnist.h5")
+        errors = "\n".join(self.lockstep("check", "bad.yaml", status=78).errors())
+        for words in ("batch: {global: 128}", "optimizer: {type: \"adamw\"}", "model: {preset: \"resnet50\"}", "loss: {type: \"cross_entropy\"}",
+                      "precision: {compute: \"bf16\"}", "data: {file: \"mnist.h5\"}"):
+            self.assertIn(f"is given (a mapping (key: value) is expected); write {words}", errors)
+        self.check(78, ["batch: '128' is given (a mapping (key: value) is expected); write batch.global=128"], "check", "deck.yaml", "batch=128")
+
+    def test_options_beside_their_layer(self):
+        self.write("bad.yaml", "run: {steps: 4}\ndata: {synthetic: {kind: glyphs}}\nmodel:\n  layers:\n    - conv2d:\n      filters: 8\n"
+                   "    - {type: linear, features: 10}\n")
+        for ranks in RANKS:
+            errors = "\n".join(self.lockstep("check", "bad.yaml", ranks=ranks, status=78).errors())
+            self.assertIn("bad.yaml:6:7: model.layers.0.filters: 'filters' is an option of conv2d: indent it below it, or write {conv2d: {filters: 8}}", errors)
+            self.assertIn("bad.yaml:7:8: model.layers.1.type: the type is the key of its options; write {linear: {features: 10}}", errors)
 
     def test_earlier_run_is_not_overwritten(self):
         self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never")

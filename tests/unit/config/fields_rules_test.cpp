@@ -129,7 +129,8 @@ TEST(ShortForms, MistakesHaveTheKeysOwnNameAndPlace) {
 TEST(ShortForms, WhereThereAreNone) {
   EXPECT_THAT(drawing_complaint(std::string("parts: [dot: 3]") + enough),
               HasSubstr("parts.0.dot: '3' is given (a mapping"));
-  EXPECT_THAT(drawing_complaint(std::string("grid: disc") + enough), HasSubstr("grid: 'disc' is given (a mapping"));
+  EXPECT_THAT(drawing_complaint(std::string("grid: disc") + enough),
+              HasSubstr("grid: 'disc' is given (a mapping (key: value) is expected); write grid: {kind: disc}"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [disc]") + enough), HasSubstr("parts.0.disc.radius: is missing"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [{disc: {}}]") + enough),
               HasSubstr("parts.0.disc.radius: is missing"));
@@ -283,13 +284,31 @@ TEST(SeveralMistakes, TheFirstTenAreSaid) {
 struct Moved : Config {
   double edge = 1;
   void describe(Fields& fields) override {
+    static constexpr OtherName names[] = {{"side", "", "edge", ""},
+                                          {"sides", "", "--sides on the command line", ""},
+                                          {"size", "*", "look.width", "of its lines"},
+                                          {"workers", "*", "", "nobody waits"},
+                                          {"rouge", "*", "red", ""}};
+    static constexpr std::string_view colors[] = {"red", "dark_blue"};
+    fields.other_names(names);
     fields.number("edge", edge, positive, "length");
-    fields.renamed("side", "edge");
-    fields.renamed("sides", "--sides on the command line");
+    fields.section(
+        "look",
+        [this](Fields& section) {
+          section.meant_by_value("width");
+          section.number("width", width, positive, "of lines");
+          section.choice("color", color, colors, "of lines");
+          section.one_of("kind", kind, shape, shapes, "of marks");
+        },
+        "what it looks like");
   }
+  double width = 1;
+  enum class Color { red, dark_blue } color = Color::red;
+  std::string kind = "dot";
+  std::shared_ptr<Config> shape = make_config<Dot>();
 };
 
-TEST(FieldsRenamed, SaysWhatToWrite) {
+TEST(OtherNames, SayWhatToWrite) {
   const auto message = [](const std::string& text) {
     Moved moved;
     try {
@@ -304,8 +323,28 @@ TEST(FieldsRenamed, SaysWhatToWrite) {
             "d.yaml:1:11: sides: has another name here; write --sides on the command line");
   EXPECT_THAT(message("sid: 2"), HasSubstr("unknown key; "));
   EXPECT_EQ(message("edge: 2"), "nothing was thrown");
+  EXPECT_EQ(message("size: 2"), "d.yaml:1:1: size: has another name here (of its lines); write look.width");
+  EXPECT_THAT(message("look: {size: 2}"), HasSubstr("look.size: has another name here (of its lines); write width"));
+  EXPECT_THAT(message("look: {workers: 2}"), HasSubstr("look.workers: is not needed here (nobody waits); remove it"));
+  EXPECT_THAT(message("look: {side: 2}"), HasSubstr("look.side: unknown key")) << "that name is one of the top";
+  EXPECT_THAT(message("look: {color: rouge}"), HasSubstr("did you mean 'red'?"));
+  EXPECT_THAT(message("look: {color: Dark_Blue}"), HasSubstr("did you mean 'dark_blue'?"));
+  EXPECT_THAT(message("look: {radius: 2}"), HasSubstr("look.radius: is an option of kind: disc, and here it is dot; "));
+  EXPECT_EQ(message("look: 3"),
+            "d.yaml:1:7: look: '3' is given (a mapping (key: value) is expected); write look: {width: 3}");
+  EXPECT_THAT(message("look: [3]"), HasSubstr("a list is given (a mapping (key: value) is expected); write a mapping"));
   Moved moved;
   EXPECT_THAT(write_config(moved), Not(HasSubstr("side")));
+}
+
+TEST(MisplacedOptions, SayWhereTheyBelong) {
+  EXPECT_THAT(drawing_complaint(std::string("parts:\n  - disc:\n    filled: false") + enough),
+              StartsWith("deck.yaml:3:5: parts.0.filled: 'filled' is an option of disc: indent it below it, or write "
+                         "{disc: {filled: false}}"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [{type: disc, radius: 2, filled: false, name: a}]") + enough),
+              HasSubstr("the type is the key of its options; write {disc: {radius: 2, filled: false}}"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [{type: disk}]") + enough), HasSubstr("parts.0.type: unknown key"));
+  EXPECT_THAT(drawing_complaint(std::string("parts: [{Disc: 2}]") + enough), HasSubstr("did you mean 'disc'?"));
 }
 
 }  // namespace

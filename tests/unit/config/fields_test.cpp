@@ -82,7 +82,7 @@ TEST(Fields, UnknownKeysNameTheNearest) {
   EXPECT_THAT(example_complaint("zzzzzzzz: 3"),
               AllOf(HasSubstr("unknown key"), HasSubstr("known here: "), HasSubstr("padding")));
   EXPECT_THAT(example_complaint("figure: {type: circle, radius: 1, edge: 2}"),
-              StartsWith("deck.yaml:1:35: figure.edge: unknown key"))
+              StartsWith("deck.yaml:1:35: figure.edge: is an option of type: square, and here it is circle; "))
       << "a key of another choice";
   EXPECT_THAT(example_complaint("figure:\n  egde: 2"),
               AllOf(StartsWith("deck.yaml:2:3: figure.egde"), HasSubstr("'edge'")));

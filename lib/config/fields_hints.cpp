@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "config/fields_hints.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "config/reading.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Without what `section` says already: "optimizer.learning_rate" is "learning_rate" in the section optimizer.
+std::string_view seen_from(std::string_view section, std::string_view path) {
+  const bool inside = !section.empty() && path.starts_with(section) && path.substr(section.size()).starts_with('.');
+  return inside ? path.substr(section.size() + 1) : path;
+}
+
+/// The schema knows the keys of a configuration, whatever it has in them.
+bool has_key(const Alternative& alternative, std::string_view key) {
+  const auto schema = nlohmann::json::parse(json_schema(*alternative.make(), ""));
+  const auto properties = schema.find("properties");
+  return properties != schema.end() && properties->contains(key);
+}
+
+/// As it would stand between braces.
+std::string inline_text(const DeckNode& node) {
+  std::vector<std::string> parts;
+  switch (node.kind) {
+    case DeckNode::Kind::null: return "";
+    case DeckNode::Kind::scalar: return node.quoted ? fmt::format("\"{}\"", node.text) : node.text;
+    case DeckNode::Kind::sequence:
+      for (const DeckNode& item : node.items) parts.push_back(inline_text(item));
+      return fmt::format("[{}]", fmt::join(parts, ", "));
+    case DeckNode::Kind::mapping:
+      for (const DeckNode::Entry& entry : node.entries)
+        parts.push_back(fmt::format("{}: {}", entry.key, inline_text(entry.value)));
+      return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  return "";
+}
+
+/// All keys of the entry but `without`, which are options of its type.
+std::string options_text(const DeckNode& item, std::string_view without) {
+  DeckNode options{.kind = DeckNode::Kind::mapping};
+  for (const DeckNode::Entry& entry : item.entries)
+    if (entry.key != without && entry.key != "name" && entry.key != "from") options.entries.push_back(entry);
+  return inline_text(options);
+}
+
+}  // namespace
+
+std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key) {
+  for (const OtherName& other : names) {
+    if (other.name != key || !matches_pattern(std::string(other.section), std::string(section))) continue;
+    if (other.instead.empty()) return fmt::format("is not needed here ({}); remove it", other.why);
+    return fmt::format("has another name here{}; write {}", other.why.empty() ? "" : fmt::format(" ({})", other.why),
+                       seen_from(section, other.instead));
+  }
+  return "";
+}
+
+std::string other_word(std::span<const OtherName> names, std::string_view word, const std::vector<std::string>& words) {
+  for (const OtherName& other : names)
+    if (other.name == word && std::ranges::find(words, other.instead) != words.end()) return std::string(other.instead);
+  return "";
+}
+
+std::string key_of_other_alternatives(std::string_view key, std::string_view chooser, std::string_view chosen,
+                                      std::span<const Alternative> alternatives) {
+  std::vector<std::string_view> owners;
+  for (const Alternative& alternative : alternatives)
+    if (has_key(alternative, key)) owners.push_back(alternative.name);
+  if (owners.empty()) return "";
+  return fmt::format("is an option of {}: {}, and here it is {}; remove it, or take one of these", chooser,
+                     fmt::join(owners, ", "), chosen);
+}
+
+std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
+                             std::span<const Alternative> alternatives) {
+  if (key.key == "type" && key.value.kind == DeckNode::Kind::scalar && find(alternatives, key.value.text))
+    return fmt::format("the type is the key of its options; write {{{}: {}}}", key.value.text,
+                       options_text(item, "type"));
+  for (const DeckNode::Entry& entry : item.entries)
+    if (const Alternative* type = find(alternatives, entry.key); type && has_key(*type, key.key))
+      return fmt::format("'{}' is an option of {}: indent it below it, or write {{{}: {{{}: {}}}}}", key.key, entry.key,
+                         entry.key, key.key, inline_text(key.value));
+  return "";
+}
+
+std::string spelled_out_as(const DeckNode& value, std::string_view key) {
+  if (value.position.file.starts_with(command_line))
+    return fmt::format("write {}.{}={}", value.path, key, inline_text(value));
+  const auto dot = value.path.rfind('.');
+  return fmt::format("write {}: {{{}: {}}}", dot == std::string::npos ? value.path : value.path.substr(dot + 1), key,
+                     inline_text(value));
+}
+
+}  // namespace lockstep
