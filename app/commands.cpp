@@ -88,7 +88,16 @@ void declare_check(CLI::App& app, Command& chosen) {
                             ->add_option(
                                 "--memory", options->memory,
                                 "gigabytes (10^9 bytes) that a rank may take, of these ways (default: the deck's)")
-                            ->option_text("GB");
+                            ->option_text("GB")
+                            ->check([](const std::string& text) {
+                              double value = 0;
+                              return CLI::detail::lexical_cast(text, value)
+                                         ? ""
+                                         : fmt::format(
+                                               "'{}' is no number of gigabytes (10^9 bytes); write it without a unit, "
+                                               "as --memory 40",
+                                               text);
+                            });
   CLI::Option* machine = command
                              ->add_option("--machine", options->machine,
                                           "say in one line what these ranks of a described machine will take "
@@ -306,32 +315,6 @@ void declare_bench(CLI::App& app, Command& chosen) {
 }
 
 }  // namespace
-
-std::string unknown_command(const CLI::App& app, std::span<char* const> arguments) {
-  const CLI::App* command = &app;
-  std::string option;  // in front of a command, and none of what that is one of
-  for (const std::string_view word : arguments) {
-    std::vector<std::string> known;
-    const CLI::App* next = nullptr;
-    for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
-      known.push_back(sub->get_name());
-      if (sub->get_name() == word) next = sub;
-    }
-    if (known.empty()) break;
-    if (word.starts_with('-')) {
-      if (option.empty() && !command->get_option_no_throw(std::string(word)))
-        option = fmt::format("'{}' is no option of {}", word, command->get_name());
-      continue;
-    }
-    if (!next) {
-      const std::string near = nearest(word, known);
-      return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
-                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
-    }
-    command = next;
-  }
-  return option;
-}
 
 void declare_commands(CLI::App& app, Command& chosen) {
   declare_train(app, chosen);

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <span>
+#include <string>
 
 #include "comm/communicator.hpp"
 
@@ -36,7 +38,7 @@ void declare_file_commands(CLI::App& app, Command& chosen);
 /// Declares report, info and schema.
 void declare_printers(CLI::App& app, Command& chosen);
 
-/// What is wrong with the words that should be commands, or with the options in front of them; empty: nothing.
-std::string unknown_command(const CLI::App& app, std::span<char* const> arguments);
+/// The message about a command line that cannot be parsed. `found`: what the parser says, for want of something better.
+std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const std::string& found);
 
 }  // namespace lockstep

@@ -77,8 +77,7 @@ int main(int argc, char** argv) {
     return is_first ? app.exit(done) : exit_code(ExitStatus::done);
   } catch (const CLI::ParseError& error) {
     if (!is_first) return exit_code(ExitStatus::done);
-    const std::string unknown = unknown_command(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
-    error_line(fmt::format("command line: {}; see lockstep --help", unknown.empty() ? error.what() : unknown));
+    error_line(usage_problem(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1), error.what()));
     return exit_code(ExitStatus::bad_usage);
   }
   if (command.start != Start::ranks)

@@ -427,7 +427,12 @@ class BadUsage(LockstepTest):
                                  (["--quick", "chek"], ["'chek' is no command of lockstep", "; did you mean 'check'?"]),
                                  (["--verison"], ["'--verison' is no option of lockstep"]),
                                  (["--quick", "train", "deck.yaml"], ["'--quick' is no option of lockstep"]),
-                                 (["fly"], ["'fly' is no command of lockstep (train, ", "schema); see lockstep --help"])):
+                                 (["fly"], ["'fly' is no command of lockstep (train, ", "schema); see lockstep --help"]),
+                                 (["check", "deck.yaml", "--memory", "40GB"],
+                                  ["--memory: '40GB' is no number of gigabytes (10^9 bytes); write it without a unit, as --memory 40; see lockstep check --help"]),
+                                 (["train", "deck.yaml", "--optimizer.learning_rate=0.1"],
+                                  ["a change to the deck is written without --: optimizer.learning_rate=0.1; see lockstep train --help"]),
+                                 (["bench", "gemm", "--fast"], ["--fast; see lockstep bench gemm --help"])):
             for ranks in RANKS:
                 with self.subTest(arguments=arguments, ranks=ranks):
                     self.refused(64, words, *arguments, ranks=ranks)
