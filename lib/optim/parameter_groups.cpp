@@ -11,7 +11,8 @@ void GroupOptions::describe(Fields& fields) {
   fields.text("match", match, "names of parameters, as \"*/bias\" or \"conv1/*\"; the first entry that matches counts",
               Presence::required);
   fields.number("weight_decay", weight_decay, not_negative,
-                "in the place of the optimizer's (the optimizer's, when not given)");
+                "in the place of the optimizer's, of biases and norms, too (when not given the optimizer's, which "
+                "exclude_bias_and_norm leaves out of those)");
   fields.number("learning_rate_scale", learning_rate_scale, not_negative, "factor of the learning rate; 0: they stay");
 }
 

@@ -77,6 +77,8 @@ class PredictScaling(LockstepTest):
                              ("1.5", ["--ranks: '1.5' is no"]), ("1e3", ["'1e3' is no"]), ("99999999", ["'99999999' is no"])):
             with self.subTest(ranks=ranks):
                 self.refused(64, words, "predict-scaling", "deck.yaml", "--machine", "machine.yaml", f"--ranks={ranks}")
+        self.refused(64, ["9000 ranks are more than the 8192 examples of a batch", "a batch of 32768 is all of the data, which have 8192 to train on"],
+                   "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks=9000", "batch.global=32768")
 
     def test_bad_machines(self):
         for what, by, words in (("latency_us: 20", "latency_us: -20", ["bad.yaml:9:23:", "network.latency_us", "-20"]),
