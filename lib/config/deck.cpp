@@ -106,10 +106,10 @@ bool is_hdf5(const std::string& path) {
 
 std::string read_deck_file(const std::string& path) {
   std::error_code code;
-  validate(!is_hdf5(path), ExitStatus::bad_deck,
-           "{}: is an HDF5 file, not a deck; give the deck (YAML) here, and in it a dataset as data.file, a checkpoint "
-           "as run.resume or model.weights",
-           path);
+  if (is_hdf5(path))
+    throw DeckError({path, 1, 1}, "",
+                    "is an HDF5 file, not a deck; give the deck (YAML) here, and in it a dataset as data.file, a "
+                    "checkpoint as run.resume or model.weights");
   const auto bytes = std::filesystem::file_size(path, code);
   if (!code) refuse_large(bytes, path);
   return read_text_file(path);

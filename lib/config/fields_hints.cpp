@@ -86,7 +86,7 @@ std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
                        options_text(item, "type"));
   for (const DeckNode::Entry& entry : item.entries)
     if (const Alternative* type = find(alternatives, entry.key); type && has_key(*type, key.key))
-      return fmt::format("'{}' is an option of {}: indent it below it, or write {{{}: {{{}: {}}}}}", key.key, entry.key,
+      return fmt::format("'{}' is an option of {}; indent it below it, or write {{{}: {{{}: {}}}}}", key.key, entry.key,
                          entry.key, key.key, inline_text(key.value));
   return "";
 }

@@ -252,7 +252,8 @@ class Reader final : public Fields {
   /// says.
   static DeckError no_mapping(const DeckNode& node, const std::function<void(Fields&)>& describe) {
     constexpr std::string_view wanted = "a mapping (key: value)";
-    if (node.kind != DeckNode::Kind::scalar) return of_wrong_type(node, wanted);
+    constexpr std::size_t longest = 100;  // that is worth saying twice
+    if (node.kind != DeckNode::Kind::scalar || node.text.size() > longest) return of_wrong_type(node, wanted);
     const DeckNode empty{.position = node.position, .path = node.path};
     Reading unread;
     Reader reader(empty, unread);
@@ -268,8 +269,10 @@ class Reader final : public Fields {
     if (const auto colon = key.find(':'); colon != std::string::npos && known_.count(key.substr(0, colon)))
       return fmt::format("has no space behind its colon; write {}: {}", key.substr(0, colon), key.substr(colon + 1));
     if (lacks_its_kind_ && nearest(key, known).empty()) return "";
+    const bool is_said = complaints_.size() < complaints_before_ + most_complaints;  // the search takes its time
     for (const Choice& choice : choices_)
-      if (std::string other = key_of_other_alternatives(key, choice.key, choice.chosen, choice.of); !other.empty())
+      if (std::string other = !is_said ? "" : key_of_other_alternatives(key, choice.key, choice.chosen, choice.of);
+          !other.empty())
         return other;
     return fmt::format("unknown key; {}", suggestion(key, known));
   }

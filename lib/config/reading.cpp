@@ -12,11 +12,10 @@ namespace lockstep {
 namespace {
 
 std::string text_of(const Complaints& complaints) {
-  constexpr std::size_t most = 10;
   std::string text;
-  for (std::size_t i = 0; i < std::min(most, complaints.size()); ++i)
+  for (std::size_t i = 0; i < std::min(most_complaints, complaints.size()); ++i)
     text += (i > 0 ? "\n" : "") + std::string(complaints[i].what());
-  if (complaints.size() > most) text += fmt::format("\nand {} more", complaints.size() - most);
+  if (complaints.size() > most_complaints) text += fmt::format("\nand {} more", complaints.size() - most_complaints);
   return text;
 }
 

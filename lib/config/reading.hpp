@@ -19,8 +19,10 @@ struct Reading {
   std::span<const OtherName> other_names;
 };
 
+inline constexpr std::size_t most_complaints = 10;  ///< that are said
+
 /// Where there are complaints, throws the only one, or an Error that has a line for each, as a compiler does it, in the
-/// deck's order (the first ten).
+/// deck's order (the first most_complaints).
 void throw_complaints(Reading& reading);
 
 /// The mapping {key: node}.

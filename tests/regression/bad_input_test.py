@@ -235,7 +235,7 @@ class BadInput(LockstepTest):
 
     def test_hdf5_file_as_a_deck(self):
         self.dataset()
-        self.check(78, ["data.h5: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "data.h5")
+        self.check(78, ["data.h5:1:1: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "data.h5")
 
     def test_tokens_of_another_length(self):
         self.train(65, ["its examples are 20, but the model reads 16 (model.input); set model.sequence: 20 (of a preset), or the data's sequence_length: 16"],
@@ -255,7 +255,7 @@ class BadInput(LockstepTest):
                    "    - {type: linear, features: 10}\n")
         for ranks in RANKS:
             errors = "\n".join(self.lockstep("check", "bad.yaml", ranks=ranks, status=78).errors())
-            self.assertIn("bad.yaml:6:7: model.layers.0.filters: 'filters' is an option of conv2d: indent it below it, or write {conv2d: {filters: 8}}", errors)
+            self.assertIn("bad.yaml:6:7: model.layers.0.filters: 'filters' is an option of conv2d; indent it below it, or write {conv2d: {filters: 8}}", errors)
             self.assertIn("bad.yaml:7:8: model.layers.1.type: the type is the key of its options; write {linear: {features: 10}}", errors)
 
     def test_earlier_run_is_not_overwritten(self):

@@ -339,7 +339,7 @@ TEST(OtherNames, SayWhatToWrite) {
 
 TEST(MisplacedOptions, SayWhereTheyBelong) {
   EXPECT_THAT(drawing_complaint(std::string("parts:\n  - disc:\n    filled: false") + enough),
-              StartsWith("deck.yaml:3:5: parts.0.filled: 'filled' is an option of disc: indent it below it, or write "
+              StartsWith("deck.yaml:3:5: parts.0.filled: 'filled' is an option of disc; indent it below it, or write "
                          "{disc: {filled: false}}"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [{type: disc, radius: 2, filled: false, name: a}]") + enough),
               HasSubstr("the type is the key of its options; write {disc: {radius: 2, filled: false}}"));

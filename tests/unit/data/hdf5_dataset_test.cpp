@@ -63,6 +63,7 @@ TEST(Hdf5Dataset, SaysWhatIsWrongWithTheLayout) {
   expect_refused("/train/targets: has 3 targets (/train/inputs has 4 examples)", {images, {"/train/targets", u8, {3}}});
   expect_refused("/train/targets: has the shape 4×1 (class targets", {images, {"/train/targets", u8, {4, 1}}});
   expect_refused("/train/targets: has the shape 4 (f32 targets", {images, {"/train/targets", f32, {4}}});
+  expect_refused("store them as integers: labels.astype(\"i4\")", {images, {"/train/targets", f32, {4}}});
   expect_refused("/train/targets: holds f64", {images, {"/train/targets", f64, {4, 2}}});
   expect_refused("/validation differs from /train",
                  {images, classes, {"/validation/inputs", u8, {2, 5, 6, 1}}, {"/validation/targets", u8, {2}}});
