@@ -45,6 +45,10 @@ int requested_ranks();
 /// The cores of this machine that this process may run on, each by the number of its first hardware thread.
 std::vector<int> usable_cores();
 
+/// As the signal does by default, so that whoever waits for this process sees that (128 + its number, in a shell). May
+/// be called by a signal's handler.
+[[noreturn]] void end_by_signal(int number);
+
 /// Largest resident memory of this process so far.
 std::int64_t peak_rss_bytes();
 /// Memory that this process has now.

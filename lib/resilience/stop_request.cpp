@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "base/error.hpp"
 #include "base/heartbeat.hpp"
+#include "base/log.hpp"
 #include "base/process.hpp"
 
 namespace lockstep {
@@ -40,14 +40,8 @@ void take(int signal) {
   // Launcher and scheduler may both pass the same request on.
   constexpr std::int64_t same_request_ns = 1000000000;
   if (first_at_ns == 0 || at - first_at_ns < same_request_ns) return;
-  heartbeat().leaves_at_once = true;  // the others need not miss it
-  ::_exit(static_cast<int>(ExitStatus::stopped_early));
-}
-
-std::string_view name_of(int number) {
-  for (const auto& [signal, name] : signals)
-    if (signal == number) return name;
-  return "a signal";
+  heartbeat().ends_by = signal;  // the others need not miss it
+  end_by_signal(signal);
 }
 
 std::optional<double> variable(const char* name) {
@@ -72,8 +66,16 @@ void StopRequest::take_signals() {
 }
 
 std::string StopRequest::signal() {
-  const int number = first_signal;
+  const int number = signal_number();
   return number == 0 ? "" : std::string(name_of(number));
+}
+
+int StopRequest::signal_number() { return first_signal; }
+
+std::string_view StopRequest::name_of(int number) {
+  for (const auto& [signal, name] : signals)
+    if (signal == number) return name;
+  return "a signal";
 }
 
 StopRequest::StopRequest(std::optional<Time> end, std::optional<std::filesystem::path> file)
@@ -91,6 +93,7 @@ std::string StopRequest::reason(double seconds) {
     if (const int signal = pending_signal(::getppid(), at_launcher))
       found_ = fmt::format("{} at the launcher", name_of(signal));
     else if (std::filesystem::exists(*file_, ignored)) found_ = fmt::format("the file {}", file_->string());
+    if (!found_.empty()) log("{}: stops at a checkpoint behind this step", found_);
   }
   return found_;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lockstep {
 
@@ -16,11 +17,14 @@ class StopRequest {
   using Time = std::chrono::steady_clock::time_point;  // whatever becomes of the date
 
   /// Takes the signals from now on, to the end of the process: one that comes when the run is over must not change its
-  /// status. A second one, a second or more after the first, ends the process at once, with status 75, and all ranks of
-  /// its node (by their Watchdog): that harms no checkpoint.
+  /// status. A second one, a second or more after the first, ends the process at once, as it would by default, and all
+  /// ranks of its node (by their Watchdog): that harms no checkpoint.
   static void take_signals();
   /// The one that has come, by name; empty: none has. For waits before a run's first step.
   static std::string signal();
+  /// Its number; 0: none has.
+  static int signal_number();
+  static std::string_view name_of(int number);
 
   /// `end`: of the time that the run has; `file`: asks for a stop. Without a file nobody looks for it, nor at the
   /// launcher.

@@ -20,6 +20,7 @@
 #include "base/process.hpp"
 #include "base/stack_trace.hpp"
 #include "comm/surviving_ranks.hpp"
+#include "resilience/stop_request.hpp"
 #include "train/phase_clock.hpp"
 
 namespace lockstep {
@@ -61,6 +62,7 @@ struct Watchdog::RankStatus {
   std::atomic<bool> idle{false};      ///< nothing is expected of it
   std::atomic<bool> left{false};      ///< it is done, or has said itself what is wrong
   std::atomic<bool> reported{false};  ///< a hang: all leave
+  std::atomic<int> asked_by{0};       ///< the signal that asks it to stop; 0: none has come
   int rank = 0, process = 0;          ///< rank: of all
   std::uint64_t process_namespace = 0;
 
@@ -140,12 +142,14 @@ void Watchdog::watch() {
 }
 
 void Watchdog::look(double seconds) {
-  const RankStatus& mine = *peers_[me_].status;
-  peers_[me_].status->turns.fetch_add(1, std::memory_order_relaxed);
+  RankStatus& mine = *peers_[me_].status;
+  mine.turns.fetch_add(1, std::memory_order_relaxed);
+  mine.asked_by = StopRequest::signal_number();
+  acknowledge_signal();
   for (PeerView& peer : peers_) {
     const RankStatus& status = *peer.status;
     if (status.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
-    if (status.heart.leaves_at_once) std::_Exit(static_cast<int>(ExitStatus::stopped_early));
+    if (const int signal = status.heart.ends_by) end_by_signal(signal);
     // Before the beats: a rank beats, and then its wait is over. Who is not seen to wait has been seen to beat.
     peer.idle = status.idle;
     peer.waits = status.heart.waits.load(std::memory_order_acquire) > 0;
@@ -168,6 +172,16 @@ void Watchdog::look(double seconds) {
     return;
   }
   end_all();
+}
+
+/// A step may take minutes, and who sends a signal wants to know that it has come. Rank 0 speaks for its node.
+void Watchdog::acknowledge_signal() {
+  if (has_acknowledged_ || ranks_.rank() != 0 || peers_[me_].status->idle) return;
+  const auto asked = std::ranges::find_if(peers_, [](const PeerView& peer) { return peer.status->asked_by != 0; });
+  if (asked == peers_.end()) return;
+  has_acknowledged_ = true;
+  log("{} at rank {}: stops at a checkpoint behind this step; a second signal ends the run at once, without one",
+      StopRequest::name_of(asked->status->asked_by), asked->status->rank);
 }
 
 void Watchdog::end_all() {

@@ -24,6 +24,9 @@ namespace lockstep {
 /// Ranks that wait for others are not to blame, unless all of a node do: then the one that they wait for is on another
 /// node, whose watchdogs name it, or the nodes that wait, when that one stands still as a whole (NodeLiveness). Time is
 /// counted in turns of the watching thread, so that a job which is suspended and goes on later is not ended.
+///
+/// Rank 0's also says that a signal has come that asks a rank of its node to stop (StopRequest), at once and not as
+/// late as the run looks for it.
 class Watchdog {
  public:
   /// `timeout`: seconds; none: the larger of 30 s (300 s while it waits for data) and 10 median steps; 0: only deaths
@@ -55,6 +58,7 @@ class Watchdog {
 
   void watch();
   void look(double seconds);
+  void acknowledge_signal();
   Finding judge() const;
   double limit(const PeerView& peer) const;
   bool takes_long(const PeerView& peer) const;
@@ -79,7 +83,8 @@ class Watchdog {
   std::size_t me_ = 0;
   Heartbeat* before_ = nullptr;  ///< that this one stands in for
   double since_finding_ = 0;     ///< seconds
-  std::mutex mutex_;             // guards what follows
+  bool has_acknowledged_ = false;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool done_ = false;
   std::optional<NodeLiveness> node_liveness_;  ///< of several nodes

@@ -37,6 +37,7 @@ again=no
 case $status in
     75) again=yes FAILED='' ;;
     0 | 64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
+    129 | 130 | 138 | 140 | 143) ;; # a second SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM has ended it: somebody wants it so
     *) [ -n "${FAILED:-}" ] || again=yes FAILED=$status ;;
 esac
 if [ $again = yes ] && [ $terminated = no ]; then

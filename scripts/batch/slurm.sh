@@ -39,6 +39,7 @@ case $status in
     75) again=yes; rm -f "$failed" ;;
     0) rm -f "$failed" ;;
     64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
+    129 | 130 | 138 | 140 | 143) ;; # a second SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM has ended it: somebody wants it so
     *) [ -e "$failed" ] || { again=yes; echo "$status" >"$failed"; } ;;
 esac
 if [ $again = yes ] && [ $terminated = no ]; then

@@ -12,6 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regress
 import program
 from program import LockstepTest
 
+# As shells say that a second one has ended a run at once.
+STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 BATCH = program.SOURCE / "scripts" / "batch"
 
 
@@ -72,7 +74,7 @@ class Batch(LockstepTest):
 
     def test_never_after_what_would_end_the_same_way(self):
         for script, arguments in self.each():
-            for status in (0, 64, 65, 66, 70, 73, 74, 78, 127):
+            for status in (0, 64, 65, 66, 70, 73, 74, 78, 127, *(128 + number for number in STOP_SIGNALS)):
                 err, calls = self.finish(self.start(script, *arguments, STATUS=status), status)
                 self.assertEqual(len(calls), 1, (calls, err))
 
