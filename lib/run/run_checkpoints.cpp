@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
@@ -168,6 +169,15 @@ void RunCheckpoints::finish() {
     writer_->write_now(trainer_.steps(), contents(), turn);
   });
   if (copies_) copies_->remove();
+}
+
+void RunCheckpoints::say_when_only_at_the_end(double seconds_left) {
+  constexpr double far = 600;
+  if (options_.regular() || options_.neighbours_every > 0 || seconds_left < far || has_said_when_) return;
+  has_said_when_ = true;
+  log("checkpoints: at the end only, in {}: a run that is killed before begins anew (checkpoint.every_minutes: 15 saves "
+      "on the way)",
+      duration_text(seconds_left));
 }
 
 void RunCheckpoints::tidy() const {

@@ -71,6 +71,8 @@ class RunCheckpoints {
   void write_copies();
   /// Returns when the checkpoint of this step is on disk. Collective.
   void finish();
+  /// Says once, of a run that writes none before its end, that this is far away.
+  void say_when_only_at_the_end(double seconds_left);
   /// Removes checkpoints that are not among the newest or best any more.
   void tidy() const;
   /// Throws SharedError where replicas differ, every parallel.audit_every steps, or as soon as they are to be alike.
@@ -114,7 +116,7 @@ class RunCheckpoints {
   std::optional<NeighbourCopies> copies_;      ///< where the deck wants them
   std::optional<ReplicaAudit> audit_;          ///< likewise
   std::int64_t audited_step_ = -1, copied_step_ = 0;
-  bool is_audit_due_ = false, is_owed_ = false;
+  bool is_audit_due_ = false, is_owed_ = false, has_said_when_ = false;
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   std::string went_back_to_;                  ///< the checkpoint of the last rollback
   Timer since_last_;

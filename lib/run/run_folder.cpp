@@ -8,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "io/replace_file.hpp"
@@ -172,6 +173,17 @@ void RunFolder::refuse_earlier_run() const {
       path_.string(), status);
 }
 
+void RunFolder::say_what_is_lost() const {
+  if (options_.resume != "auto" || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty()) return;
+  std::istringstream curves(text_of(metrics()));
+  std::string row, last;
+  while (std::getline(curves, row))
+    if (!row.empty()) last = row;
+  const std::string step = last.substr(0, last.find(','));
+  if (number_of(step))
+    log("{}: an earlier run came to step {} without a checkpoint; begins anew", path_.string(), step);
+}
+
 void RunFolder::remove_run() const {
   for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
   for (const char* link : {latest_name, best_name})
@@ -203,6 +215,7 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
     refuse_foreign_files(deck);
     if (!goes_on()) {
       refuse_earlier_run();
+      say_what_is_lost();
       remove_run();
     }
     fs::create_directories(checkpoints());

@@ -74,6 +74,8 @@ class RunFolder {
   bool holds_a_run() const;
   void refuse_foreign_files(const std::string& deck) const;
   void refuse_earlier_run() const;
+  /// Where a run has been killed that had come to no checkpoint.
+  void say_what_is_lost() const;
   void remove_run() const;
   /// What killed processes had begun.
   void remove_leftovers() const;

@@ -31,6 +31,21 @@ class Folder(LockstepTest):
             time.sleep(0.01)
 
 
+class Lost(Folder):
+    def test_a_killed_run_without_a_checkpoint_is_spoken_of(self):
+        self.deck(run={**ENDLESS, "steps": 10**9})
+        child = self.start()
+        self.wait_for_steps(5)
+        child.kill()
+        out, _ = child.communicate()
+        self.assertEqual(out.count("checkpoints: at the end only, in "), 1, out)
+        last = metrics(self.folder / "run")[-1]["step"]
+        out = self.lockstep("train", "deck.yaml", "run.steps=3").out
+        self.assertIn(f"run: an earlier run came to step {last} without a checkpoint; begins anew", out)
+        self.assertNotIn("at the end only", out, "which is near")
+        self.assertNotIn("earlier run", self.lockstep("train", "deck.yaml", "run.steps=5").out, "it goes on")
+
+
 class OneAtATime(Folder):
     def test_a_sweep_with_one_name(self):
         """Eight runs at once: one has the folder, and the others say who has it."""
