@@ -34,20 +34,23 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
   for (const auto& parameter : parameters) {
     const std::string name = prefix + "/" + parameter.name;
     const NamedArray* found = find_array(arrays, name);
-    validate(found != nullptr, ExitStatus::bad_data, "{}: has no {} (the {} of the deck needs it); {}", file, name,
-             of.what, of.advice);
-    validate(found->shape == parameter.shape, ExitStatus::bad_data,
-             "{}:{}: its shape is {}, but the {} of the deck needs {}; {}", file, name, to_string(found->shape),
-             of.what, to_string(parameter.shape), of.advice);
+    if (found == nullptr)
+      throw ArraysDiffer(fmt::format("{}: has no {} (the {} of the deck needs it); {}", file, name, of.what, of.advice),
+                         of, fmt::format("{} is not there", name.substr(1)));
+    if (const std::string there = to_string(found->shape), here = to_string(parameter.shape);
+        found->shape != parameter.shape)
+      throw ArraysDiffer(fmt::format("{}:{}: its shape is {}, but the {} of the deck needs {}; {}", file, name, there,
+                                     of.what, here, of.advice),
+                         of, fmt::format("{} is {} there, {} here", name.substr(1), there, here));
     validate(found->dtype == DType::f32 || found->dtype == DType::f64, ExitStatus::bad_data,
              "{}:{}: its numbers are {} (f32 or f64 is needed); convert them", file, name, name_of(found->dtype));
   }
   for (const auto& array : arrays)
-    validate(array.name.rfind(prefix + "/", 0) != 0 ||
-                 std::any_of(parameters.begin(), parameters.end(),
-                             [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }),
-             ExitStatus::bad_data, "{}: holds {}, which the {} of the deck lacks; {}", file, array.name, of.what,
-             of.advice);
+    if (array.name.starts_with(prefix + "/") &&
+        std::ranges::none_of(parameters, [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }))
+      throw ArraysDiffer(
+          fmt::format("{}: holds {}, which the {} of the deck lacks; {}", file, array.name, of.what, of.advice), of,
+          fmt::format("{} is not here", array.name.substr(1)));
 }
 
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "nn/parameter_buffer.hpp"
 
@@ -25,8 +27,23 @@ struct ArraysOf {
 inline constexpr ArraysOf of_optimizer{
     "optimizer", "keep the optimizer's options, or start from the parameters alone with model.weights"};
 
-/// Throws bad_data unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and no
-/// others.
+/// bad_data: arrays of a file are not those of the deck's network or optimizer.
+class ArraysDiffer : public Error {
+ public:
+  /// `difference`: "model/fc2/weight is 10×32 there, 10×64 here".
+  ArraysDiffer(const std::string& message, const ArraysOf& of, std::string difference)
+      : Error(ExitStatus::bad_data, message), of_(of), difference_(std::move(difference)) {}
+
+  const ArraysOf& of() const { return of_; }
+  const std::string& difference() const { return difference_; }
+
+ private:
+  ArraysOf of_;
+  std::string difference_;
+};
+
+/// Throws ArraysDiffer unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and
+/// no others; bad_data where these are no numbers of a network.
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
                   const std::vector<Parameter>& parameters, const ArraysOf& of = {});
 

@@ -77,7 +77,16 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
   same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
-  check_training_arrays(checkpoint, file, config.optimizer, parameters);
+  try {
+    check_training_arrays(checkpoint, file, config.optimizer, parameters);
+  } catch (const ArraysDiffer& differ) {
+    if (config.run.resume != "auto") throw;
+    // Nobody has named the file: it is the folder that holds another run than this deck's.
+    throw KeyError("run.output_dir",
+                   fmt::format("{} holds a run of another {} ({}); give another run.output_dir or run.name, or begin "
+                               "anew with run.resume=never run.overwrite=true",
+                               config.output_dir(), differ.of().what, differ.difference()));
+  }
   if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }
@@ -97,12 +106,12 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
     for (const auto& state : states)
       check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters), of_optimizer);
     for (const auto& array : checkpoint.arrays)
-      validate(!array.name.starts_with(home) || array.name.starts_with(home + "parameters/") ||
-                   array.name.starts_with(home + "mean_square/") || array.name.starts_with(home + "next_step/") ||
-                   std::ranges::any_of(states,
-                                       [&](const auto& state) { return array.name.starts_with(home + state + "/"); }),
-               ExitStatus::bad_data, "{}: holds {}, which the optimizer of the deck does not use; {}", file, array.name,
-               of_optimizer.advice);
+      if (array.name.starts_with(home) && !array.name.starts_with(home + "parameters/") &&
+          !array.name.starts_with(home + "mean_square/") && !array.name.starts_with(home + "next_step/") &&
+          std::ranges::none_of(states, [&](const auto& state) { return array.name.starts_with(home + state + "/"); }))
+        throw ArraysDiffer(fmt::format("{}: holds {}, which the optimizer of the deck does not use; {}", file,
+                                       array.name, of_optimizer.advice),
+                           of_optimizer, fmt::format("{} is not here", array.name.substr(1)));
   }
 }
 

@@ -12,7 +12,8 @@
 namespace lockstep {
 
 /// Throws unless a run of this deck can go on from the checkpoint: KeyError for what would change the order of
-/// the examples, bad_data for another network or optimizer.
+/// the examples, and for another network or optimizer than that of the run in the deck's folder (run.resume: auto);
+/// bad_data where a checkpoint that is named has another one.
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
                   std::int64_t dataset_size, const std::vector<Parameter>& parameters);
 

@@ -266,12 +266,22 @@ class BadInput(LockstepTest):
         self.check(78, ["run.seed: was 7 in"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
         self.check(78, ["data.shuffle: was true in"], "train", "deck.yaml", "data.shuffle=false", "run.steps=8")
         advice = "; keep the optimizer's options, or start from the parameters alone with model.weights"
-        self.check(65, ["/optimizer/velocity/", advice], "train", "deck.yaml", "optimizer.momentum=0", "run.steps=8")
+        named = "run.resume=run/checkpoints/step-00000004.h5"
+        self.check(65, ["/optimizer/velocity/", advice], "train", "deck.yaml", "optimizer.momentum=0", "run.steps=8", named)
         for command in ("check", "train"):
             self.check(65, ["has no /optimizer/exp_avg/linear_", "(the optimizer of the deck needs it)", advice], command, "deck.yaml",
-                       "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
+                       "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8", named)
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
-                   "model={layers: [flatten, {linear: {features: 10}}]}")
+                   "model={layers: [flatten, {linear: {features: 10}}]}", named)
+        # In the folder of the run, where nobody has named a file, it is the deck's matter.
+        anew = "; give another run.output_dir or run.name, or begin anew with run.resume=never run.overwrite=true"
+        for command in ("check", "train"):
+            self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
+                       command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}")
+        self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/exp_avg/linear_2/weight is not there)" + anew], "train",
+                   "deck.yaml", "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
+        self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/velocity/", " is not here)"], "train", "deck.yaml",
+                   "optimizer.momentum=0", "run.steps=8")
         self.deck("other.yaml", batch={"global": 8})
         for command in ("check", "train"):
             self.check(78, ["other.yaml:5:19: batch.global: was 16 in"], command, "other.yaml")
