@@ -143,11 +143,19 @@ void declare_check(CLI::App& app, Command& chosen) {
                    "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
         }
         if (options->schedule) text += "\n" + schedule_report(config);
-        else if (!options->deck_alone) text += "\n" + plan_report(config, count);
+        std::optional<Error> refusal;
+        if (!options->schedule && !options->deck_alone) {
+          const bool elsewhere = options->ranks > 0 || options->nodes > 0 || options->memory ||
+                                 !options->machine.empty() || !options->device.empty();
+          const PlanReport plan = plan_report(config, count, elsewhere ? PlannedRun::elsewhere : PlannedRun::here);
+          text += "\n" + plan.text;
+          refusal = plan.refusal;
+        }
         if (options->nodes != 0 || options->memory)
           text += ways_report(config, {count, options->memory.value_or(0), options->machine});
         if (!options->machine.empty()) text += prediction_line(config, options->machine, {ranks, options->nodes});
         print(comm, text);
+        if (refusal) throw *refusal;
       });
       if (options->time) print(comm, time_report(config, comm));
       return ExitStatus::done;

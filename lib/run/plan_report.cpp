@@ -54,10 +54,13 @@ std::string layer_table(const Graph& graph) {
 }
 
 /// What the first step begins with, read and found to fit, as the trainer does it.
-std::string starting_point(const RunConfig& config, const Experiment& experiment) {
+std::string starting_point(const RunConfig& config, const Experiment& experiment, PlannedRun run) {
   const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
   RunFolder folder(config);
-  if (const auto checkpoint = folder.find_checkpoint()) {
+  if (run == PlannedRun::elsewhere && folder.goes_on_by_itself()) {
+    if (!list_checkpoints(folder.checkpoints()).empty())
+      return "the newest checkpoint of its folder, which is not looked at (the plan is for elsewhere)";
+  } else if (const auto checkpoint = folder.find_checkpoint()) {
     const std::string& file = folder.resumed_from();
     check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
     return fmt::format("{}, after step {}", file, step_of(*checkpoint, file));
@@ -117,11 +120,19 @@ std::string planned_for(double step) {
                                : "exceeds; use smaller micro-batches, model.activation_checkpointing, or more ranks");
 }
 
-std::string report(const RunConfig& given, RankCount count) {
+PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   RunConfig config = given;
   const int ranks = count.all;
   Experiment experiment = open_experiment(config);
-  const std::string start = starting_point(config, experiment);
+  std::string start;
+  std::optional<Error> refusal;
+  try {
+    start = starting_point(config, experiment, run);
+  } catch (const KeyError& error) {
+    if (config.run.resume != "auto") throw;
+    refusal = located(config.source, error);
+    start = "nothing: see below";
+  }
   check_output_folder(config.output_dir());
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
@@ -186,7 +197,7 @@ std::string report(const RunConfig& given, RankCount count) {
                       bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
                                                  static_cast<double>(size_of(master_dtype(config.dtype())))
                                            : 0));
-  return text;
+  return {text, refusal};
 }
 
 /// Steps to show, of which each is where something begins, or stands among others that are evenly spread.
@@ -221,8 +232,8 @@ std::string schedule_report(const RunConfig& config) {
   });
 }
 
-std::string plan_report(const RunConfig& config, RankCount ranks) {
-  return with_positions(config.source, [&] { return report(config, ranks); });
+PlanReport plan_report(const RunConfig& config, RankCount ranks, PlannedRun run) {
+  return with_positions(config.source, [&] { return report(config, ranks, run); });
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "run/run_config.hpp"
@@ -8,10 +9,19 @@
 
 namespace lockstep {
 
+/// Where the run is that is planned for. In the place of its folder, whose checkpoints it would go on from
+/// (run.resume: auto), a plan for elsewhere looks at none.
+enum class PlannedRun { here, elsewhere };
+
+struct PlanReport {
+  std::string text;
+  std::optional<Error> refusal;  ///< why a run here could not go on from its folder's checkpoint
+};
+
 /// What `lockstep check` prints: layers with shapes and parameters, operations, memory and bytes
 /// reduced of a step on so many ranks. Opens the deck's files, and throws for what is wrong with
 /// them, but allocates nothing for a step. Builds for devices also say what they plan for (see described_device).
-std::string plan_report(const RunConfig& config, RankCount ranks);
+PlanReport plan_report(const RunConfig& config, RankCount ranks, PlannedRun run);
 
 /// The learning rate's course, in some forty steps of the run: what `lockstep check --schedule` prints. Opens the
 /// deck's files.

@@ -29,7 +29,7 @@ nlohmann::json answer(const std::string& file) {
   nlohmann::json result;
   try {
     RunConfig config = read_run_config(parse_deck(read_deck_file(file), file));
-    plan_report(config, {1, 1});
+    if (const auto refusal = plan_report(config, {1, 1}, PlannedRun::here).refusal) throw *refusal;
     result = {{"status", 0}, {"message", ""}, {"resolved", write_config(config)}};
   } catch (const Error& error) {
     result = {{"status", static_cast<int>(error.status())}, {"message", error.what()}};

@@ -104,6 +104,19 @@ class Data(LockstepTest):
         self.refused(65, ["flat.h5: is no dataset (it has no /train/inputs", "; it has /x, /y)", "with h5py or"], "check", "deck.yaml")
 
 
+class AfterARun(LockstepTest):
+    def test_plans_for_elsewhere_and_here(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        for options in (["--ranks", 64], ["--ranks", 4, "--nodes", 2]):
+            out = self.lockstep("check", "deck.yaml", *options, "batch.global=32").out
+            self.assertIn("begins with          the newest checkpoint of its folder, which is not looked at", out)
+        self.assertIn("begins with          run/checkpoints/step-00000004.h5, after step 4", self.lockstep("check", "deck.yaml").out)
+        result = self.refused(78, ["batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32"], "check", "deck.yaml", "batch.global=32")
+        self.assertIn("memory of a step ", result.out, "the plan comes first")
+        self.assertIn("begins with          nothing: see below", result.out)
+
+
 class Batch(LockstepTest):
     def setUp(self):
         super().setUp()
