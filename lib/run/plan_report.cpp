@@ -98,11 +98,12 @@ std::string steps_text(const RunConfig& config, std::int64_t examples) {
   const std::string end = config.run.target.present || config.run.patience.present
                               ? ", or fewer by run.target or run.patience"
                               : "";
+  const std::string limits = end_of_run_text(config, examples);
   const std::string first = fmt::format("{}{}", length.step_of({1, epochs_unit}),
                                         config.batch.ramp.empty() ? "" : " (the first)");
   if (epochs == std::floor(epochs))
-    return fmt::format("{} in {} epoch{} of {}{}", steps, epochs, epochs == 1 ? "" : "s", first, end);
-  return fmt::format("{} in {:.3g} epochs of {}{}", steps, epochs, first, end);
+    return fmt::format("{} in {} epoch{} of {}{}{}", steps, epochs, epochs == 1 ? "" : "s", first, limits, end);
+  return fmt::format("{} in {:.3g} epochs of {}{}{}", steps, epochs, first, limits, end);
 }
 
 /// Which device the plans are for, and how much of its memory `step` bytes take. Empty where kernels run on the host.

@@ -199,6 +199,16 @@ RunLength run_length(const RunConfig& config, std::int64_t examples) {
   return length;
 }
 
+std::string end_of_run_text(const RunConfig& config, std::int64_t examples) {
+  if (!config.run.epochs || !config.run.steps) return "";
+  RunConfig by_epochs = config;
+  by_epochs.run.steps.reset();
+  const std::int64_t steps = run_length(by_epochs, examples).steps();
+  if (steps == *config.run.steps) return "";
+  return steps < *config.run.steps ? fmt::format(" (run.epochs; run.steps would be {})", *config.run.steps)
+                                   : fmt::format(" (run.steps; run.epochs would be {})", steps);
+}
+
 RunConfig read_run_config(DeckNode deck) {
   RunConfig config;
   read_config(deck, config);

@@ -63,6 +63,9 @@ struct RunConfig : Config, TrainingConfig {
 /// How long the run is on so many training examples, unless it reaches its target before. Throws KeyError for batches
 /// of which drop_last leaves none.
 RunLength run_length(const RunConfig& config, std::int64_t examples);
+/// Which of run.epochs and run.steps ends the run, where it has both: " (run.steps; run.epochs would be 3600)"; else
+/// empty.
+std::string end_of_run_text(const RunConfig& config, std::int64_t examples);
 
 /// Throws Error(bad_deck) for whatever the deck alone shows to be wrong: a DeckError, where it is one thing.
 RunConfig read_run_config(DeckNode deck);

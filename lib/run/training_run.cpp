@@ -16,11 +16,12 @@ namespace {
 
 std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examples) {
   const int threads = ExecSpace().concurrency();
-  return fmt::format("{}: {} parameters, {} training examples, {}, {}, {} with {} thread{} a rank, {} steps",
+  return fmt::format("{}: {} parameters, {} training examples, {}, {}, {} with {} thread{} a rank, {} steps{}",
                      config.run.name, trainer.model().graph().parameter_count(), examples,
                      batch_text(config, trainer.partition(), examples),
                      precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
-                     threads == 1 ? "" : "s", run_length(config, examples).steps());
+                     threads == 1 ? "" : "s", run_length(config, examples).steps(),
+                     end_of_run_text(config, examples));
 }
 
 }  // namespace

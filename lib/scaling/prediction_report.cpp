@@ -97,6 +97,8 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
     for (const Prediction& p : predictions)
       if (!p.choice.empty())
         text += fmt::format("{} rank{}: parallel.shard: {}\n", p.ranks, p.ranks == 1 ? "" : "s", p.choice);
+    if (const std::string limits = end_of_run_text(config, workload.train_examples()); !limits.empty())
+      text += fmt::format("a run is {} steps{}\n", workload.length().steps(), limits);
     if (!options.plot.empty()) write_prediction_plot(options.plot, machine.name, predictions);
     return text;
   });
@@ -111,8 +113,9 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const Prediction p = Predictor(machine, workload).predict(ranks);
     const RunLength length = workload.length();
     const double epochs = length.count_at(length.steps(), TrainingSpan::Unit::epochs);
-    const std::string end = config.run.epochs ? fmt::format("{:.4g} epochs", epochs)
-                                              : fmt::format("{} steps", length.steps());
+    const std::string limits = end_of_run_text(config, workload.train_examples());
+    const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
+                                                                : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
         "expected             {} node{} × {} ranks: {:.3g} ms a step, {:.0f} % efficient, {} to {}, {} a rank{}\n",
         p.nodes, p.nodes == 1 ? "" : "s", std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),

@@ -117,6 +117,16 @@ class AfterARun(LockstepTest):
         self.assertIn("begins with          nothing: see below", result.out)
 
 
+class Length(LockstepTest):
+    def test_which_of_epochs_and_steps_ends_it(self):
+        self.deck()  # 4 steps, of which an epoch has 4
+        self.assertNotIn("would be", self.lockstep("check", "deck.yaml").out)
+        for overrides, steps, why in ((["run.epochs=900"], "4 in 1 epoch of 4", "4 steps (run.steps; run.epochs would be 3600)"),
+                                      (["run.epochs=1", "run.steps=50"], "4 in 1 epoch of 4", "4 steps (run.epochs; run.steps would be 50)")):
+            self.assertIn(f"steps                {steps}{why.removeprefix('4 steps')}\n", self.lockstep("check", "deck.yaml", *overrides).out)
+            self.assertIn(f", {why}\n", self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides).out)
+
+
 class Batch(LockstepTest):
     def setUp(self):
         super().setUp()

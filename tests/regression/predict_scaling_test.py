@@ -37,6 +37,10 @@ class PredictScaling(LockstepTest):
     def predict(self, *arguments):
         return self.lockstep("predict-scaling", "deck.yaml", "--machine", "machine.yaml", *arguments)
 
+    def test_which_of_epochs_and_steps_ends_the_run(self):
+        self.assertIn("a run is 4 steps (run.steps; run.epochs would be 20)\n", self.predict("run.epochs=10").out)
+        self.assertIn(" to 4 steps (run.steps; run.epochs would be 20), ", self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "run.epochs=10").out)
+
     def test_machines_of_the_documents(self):
         self.assertGreaterEqual(len(MACHINES), 3)
         for machine in MACHINES:
