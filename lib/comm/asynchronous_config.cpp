@@ -44,8 +44,8 @@ void AsynchronousConfig::describe(Fields& fields) {
         section.boolean("free", free,
                         "true: the ranks are the workers, each of which goes on without waiting for the others: their "
                         "gradients are applied as they come");
-        section.text("replay", replay, "file of a record: its gradients in its order");
-        section.text("record", record,
+        section.path("replay", replay, "file of a record: its gradients in its order");
+        section.path("record", record,
                      "file to write which worker's gradient was applied when, and what parameters it was computed by");
         static constexpr std::string_view orders[] = {"simulate", "free", "replay"};
         section.need(Needs::exactly_one, orders, "nothing would say which gradient is applied when");

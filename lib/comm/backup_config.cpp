@@ -11,7 +11,7 @@ void BackupConfig::describe(Fields& fields) {
       "duplicate: they compute parts of the batch that other ranks compute, too, and who comes first counts: "
       "a step is what the other ranks alone would make of it; drop: all ranks compute parts of their own, and "
       "those that come last are left out of the mean");
-  fields.text(
+  fields.path(
       "record", record,
       "of drop, a file to write which parts have counted in each step, which asynchronous.schedule.replay plays "
       "again");

@@ -72,7 +72,7 @@ void ParallelConfig::describe(Fields& fields) {
       "neighbouring layers whose parameters travel together have up to this many megabytes, or are one layer; no "
       "bucket reaches from one such unit into the next");
   choose(fields, "all_reduce", all_reduce, algorithm_names([](const Algorithm&) { return true; }), all_reduce_help());
-  fields.text("all_reduce_table", all_reduce_table,
+  fields.path("all_reduce_table", all_reduce_table,
               "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");
   choose(fields, "between_nodes", between_nodes, algorithm_names(sends_messages),
          "algorithm of hierarchical sums between nodes");
@@ -94,7 +94,7 @@ void ParallelConfig::describe(Fields& fields) {
                 "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
                 "also called fully sharded data parallelism); auto: the fastest of these whose step needs no more than "
                 "memory_gb");
-  fields.text(
+  fields.path(
       "machine", machine,
       "file that lockstep bench machine --save has made: shard: auto predicts by it which way is the fastest (when "
       "not given: that which sends and updates least)");
@@ -155,7 +155,7 @@ void ParallelConfig::describe(Fields& fields) {
   fields.optional_section(
       "offload", offload.present,
       [this](Fields& section) {
-        section.text("optimizer", offload.optimizer,
+        section.path("optimizer", offload.optimizer,
                      "where the optimizer's state is: memory, which is that of the host, where a GPU computes; else a "
                      "folder on a disk of the node, in which each rank has a file that goes when the run ends",
                      Presence::required);

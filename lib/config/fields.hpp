@@ -61,6 +61,7 @@ enum class Presence { optional, required };
 struct TextForm {
   std::string_view pattern;  ///< regular expression (ECMAScript) for all of it; empty: any text
   std::string_view words;    ///< the same for people
+  bool is_path = false;      ///< nothing expands what shells do: no ~ at its beginning, and no $
 };
 
 /// How many of some keys must be given.
@@ -166,6 +167,11 @@ class Fields {
   /// The key that a single value in the place of this mapping is likely to be meant for, which the complaint about it
   /// then names. (That of a `one_of`, where nothing else is said.)
   virtual void meant_by_value(std::string_view) {}
+
+  /// Text that names a file or a folder.
+  void path(std::string_view key, std::string& value, std::string_view help, Presence presence = Presence::optional) {
+    text(key, value, help, presence, {.is_path = true});
+  }
 
   template <class T>
   void sections(std::string_view key, std::vector<T>& items, std::string_view help) {

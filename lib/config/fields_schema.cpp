@@ -171,6 +171,7 @@ class SchemaWriter final : public Fields {
   static Json text_schema(const TextForm& form = {}) {
     Json schema = {{"type", {"string", "number", "boolean"}}, {"minLength", 1}};
     if (!form.pattern.empty()) schema["pattern"] = fmt::format("^({})$", form.pattern);
+    if (form.is_path) schema["pattern"] = "^[^~$][^$]*$";
     return schema;
   }
   static Json with_short_form(const Json& section, std::string_view key) {

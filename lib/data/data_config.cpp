@@ -198,10 +198,10 @@ ExampleFormat MemoryConfig::format() const {
 void DataConfig::describe(Fields& fields) {
   bool has_synthetic = synthetic != nullptr;
   fields.meant_by_value("file");
-  fields.text("file", file, "HDF5 file with the examples (this, synthetic or memory)");
-  fields.text("validation_file", validation_file,
+  fields.path("file", file, "HDF5 file with the examples (this, synthetic or memory)");
+  fields.path("validation_file", validation_file,
               "another file with those to validate on: its /validation, or the only examples in it, or FILE:/GROUP");
-  fields.text("test_file", test_file, "likewise with those that the run is tested on at its end: its /test");
+  fields.path("test_file", test_file, "likewise with those that the run is tested on at its end: its /test");
   fields.number("validation", validation, fraction_below_one,
                 "fraction of the training examples that is held out to validate on, chosen by chance (0: none)");
   fields.integer("validation_seed", validation_seed, {0, 9007199254740992.0},

@@ -18,7 +18,7 @@ std::pair<std::string_view, std::optional<std::string_view>> ends_of(std::string
 }  // namespace
 
 void WeightsConfig::describe(Fields& fields) {
-  fields.text("file", file, "HDF5 file (a checkpoint, say) with parameters", Presence::required);
+  fields.path("file", file, "HDF5 file (a checkpoint, say) with parameters", Presence::required);
   static constexpr std::string_view matches[] = {"strict", "shapes"};
   fields.choice("match", match, matches,
                 "strict: the file and the network must have the same parameters; shapes: takes those whose name and shape "

@@ -13,8 +13,8 @@
 namespace lockstep {
 
 void RunOptions::describe(Fields& fields) {
-  fields.text("name", name, "what the run is called");
-  fields.text("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
+  fields.path("name", name, "what the run is called");
+  fields.path("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
   fields.integer("seed", seed, {0, 9007199254740992.0},
                  "of everything random: the same seed, the same run, bit for bit");
   fields.integer("epochs", epochs, {1, 1e9}, "stop after this many passes over the training data");
@@ -25,9 +25,9 @@ void RunOptions::describe(Fields& fields) {
   fields.optional_section(
       "patience", patience.present, [this](Fields& section) { patience.describe(section); },
       "ends the run early, when validation does not improve any more");
-  fields.text("resume", resume,
+  fields.path("resume", resume,
               "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
-  fields.text("branch_from", branch_from,
+  fields.path("branch_from", branch_from,
               "a checkpoint FILE of another run, whose parameters and optimizer's state this one begins with; steps, "
               "batches and learning rates are counted from 0, and are this deck's");
   fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");

@@ -62,7 +62,7 @@ double BranchOptions::rate_of(std::int64_t of_batch) const {
 }
 
 void BranchOptions::describe(Fields& fields) {
-  fields.text("checkpoint", checkpoint, "of a run of the base deck; its path begins where the study file is",
+  fields.path("checkpoint", checkpoint, "of a run of the base deck; its path begins where the study file is",
               Presence::required);
   fields.text("rate", rate,
               "how the learning rate grows from that of the checkpoint: linear with the batch, or with its square root "
@@ -76,9 +76,9 @@ void BranchOptions::describe(Fields& fields) {
 }
 
 void StudyConfig::describe(Fields& fields) {
-  fields.text("name", name, "what the study is called (as its file, when not given)");
-  fields.text("output_dir", output_dir, "folder for everything that the study leaves (studies/<name>, when not given)");
-  fields.text("base", base, "the deck that trials differ from; its path begins where the study file is",
+  fields.path("name", name, "what the study is called (as its file, when not given)");
+  fields.path("output_dir", output_dir, "folder for everything that the study leaves (studies/<name>, when not given)");
+  fields.path("base", base, "the deck that trials differ from; its path begins where the study file is",
               Presence::required);
   fields.integers("batches", batches, {1, 1e9}, "values of batch.global, each of which is searched for by itself");
   fields.named_sections(

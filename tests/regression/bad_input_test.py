@@ -204,6 +204,16 @@ class BadInput(LockstepTest):
                            ("run.log_every=9999999999999999999x", "a whole number is expected")):
             self.check(78, [words], "check", "deck.yaml", key)
 
+    def test_paths_are_not_expanded(self):
+        self.write("home.yaml", "run: {steps: 1, output_dir: ~/runs/x}\ndata: {file: $SCRATCH/x.h5}\nmodel: {preset: fc, weights: a$b}\n")
+        lines = [f"error: home.yaml:{place}: '{path}' is not expanded in a deck; write the path out" for place, path in
+                 (("1:29: run.output_dir", "~/runs/x"), ("2:14: data.file", "$SCRATCH/x.h5"), ("3:30: model.weights.file", "a$b"))]
+        result = self.lockstep("train", "home.yaml", status=78)
+        self.assertEqual([line.split(" (on the command line")[0] for line in result.errors()], lines)
+        for key in ("run.name", "run.resume", "run.branch_from", "parallel.all_reduce_table"):
+            self.check(78, [f"{key}: '$HOME/x' is not expanded in a deck"], "train", "deck.yaml", f"{key}=$HOME/x")
+        self.lockstep("check", "deck.yaml", "run.output_dir=a~b")
+
     def test_names_of_other_programs(self):
         """Keys that users bring with them, and what to write: several at once, as in a deck that is translated line by line."""
         self.deck("bad.yaml", batch={"batch_size": 32, "gradient_accumulation_steps": 4}, optimizer={"lr": 0.1, "max_grad_norm": 1, "type": "AdamW"},
