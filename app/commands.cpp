@@ -144,17 +144,20 @@ void declare_check(CLI::App& app, Command& chosen) {
         }
         if (options->schedule) text += "\n" + schedule_report(config);
         std::optional<Error> refusal;
+        std::vector<std::string> remarks;
         if (!options->schedule && !options->deck_alone) {
           const bool elsewhere = options->ranks > 0 || options->nodes > 0 || options->memory ||
                                  !options->machine.empty() || !options->device.empty();
           const PlanReport plan = plan_report(config, count, elsewhere ? PlannedRun::elsewhere : PlannedRun::here);
           text += "\n" + plan.text;
           refusal = plan.refusal;
+          remarks = plan.remarks;
         }
         if (options->nodes != 0 || options->memory)
           text += ways_report(config, {count, options->memory.value_or(0), options->machine});
         if (!options->machine.empty()) text += prediction_line(config, options->machine, {ranks, options->nodes});
         print(comm, text);
+        for (const std::string& remark : remarks) warn("{}", remark);
         if (refusal) throw *refusal;
       });
       if (options->time) print(comm, time_report(config, comm));

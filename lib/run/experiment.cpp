@@ -239,8 +239,8 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
                      most, partition.share_limit > 1 ? fmt::format(" (by speed up to {})", partition.room(batch)) : "");
 }
 
-std::vector<std::string> batch_remarks(const RunConfig& config, const BatchPartition& partition,
-                                       std::int64_t examples) {
+std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
+                                     std::int64_t examples) {
   std::vector<std::string> remarks;
   const std::int64_t largest = config.batch.largest();
   if (examples < largest)
@@ -256,6 +256,18 @@ std::vector<std::string> batch_remarks(const RunConfig& config, const BatchParti
     remarks.push_back(
         fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
                     partition.ranks, batch));
+  const RunLength length = run_length(config, examples);
+  if (const std::int64_t warmup = length.step_of(training_span_of(config.schedule.warmup)); warmup > length.steps())
+    remarks.push_back(
+        fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before its learning rate "
+                    "has risen; make it shorter",
+                    warmup, length.steps()));
+  const GraphNode& last = graph.nodes().back();
+  if (last.layer->type() == "softmax" && config.loss.type == "cross_entropy")
+    remarks.push_back(
+        fmt::format("model: its last layer '{}' is a softmax, and loss cross_entropy has its own: such networks learn "
+                    "badly; remove that layer (predict --probabilities applies one)",
+                    last.name));
   return remarks;
 }
 

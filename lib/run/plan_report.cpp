@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <set>
 
-#include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
@@ -161,7 +160,6 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   text += fmt::format("steps                {}\n", steps_text(config, train));
   text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
                       partition.largest_micro_batch(global));
-  for (const std::string& remark : batch_remarks(config, partition, train)) warn("{}", remark);
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);
   text += fmt::format(
@@ -198,7 +196,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
                       bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
                                                  static_cast<double>(size_of(master_dtype(config.dtype())))
                                            : 0));
-  return {text, refusal};
+  return {text, refusal, run_remarks(config, graph, partition, train)};
 }
 
 /// Steps to show, of which each is where something begins, or stands among others that are evenly spread.

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "run/run_config.hpp"
 #include "train/step_memory.hpp"
@@ -15,7 +16,8 @@ enum class PlannedRun { here, elsewhere };
 
 struct PlanReport {
   std::string text;
-  std::optional<Error> refusal;  ///< why a run here could not go on from its folder's checkpoint
+  std::optional<Error> refusal;      ///< why a run here could not go on from its folder's checkpoint
+  std::vector<std::string> remarks;  ///< to warn of: see run_remarks
 };
 
 /// What `lockstep check` prints: layers with shapes and parameters, operations, memory and bytes

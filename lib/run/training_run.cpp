@@ -28,7 +28,8 @@ std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examp
 
 ExitStatus TrainingRun::run() {
   log("{}", banner(config_, *trainer_, data_.train->size()));
-  for (const std::string& remark : batch_remarks(config_, trainer_->partition(), data_.train->size()))
+  for (const std::string& remark :
+       run_remarks(config_, trainer_->model().graph(), trainer_->partition(), data_.train->size()))
     warn("{}", remark);
   if (!folder_.resumed_from().empty() && !is_complete_)
     log("goes on from {} at step {}", folder_.resumed_from(), trainer_->steps());

@@ -155,6 +155,16 @@ class Batch(LockstepTest):
         self.assertEqual(text, "batch 64 = 8 ranks × 8, at most 8 at once")
         self.assertEqual(remarks, ["batch.global: 500 examples are more than the 64 there are to train on; each step takes all of these"])
 
+    def test_what_trains_badly(self):
+        overrides = ["schedule.warmup=20 steps", "model.layers=[flatten, {linear: 10}, {softmax: {}, name: s}]"]
+        said = ["schedule.warmup: 20 steps are more than the 4 of the run, which ends before its learning rate has risen; make it shorter",
+                "model: its last layer 's' is a softmax, and loss cross_entropy has its own: such networks learn badly; remove that layer "
+                "(predict --probabilities applies one)"]
+        self.assertEqual(self.step_lines(*overrides)[1], said)
+        err = self.lockstep("train", "deck.yaml", *overrides, ranks=2).err
+        self.assertEqual([line for line in err.splitlines() if line.startswith("warning: ")], [f"warning: {line}" for line in said])
+        self.assertEqual(self.step_lines("run.output_dir=other", "schedule.warmup=4 steps")[1], [])
+
     def test_the_banner_says_it_too(self):
         result = self.lockstep("train", "deck.yaml", ranks=4)
         self.assertIn("batch 50 = 4 ranks × 12 or 13, ", result.out)
