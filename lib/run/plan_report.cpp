@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
+#include "base/duration.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
@@ -88,6 +90,10 @@ void check_output_folder(const fs::path& folder) {
            std::strerror(problem));
 }
 
+std::string interval_text(std::int64_t count, const char* what) {
+  return count == 1 ? what : fmt::format("{} {}s", count, what);
+}
+
 /// "12000 in 10 epochs of 1200".
 std::string steps_text(const RunConfig& config, std::int64_t examples) {
   const RunLength length = run_length(config, examples);
@@ -103,6 +109,28 @@ std::string steps_text(const RunConfig& config, std::int64_t examples) {
   if (epochs == std::floor(epochs))
     return fmt::format("{} in {} epoch{} of {}{}{}", steps, epochs, epochs == 1 ? "" : "s", first, limits, end);
   return fmt::format("{} in {:.3g} epochs of {}{}{}", steps, epochs, first, limits, end);
+}
+
+/// "every 2 epochs, 5 in all": the last one comes at the end, whatever the interval.
+std::string evaluations_text(const RunConfig& config, const Datasets& data) {
+  if (!data.validation) return "none: there are no examples to validate on";
+  const RunOptions::Interval every = config.run.evaluation_interval();
+  if (every.count == 0) return "at the end";
+  const RunLength length = run_length(config, data.train->size());
+  const auto unit = every.in_steps ? TrainingSpan::Unit::steps : TrainingSpan::Unit::epochs;
+  const double all = std::ceil(length.count_at(length.steps(), unit) / static_cast<double>(every.count));
+  return fmt::format("every {}, {:.0f} in all", interval_text(every.count, every.in_steps ? "step" : "epoch"), all);
+}
+
+/// "every 500 steps, every 10 minutes, at the end; the newest 2 are kept".
+std::string checkpoints_text(const CheckpointOptions& options) {
+  if (!options.regular()) return "at the end only (checkpoint.every_minutes: 15 saves on the way)";
+  std::string text;
+  if (options.every_steps > 0) text += fmt::format("every {}, ", interval_text(options.every_steps, "step"));
+  if (options.every_epochs > 0) text += fmt::format("every {}, ", interval_text(options.every_epochs, "epoch"));
+  if (options.every_minutes > 0) text += fmt::format("every {}, ", duration_text(60 * options.every_minutes));
+  if (options.keep_best.present) text += "behind the best evaluations, ";
+  return text + "at the end" + (options.keep > 0 ? fmt::format("; the newest {} are kept", options.keep) : "");
 }
 
 /// Which device the plans are for, and how much of its memory `step` bytes take. Empty where kernels run on the host.
@@ -158,6 +186,8 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
                       experiment.data.test ? experiment.data.test->size() : 0);
   text += fmt::format("parameters           {}\n", graph.parameter_count());
   text += fmt::format("steps                {}\n", steps_text(config, train));
+  text += fmt::format("evaluations          {}\n", evaluations_text(config, experiment.data));
+  text += fmt::format("checkpoints          {}\n", checkpoints_text(config.checkpoint));
   text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
                       partition.largest_micro_batch(global));
   text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
@@ -192,7 +222,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
                         bytes_text(4 * memory.checkpoint));
   text += planned_for(memory.total());
   text += fmt::format("begins with          {}\n", start);
-  text += fmt::format("reduced a step       {} a rank\n",
+  text += fmt::format("all-reduced a step   {} a rank\n",
                       bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
                                                  static_cast<double>(size_of(master_dtype(config.dtype())))
                                            : 0));

@@ -16,12 +16,15 @@ namespace {
 
 std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examples) {
   const int threads = ExecSpace().concurrency();
-  return fmt::format("{}: {} parameters, {} training examples, {}, {}, {} with {} thread{} a rank, {} steps{}",
+  const BatchPartition& partition = trainer.partition();
+  const std::int64_t batch = std::min(config.batch.largest(), examples), at_once = partition.largest_micro_batch(batch);
+  const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
+                                                                     : "";
+  return fmt::format("{}: {} parameters, {} training examples, {}{}, {}, {} with {} thread{} a rank, {} steps{}",
                      config.run.name, trainer.model().graph().parameter_count(), examples,
-                     batch_text(config, trainer.partition(), examples),
+                     batch_text(config, partition, examples), micro,
                      precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
-                     threads == 1 ? "" : "s", run_length(config, examples).steps(),
-                     end_of_run_text(config, examples));
+                     threads == 1 ? "" : "s", run_length(config, examples).steps(), end_of_run_text(config, examples));
 }
 
 }  // namespace

@@ -155,6 +155,15 @@ class Batch(LockstepTest):
         self.assertEqual(text, "batch 64 = 8 ranks × 8, at most 8 at once")
         self.assertEqual(remarks, ["batch.global: 500 examples are more than the 64 there are to train on; each step takes all of these"])
 
+    def test_when_it_evaluates_and_saves(self):
+        def lines(*overrides):
+            out = self.lockstep("check", "deck.yaml", *overrides).out
+            return [next(line for line in out.splitlines() if line.startswith(f"{what}  ")).split(None, 1)[1] for what in ("evaluations", "checkpoints")]
+        self.assertEqual(lines(), ["every epoch, 2 in all", "at the end only (checkpoint.every_minutes: 15 saves on the way)"])
+        self.assertEqual(lines("run.evaluate_every='3 steps'", "run.steps=7", "checkpoint={every_steps: 500, every_minutes: 90}"),
+                         ["every 3 steps, 3 in all", "every 500 steps, every 1 h 30 min, at the end; the newest 2 are kept"])
+        self.assertEqual(lines("run.evaluate_every=0", "checkpoint={every_epochs: 1, keep: 0}"), ["at the end", "every epoch, at the end"])
+
     def test_what_trains_badly(self):
         overrides = ["schedule.warmup=20 steps", "model.layers=[flatten, {linear: 10}, {softmax: {}, name: s}]"]
         said = ["schedule.warmup: 20 steps are more than the 4 of the run, which ends before its learning rate has risen; make it shorter",
@@ -169,6 +178,7 @@ class Batch(LockstepTest):
         result = self.lockstep("train", "deck.yaml", ranks=4)
         self.assertIn("batch 50 = 4 ranks × 12 or 13, ", result.out)
         self.assertEqual(result.err.count("warning:"), 0, result)
+        self.assertIn("batch 50 = 4 ranks × 12 or 13, at most 5 at once, fp32", self.lockstep("train", "deck.yaml", "batch.micro=5", "run.output_dir=micro", ranks=4).out)
         result = self.lockstep("train", "deck.yaml", "batch.global=2", "run.output_dir=idle", ranks=3)
         self.assertIn("batch 2 = 3 ranks × 0 or 1, ", result.out)
         self.assertEqual((result.out + result.err).count("1 of 3 ranks have no examples in a step of 2"), 1, result)
