@@ -68,7 +68,7 @@ void Progress::log_evaluation(const std::string& split, std::int64_t step, std::
                   .others = metrics.others});
   std::string others;
   for (const MetricValue& other : metrics.others) others += fmt::format("  {} {:.4f}", other.name, other.value);
-  lockstep::log("step {:>7}  epoch {:>4}  {} loss {:<10.6g}{}{}", step, epoch, split, metrics.loss,
+  lockstep::log("step {:>7}  epoch {:>4}  {}{} loss {:<10.6g}{}{}", step, epoch, split, evaluated_, metrics.loss,
                 metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "", others);
 }
 

@@ -20,8 +20,10 @@ struct Summary;
 /// steps since the last line.
 class Progress {
  public:
-  /// `metrics`: of evaluations; see metric_names.
-  Progress(int ranks, std::vector<std::string> metrics) : ranks_(ranks), metrics_(std::move(metrics)) {}
+  /// `metrics`: of evaluations; see metric_names. `parameters`: which these look at, for the log: "ema"; empty: those
+  /// that steps leave.
+  Progress(int ranks, std::vector<std::string> metrics, const std::string& parameters = "")
+      : ranks_(ranks), metrics_(std::move(metrics)), evaluated_(parameters.empty() ? "" : " (" + parameters + ")") {}
 
   /// Continues the file after its first `rows` rows (0: begins it anew).
   void open(const std::filesystem::path& metrics, std::int64_t rows) { file_.emplace(metrics, rows, metrics_); }
@@ -57,6 +59,7 @@ class Progress {
 
   int ranks_;
   std::vector<std::string> metrics_;
+  std::string evaluated_;  ///< parameters, behind a split's name in the log
   std::optional<MetricsFile> file_;
   StepTimes times_;
   Totals now_, logged_;                       ///< logged_: at the last line

@@ -46,10 +46,10 @@ std::vector<DeckChange> changes_between(const std::string& was, const std::strin
   };
   for (const auto& [key, value] : after) {
     const std::string* old_value = find_value(before, key);
-    add(key, old_value ? *old_value : "nothing", value);
+    add(key, old_value ? *old_value : "not set", value);
   }
   for (const auto& [key, value] : before)
-    if (!find_value(after, key)) add(key, value, "nothing");
+    if (!find_value(after, key)) add(key, value, "not set");
   return changes;
 }
 

@@ -13,7 +13,7 @@ struct DeckChange {
   enum class Effect { training, operation, none };
 
   std::string key;      ///< "optimizer.learning_rate"
-  std::string was, is;  ///< "nothing", where the deck has or had no such key
+  std::string was, is;  ///< "not set", where the deck has or had no such key
   Effect effect = Effect::training;
 };
 

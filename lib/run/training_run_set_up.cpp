@@ -22,7 +22,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
       deck_(agreed_deck(comm, write_config(config_))),
       watchdog_(comm, config_.run.hang_timeout),
       folder_(config_),
-      progress_(comm.size(), config.metrics),
+      progress_(comm.size(), config.metrics, config.optimizer.averages() ? "ema" : ""),
       stop_vote_({comm.is_root() ? end_of_job(config_.run.wall_limit()) : std::nullopt,
                   comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt},
                  owner) {

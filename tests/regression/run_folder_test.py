@@ -240,7 +240,7 @@ class ChangedDeck(Folder):
         result = self.lockstep("train", "deck.yaml", "run.steps=8", "optimizer.learning_rate=0.05", "model.layers.1.linear.initial_std=0.3",
                                "data.normalize={mean: [0.1], std: [0.3]}")
         for line in ("run.steps was 4 and is 8 from here on", "optimizer.learning_rate was 0.1 and is 0.05 from here on",
-                     "data.normalize.mean was nothing and is [0.1] from here on",
+                     "data.normalize.mean was not set and is [0.1] from here on",
                      "the learning rate of step 5 is 0.05, and would have been 0.1 with the deck of before"):
             self.assertIn(line, result.out.splitlines())
         self.assertRegex(result.err, r"warning: model.layers.1.linear.initial_std was 0(\.0)? and is 0.3: of no effect on a run that goes on")

@@ -54,7 +54,8 @@ class Selection(LockstepTest):
         optimizer = {**DECK["optimizer"], "ema_decay": 0.9}
         losses = {}
         for name, ranks, sections in ("plain", 1, {}), ("ema", 1, {"optimizer": optimizer}), ("ema2", 2, {"optimizer": optimizer}):
-            self.train(f"run.output_dir={name}", "run.epochs=3", ranks=ranks, **sections)
+            out = self.train(f"run.output_dir={name}", "run.epochs=3", ranks=ranks, **sections).out
+            self.assertIn("validation loss " if name == "plain" else "validation (ema) loss ", out)
             losses[name] = evaluations(self.folder / name)[-1][1]
         rows = [[row["loss"] for row in metrics(self.folder / name) if row["split"] == "train"] for name in ("plain", "ema")]
         self.assertEqual(*rows, "steps do not see the average")
