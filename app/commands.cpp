@@ -146,12 +146,15 @@ void declare_check(CLI::App& app, Command& chosen) {
         std::optional<Error> refusal;
         std::vector<std::string> remarks;
         if (!options->schedule && !options->deck_alone) {
-          const bool elsewhere = options->ranks > 0 || options->nodes > 0 || options->memory ||
-                                 !options->machine.empty() || !options->device.empty();
+          const bool elsewhere = !options->machine.empty() || !options->device.empty();
           const PlanReport plan = plan_report(config, count, elsewhere ? PlannedRun::elsewhere : PlannedRun::here);
           text += "\n" + plan.text;
           refusal = plan.refusal;
           remarks = plan.remarks;
+          if (refusal && (options->ranks > 0 || options->nodes > 0 || options->memory)) {  // it may be of another run
+            remarks.push_back(fmt::format("`train` would be refused: {}", refusal->what()));
+            refusal.reset();
+          }
         }
         if (options->nodes != 0 || options->memory)
           text += ways_report(config, {count, options->memory.value_or(0), options->machine});

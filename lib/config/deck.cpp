@@ -106,7 +106,7 @@ bool is_hdf5(const std::string& path) {
 
 std::string read_deck_file(const std::string& path) {
   std::error_code code;
-  if (is_hdf5(path))
+  if (std::filesystem::is_regular_file(path, code) && is_hdf5(path))  // a pipe can be read but once
     throw DeckError({path, 1, 1}, "",
                     "is an HDF5 file, not a deck; give the deck (YAML) here, and in it a dataset as data.file, a "
                     "checkpoint as run.resume or model.weights");

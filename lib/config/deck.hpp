@@ -31,7 +31,8 @@ struct DeckNode {
   std::vector<DeckNode> items;  ///< sequence
   std::vector<Entry> entries;   ///< mapping, in the deck's order
   DeckPosition position;
-  std::string path;  ///< "batch.global"; empty for the deck itself
+  std::string path;        ///< "batch.global"; empty for the deck itself
+  bool is_stored = false;  ///< read from what a run has left, which nobody is to mend
 
   const DeckNode* find(std::string_view key) const;
 };

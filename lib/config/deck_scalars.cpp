@@ -95,7 +95,7 @@ std::string to_text(const DeckNode& node, const TextForm& form) {
   if (!form.pattern.empty() &&
       (node.text.size() > longest || !std::regex_match(node.text, std::regex(std::string(form.pattern)))))
     wrong_type(node, form.words);
-  if (form.is_path && (node.text.starts_with('~') || node.text.find('$') != std::string::npos))
+  if (form.is_path && !node.is_stored && (node.text.starts_with('~') || node.text.find('$') != std::string::npos))
     throw DeckError(node.position, node.path,
                     fmt::format("'{}' is not expanded in a deck; write the path out (on the command line "
                                 "\"$SCRATCH/x\" is the shell's)",

@@ -93,7 +93,7 @@ std::string StopRequest::reason(double seconds) {
     if (const int signal = pending_signal(::getppid(), at_launcher))
       found_ = fmt::format("{} at the launcher", name_of(signal));
     else if (std::filesystem::exists(*file_, ignored)) found_ = fmt::format("the file {}", file_->string());
-    if (!found_.empty()) log("{}: stops at a checkpoint behind this step", found_);
+    if (!found_.empty()) log("{}: stops at a checkpoint after this step", found_);
   }
   return found_;
 }

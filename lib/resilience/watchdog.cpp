@@ -180,7 +180,7 @@ void Watchdog::acknowledge_signal() {
   const auto asked = std::ranges::find_if(peers_, [](const PeerView& peer) { return peer.status->asked_by != 0; });
   if (asked == peers_.end()) return;
   has_acknowledged_ = true;
-  log("{} at rank {}: stops at a checkpoint behind this step; a second signal ends the run at once, without one",
+  log("{} at rank {}: stops at a checkpoint after this step; a second signal ends the run at once, without one",
       StopRequest::name_of(asked->status->asked_by), asked->status->rank);
 }
 

@@ -7,6 +7,7 @@ std::span<const OtherName> other_names_of_keys() {
   static constexpr std::string_view
       all_ranks = "examples a step, of all ranks together",
       at_once = "the most examples that a rank computes at once; how many micro-batches there are follows",
+      follows = "it follows from batch.global, of all ranks, and batch.micro, the most that a rank computes at once",
       reads_ahead = "a thread of each rank reads ahead of the steps", from_input = "it is that of the layer's input";
   // clang-format off
   static constexpr OtherName names[] = {
@@ -15,8 +16,8 @@ std::span<const OtherName> other_names_of_keys() {
       {"global_batch_size", "*", "batch.global", all_ranks},
       {"train_micro_batch_size_per_gpu", "*", "batch.micro", at_once},
       {"micro_batch_size", "*", "batch.micro", at_once},
-      {"gradient_accumulation_steps", "*", "batch.micro", at_once},
-      {"accumulate_grad_batches", "*", "batch.micro", at_once},
+      {"gradient_accumulation_steps", "*", "", follows},
+      {"accumulate_grad_batches", "*", "", follows},
       {"fp16", "*", "precision.compute: fp16", ""},
       {"bf16", "*", "precision.compute: bf16", ""},
       {"amp", "*", "precision.compute: bf16, or fp16", ""},
@@ -46,6 +47,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"in_channels", "*", "", from_input},
       {"in_features", "*", "", from_input},
       {"out_channels", "*", "filters", ""},
+      {"out_features", "*", "features", ""},
       {"path", "data", "file", ""},
       {"num_workers", "*", "", reads_ahead},
       {"pin_memory", "*", "", reads_ahead},

@@ -124,8 +124,10 @@ std::string evaluations_text(const RunConfig& config, const Datasets& data) {
 
 /// "every 500 steps, every 10 minutes, at the end; the newest 2 are kept".
 std::string checkpoints_text(const CheckpointOptions& options) {
-  if (!options.regular()) return "at the end only (checkpoint.every_minutes: 15 saves on the way)";
   std::string text;
+  if (options.neighbours_every > 0)
+    text = fmt::format("copies in memory every {}, ", interval_text(options.neighbours_every, "step"));
+  else if (!options.regular()) return "at the end only (checkpoint.every_minutes: 15 saves on the way)";
   if (options.every_steps > 0) text += fmt::format("every {}, ", interval_text(options.every_steps, "step"));
   if (options.every_epochs > 0) text += fmt::format("every {}, ", interval_text(options.every_epochs, "epoch"));
   if (options.every_minutes > 0) text += fmt::format("every {}, ", duration_text(60 * options.every_minutes));
@@ -159,7 +161,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   } catch (const KeyError& error) {
     if (config.run.resume != "auto") throw;
     refusal = located(config.source, error);
-    start = "nothing: see below";
+    start = fmt::format("nothing: {} holds a run that this deck cannot go on with", config.output_dir());
   }
   check_output_folder(config.output_dir());
 

@@ -83,9 +83,12 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
     if (config.run.resume != "auto") throw;
     // Nobody has named the file: it is the folder that holds another run than this deck's.
     throw KeyError("run.output_dir",
-                   fmt::format("{} holds a run of another {} ({}); give another run.output_dir or run.name, or begin "
+                   fmt::format("{} holds a run of another {} ({}); give another run.output_dir or run.name{}, or begin "
                                "anew with run.resume=never run.overwrite=true",
-                               config.output_dir(), differ.of().what, differ.difference()));
+                               config.output_dir(), differ.of().what, differ.difference(),
+                               differ.of().what == std::string_view("optimizer")
+                                   ? " (and, to begin with its parameters alone, model.weights)"
+                                   : ""));
   }
   if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");

@@ -216,8 +216,19 @@ RunConfig read_run_config(DeckNode deck) {
   return config;
 }
 
+namespace {
+
+void mark_as_stored(DeckNode& node) {
+  node.is_stored = true;
+  for (DeckNode& item : node.items) mark_as_stored(item);
+  for (DeckNode::Entry& entry : node.entries) mark_as_stored(entry.value);
+}
+
+}  // namespace
+
 RunConfig read_stored_config(const std::string& text, const std::string& file) {
   DeckNode deck = parse_deck(text, file);
+  mark_as_stored(deck);
   for (DeckNode::Entry& section : deck.entries) {
     std::vector<DeckNode::Entry>& keys = section.value.entries;
     if (section.key == "parallel") {

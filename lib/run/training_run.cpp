@@ -172,7 +172,9 @@ void TrainingRun::log_step() {
   // A slow group may leave out most steps.
   const double usual = balance_->paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
   watchdog_.median_step(usual * static_cast<double>(steps_at_once_));
-  checkpoints_->say_when_only_at_the_end(usual * static_cast<double>(total_steps() - record.step));
+  if (folder_.resumed_from().empty())
+    checkpoints_->say_when_only_at_the_end(progress_.times().quantile(0.5) *
+                                           static_cast<double>(total_steps() - record.step));
 }
 
 RunEvaluations::Interruption TrainingRun::interruption() {

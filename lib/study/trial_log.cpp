@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "study/trial_log.hpp"
 
+#include <mutex>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
+/// Threads beside the steps write, too.
 LogSink sink_of(std::ofstream& file) {
   return [&file](LogLevel level, std::string_view line) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
     file << (level == LogLevel::warning ? "warning: " : "") << line << std::endl;
   };
 }

@@ -109,12 +109,15 @@ class AfterARun(LockstepTest):
         self.deck()
         self.lockstep("train", "deck.yaml")
         for options in (["--ranks", 64], ["--ranks", 4, "--nodes", 2]):
-            out = self.lockstep("check", "deck.yaml", *options, "batch.global=32").out
-            self.assertIn("begins with          the newest checkpoint of its folder, which is not looked at", out)
+            result = self.lockstep("check", "deck.yaml", *options, "batch.global=32")
+            self.assertIn("memory of a step ", result.out)
+            self.assertRegex(result.err, "warning: `train` would be refused: .*batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32")
+        out = self.lockstep("check", "deck.yaml", "--ranks", 8, "--machine", SOURCE / "docs/user/machines/ethernet_10g.yaml", "batch.global=32").out
+        self.assertIn("begins with          the newest checkpoint of its folder, which is not looked at", out)
         self.assertIn("begins with          run/checkpoints/step-00000004.h5, after step 4", self.lockstep("check", "deck.yaml").out)
         result = self.refused(78, ["batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32"], "check", "deck.yaml", "batch.global=32")
         self.assertIn("memory of a step ", result.out, "the plan comes first")
-        self.assertIn("begins with          nothing: see below", result.out)
+        self.assertIn("begins with          nothing: run holds a run that this deck cannot go on with", result.out)
 
 
 class Length(LockstepTest):

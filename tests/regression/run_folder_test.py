@@ -38,7 +38,7 @@ class Lost(Folder):
         self.wait_for_steps(5)
         child.kill()
         out, _ = child.communicate()
-        self.assertEqual(out.count("checkpoints: at the end only, in "), 1, out)
+        self.assertEqual(out.count("checkpoints: at the end only; a run that is killed"), 1, out)
         last = metrics(self.folder / "run")[-1]["step"]
         out = self.lockstep("train", "deck.yaml", "run.steps=3").out
         self.assertIn(f"run: an earlier run came to step {last} without a checkpoint; begins anew", out)

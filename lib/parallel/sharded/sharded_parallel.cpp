@@ -71,6 +71,7 @@ ParameterArrival* ShardedParallel::parameter_arrival(Optimizer& optimizer) {
 void ShardedParallel::finish_update(const ExecSpace& space) {
   if (updates_) updates_->await(space, 0);
   if (gather_) gather_->await(space, 0);
+  else value_windows_->wait_for_node();  // one rank of a node updates the statistics that all have in its memory
 }
 
 void ShardedParallel::wait_for_node() {

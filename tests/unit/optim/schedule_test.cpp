@@ -147,7 +147,6 @@ TEST(Schedule, FollowsTheBatch) {
 
 TEST(Schedule, RefusesWhatMakesNoSense) {
   expect_refused("{final_fraction: 0.1}", "final_fraction");
-  expect_refused("{warmup_steps: 10}", "warmup: 500 steps");
   expect_refused("{warmup: 10}", "a length with its unit");
   expect_refused("{warmup_start: 0.1}", "without warmup");
   expect_refused("{type: one_cycle, warmup: 1 epoch}", "warm-up of its own");
