@@ -311,6 +311,7 @@ void Session::restore(const std::string& file) {
     state.say_what_has_changed(checkpoint, file);
     with_positions(state.config.source, [&] {
       check_training_arrays(checkpoint, file, state.config.optimizer, state.trainer->model().parameters().parameters());
+      check_own_steps(checkpoint, file, state.config.optimizer, "parallel.local");
     });
     numbers.emplace(file);
     const auto describe = [&](StateFields& fields) { state.describe_state(fields); };

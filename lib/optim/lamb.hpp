@@ -13,7 +13,9 @@ struct LambConfig final : AdamOptions {
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override { return "times the parameter, added to its step"; }
   bool needs_all_gradients() const override { return true; }  // for norms
-  StatePasses state_passes() const override { return {.reads = 2, .writes = ema_decay > 0 ? 2 : 1}; }
+  StatePasses state_passes(bool values) const override {
+    return {.reads = 2, .writes = ema_decay > 0 || values ? 2 : 1};
+  }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 

@@ -16,6 +16,7 @@ struct LarsConfig final : OptimizerOptions {
   std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
   std::vector<std::string> state_names() const override { return {"velocity"}; }
   bool needs_all_gradients() const override { return true; }  // for norms
+  StatePasses state_passes(bool values) const override { return {.reads = values ? 2 : 1, .writes = 1}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 

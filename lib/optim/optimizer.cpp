@@ -99,7 +99,9 @@ bool OptimizerConfig::counts_steps() const { return options_of(*this).counts_ste
 
 bool OptimizerConfig::needs_all_gradients() const { return options_of(*this).needs_all_gradients(); }
 
-OptimizerOptions::StatePasses OptimizerConfig::state_passes() const { return options_of(*this).state_passes(); }
+OptimizerOptions::StatePasses OptimizerConfig::state_passes(bool values) const {
+  return options_of(*this).state_passes(values);
+}
 
 bool OptimizerConfig::averages() const { return options_of(*this).ema_decay > 0; }
 

@@ -54,11 +54,11 @@ struct OptimizerOptions : Config {
   virtual Momentum gradient_momentum() const { return {}; }
   /// Whether a step needs all gradients before it changes any parameter.
   virtual bool needs_all_gradients() const { return false; }
-  /// How often a step reads, and writes, states that are not in its memory.
+  /// How often a step reads, and writes, states that are not in its memory; `values`: the parameters' are with them.
   struct StatePasses {
     int reads = 1, writes = 1;
   };
-  virtual StatePasses state_passes() const { return {}; }
+  virtual StatePasses state_passes(bool /*values*/) const { return {}; }
   /// Whether the states mean nothing without the number of steps that they come of.
   virtual bool counts_steps() const { return false; }
   virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
@@ -200,7 +200,7 @@ struct OptimizerConfig : Config {
   bool divides() const;                ///< OptimizerOptions::divides
   bool counts_steps() const;           ///< OptimizerOptions::counts_steps
   bool needs_all_gradients() const;    ///< OptimizerOptions::needs_all_gradients
-  OptimizerOptions::StatePasses state_passes() const;
+  OptimizerOptions::StatePasses state_passes(bool values) const;
   bool averages() const;  ///< whether it keeps a moving average of the parameters
   bool offloads() const;  ///< whether states may be elsewhere than in the step's memory, and there are such
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.

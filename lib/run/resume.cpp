@@ -45,9 +45,10 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
   }
 }
 
-/// Throws KeyError where the steps that an optimizer counts are those of workers, or of groups, by themselves.
+}  // namespace
+
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
-                     const char* key) {
+                     const std::string& key) {
   const bool has_own = std::ranges::any_of(
       checkpoint.arrays, [](const NamedArray& array) { return array.name.ends_with("/next_step/number"); });
   validate_key(
@@ -57,8 +58,6 @@ void check_own_steps(const Checkpoint& checkpoint, const std::string& file, cons
       "begin another run with model.weights: {}",
       file, file);
 }
-
-}  // namespace
 
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
                   std::int64_t dataset_size, const std::vector<Parameter>& parameters) {

@@ -22,6 +22,10 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                            const std::vector<Parameter>& parameters);
 
+/// Throws KeyError (`key`) where the steps that an optimizer counts are those of workers, or of groups, by themselves.
+void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                     const std::string& key);
+
 /// Throws what check_training_arrays throws, and KeyError where a run that begins with this checkpoint
 /// (run.branch_from) could not know how many steps its optimizer's states come of.
 void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,

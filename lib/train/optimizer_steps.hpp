@@ -36,6 +36,7 @@ class OptimizerSteps {
   /// course does not.
   void begin_behind(std::int64_t steps) {
     if (before_ != steps) coefficients_.forget();
+    if (before_ != steps && own_coefficients_) own_coefficients_->forget();
     before_ = steps;
   }
 

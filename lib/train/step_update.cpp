@@ -29,7 +29,7 @@ void StepUpdate::connect(const TrainingConfig& config, const Topology& topology,
   voter_.emplace(topology, group);
   graphs_ = &graphs;
   early_.may_be = parts_.optimizer.begins_early() && config.updates_early();
-  reads_at_once_ = config.groups_count_steps() && config.parallel.local.from_step > 0 && config.precision.scales_loss();
+  reads_at_once_ = config.groups_count_steps() && config.precision.scales_loss();
 }
 
 void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples) {

@@ -110,7 +110,7 @@ class StepUpdate final : public Stateful {
   StepRanks ranks_;            ///< of the last step
   std::int64_t examples_ = 0;  ///< likewise
   EarlyUpdate early_;
-  bool reads_at_once_ = false;  ///< what a group counts by itself begins with steps that may be skipped
+  bool reads_at_once_ = false;  ///< what a group has counted by itself, its next step needs
 };
 
 }  // namespace lockstep

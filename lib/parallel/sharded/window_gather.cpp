@@ -2,6 +2,8 @@
 #include "parallel/sharded/window_gather.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/timer.hpp"
@@ -27,6 +29,13 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
     });
     for (const ParameterRange& owned : parameters.layout().owned())
       if (const ParameterRange part = owned.within(range); part.count > 0) unit.owned.push_back(part);
+  }
+}
+
+WindowGather::~WindowGather() {
+  try {
+    while (!has_own()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } catch (const Error&) {  // nothing is read behind it
   }
 }
 

@@ -21,6 +21,11 @@ class WindowGather {
   WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
 
+  /// After a failure values may be on their way into windows, whose memory goes with their owner.
+  ~WindowGather();
+  WindowGather(const WindowGather&) = delete;
+  WindowGather& operator=(const WindowGather&) = delete;
+
   /// What this rank owns goes on changing behind `forget`, and is new when `own` says so; null: it is there.
   void follow(ParameterArrival* own) { own_ = own; }
   /// Layers of this time are next: returns when their parameters are there. Collective.
