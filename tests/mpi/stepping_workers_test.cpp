@@ -284,6 +284,7 @@ TEST(SteppingWorkersBySpeed, CountTheExamplesThatAreComputed) {
 }
 
 TEST(SteppingWorkersBySpeed, AreThoseOfTheRecord) {
+  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   const AsynchronousConfig config =
       read_run_config(deck("every: 4", "collect: 2, schedule: {simulate: {ranks: 3}}"), "none").parallel.asynchronous;
   const Rounds by_speed{4, true};
