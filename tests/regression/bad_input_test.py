@@ -220,7 +220,7 @@ class BadInput(LockstepTest):
                   precision={"compute": "bfloat16", "amp": True}, zero_optimization={"stage": 2}, seed=3, fp16={"enabled": True}, num_workers=8)
         errors = "\n".join(self.lockstep("check", "bad.yaml", status=78).errors())
         for words in ("batch.batch_size: has another name here (examples a step, of all ranks together); write global",
-                      "batch.gradient_accumulation_steps: has another name here (the most examples that a rank computes at once; ",
+                      "batch.gradient_accumulation_steps: is not needed here (it follows from batch.global, ",
                       "optimizer.type: 'AdamW' is unknown (known: sgd, ", "did you mean 'adamw'?", "precision.compute: 'bfloat16' is unknown", "did you mean 'bf16'?",
                       "precision.amp: has another name here; write compute: bf16, or fp16", "zero_optimization: has another name here (ZeRO's stages 1, 2 and 3); write parallel.shard: ",
                       "seed: has another name here; write run.seed", "fp16: has another name here; write precision.compute: fp16", "num_workers: is not needed here"):
@@ -288,7 +288,7 @@ class BadInput(LockstepTest):
         for command in ("check", "train"):
             self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
                        command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}")
-        self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/exp_avg/linear_2/weight is not there)" + anew], "train",
+        self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/exp_avg/linear_2/weight is not there)", "to begin with its parameters alone, model.weights"], "train",
                    "deck.yaml", "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
         self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/velocity/", " is not here)"], "train", "deck.yaml",
                    "optimizer.momentum=0", "run.steps=8")
