@@ -465,6 +465,20 @@ def make_optimizers():
     save("optimizers.json", cases)
 
 
+def make_outer_steps():
+    """Twenty meetings of two replicas, whose weighted difference is the gradient of PyTorch's SGD (DiLoCo)."""
+    weights, cases = [3, 5], []
+    for rate, momentum in [(0.7, 0.9), (1.0, 0.5)]:
+        p = tensor(300, (23,)).requires_grad_()
+        optimizer = torch.optim.SGD([p], lr=rate, momentum=momentum, nesterov=True)
+        for meeting in range(20):
+            replicas = [p.detach() - tensor(301 + 2 * meeting + replica, (23,)) / 16 for replica in range(2)]
+            p.grad = p.detach() - sum(weight * replica for weight, replica in zip(weights, replicas)) / sum(weights)
+            optimizer.step()
+        cases.append({"learning_rate": rate, "momentum": momentum, "weights": weights, "p": numbers(p)})
+    save("outer_steps.json", cases)
+
+
 def paper(type, lr=0.1, weight_decay=None, betas=None, momentum=0.9, trust_coefficient=0.001, bias_correction=True, epsilon=1e-6):
     """Ten steps of optimizers that PyTorch has not, by their papers' formulae: Chen et al. 2023 (lion), You et al. 2017 (lars),
     You et al. 2020 (lamb)."""
@@ -749,6 +763,7 @@ if __name__ == "__main__":
     make_areas()
     make_samplers()
     make_optimizers()
+    make_outer_steps()
     make_schedules()
     make_scalers()
     make_curves()
