@@ -16,7 +16,7 @@ namespace lockstep {
 /// `names` is it.
 std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key);
 
-/// Which of `words` another program calls `word`; empty: none.
+/// The word of a deck, one of `words`, for what another program calls `word`. Empty: there is none.
 std::string other_word(std::span<const OtherName> names, std::string_view word, const std::vector<std::string>& words);
 
 /// Complaint about a key beside `chooser: chosen` that other alternatives have. Empty: none has it.

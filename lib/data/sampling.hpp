@@ -29,8 +29,9 @@ Sampling distributed_sampler(std::int64_t examples, std::int64_t ranks, bool shu
 /// As many draws as there are examples, with replacement: example i with a probability of weights[i] / Σ weights.
 Sampling weighted_sampling(const std::vector<double>& weights, std::uint64_t seed);
 
-/// The same where each class that occurs is as likely as the others, and each example as the others of its class. Those
-/// of the class `ignored` (-1: there is none) are never drawn; there must be others.
+/// As many draws as there are examples, with replacement: each class that occurs is as likely as the others, and each
+/// example as the others of its class. Examples of the class `ignored` (-1: there is none) are never drawn; there must
+/// be others.
 Sampling class_balanced_sampling(const std::vector<std::int32_t>& classes, std::uint64_t seed,
                                  std::int64_t ignored = -1);
 

@@ -45,9 +45,10 @@ class Progress {
   void log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
                       bool row);
 
-  /// Of the steps since the start of this process.
+  /// How long the steps took that this process has done.
   const StepTimes& times() const { return times_; }
-  /// What these have taken, and sent to other ranks. `clock`: of their phases; both outlive the summary. Collective.
+  /// The times of this process's steps, and what they have sent to other ranks. `clock`: of their phases; it and this
+  /// outlive the summary. Collective.
   void describe_times(Summary& summary, const Communicator& ranks, PhaseClock& clock) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 void append(const DeckNode& node, DeckValues& values) {
   switch (node.kind) {
     case DeckNode::Kind::scalar: values.emplace_back(node.path, node.text); break;
-    case DeckNode::Kind::null: values.emplace_back(node.path, "nothing"); break;
+    case DeckNode::Kind::null: values.emplace_back(node.path, "not set"); break;
     case DeckNode::Kind::sequence: {
       const bool flat = std::ranges::all_of(node.items,
                                             [](const DeckNode& item) { return item.kind == DeckNode::Kind::scalar; });

@@ -70,8 +70,8 @@ void FreeOrder::give_out(const Tell& tell) {
   });
 }
 
-/// Of a round that this worker begins. By speed (dynamic local updates: Liu et al. 2024) those of H that it does in the
-/// time that the fastest takes for all, going by the medians of their last rounds.
+/// How many steps the round has that this worker begins. By speed (dynamic local updates: Liu et al. 2024) as many of H
+/// as it does in the time that the fastest takes for all, going by the medians of their last rounds.
 std::int64_t FreeOrder::steps_of(const Worker& begins) const {
   const std::int64_t all = rules_.steps.of(begins.part / rules_.parts);
   if (!rules_.by_speed || begins.paces.empty()) return all;

@@ -68,11 +68,12 @@ class MeetingWorkers : public ParallelStrategy {
   /// The buffer has the parameters that it is by. May wait for other ranks.
   virtual Turn next_turn(const ExecSpace& space) = 0;
   virtual PartRequest request(std::int64_t part) const = 0;
-  /// Of a worker's step; whether its losses are added, or are in the place of some.
+  /// Who does a step of one worker, and whether its losses are added to those since the last meeting or take the place
+  /// of some.
   virtual StepRanks ranks_of_step(const BatchPlan& batch) const = 0;
-  /// Of the worker whose round it is.
+  /// The step count of the optimizer of the worker whose round is under way.
   virtual OwnSteps& own_steps() = 0;
-  /// What it has changed is in the gradients' memory.
+  /// A round has ended; what it has changed is in the gradients' memory.
   virtual void round_is_over(const ExecSpace& space) = 0;
   virtual void meeting_is_over() {}
   /// Σ of the squares of the last update's sum, over all ranks. Collective.

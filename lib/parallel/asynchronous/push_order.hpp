@@ -40,7 +40,7 @@ class PushOrder {
   std::int64_t parts_of_batch() const { return parts_of_batch_; }
   /// Of the pushes of update number `update`; empty behind the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
-  /// Of the batches, that push `place` of an update is of.
+  /// The part of the batches (PartRequest) whose gradient push `place` of an update is.
   std::int64_t part_of(std::int64_t update, std::int64_t place) const {
     const std::size_t i = static_cast<std::size_t>((update - 1) * collect_ + place);
     return has_parts() ? parts_[i] : static_cast<std::int64_t>(i);

@@ -17,14 +17,14 @@ class StepGroup {
   StepGroup(const Communicator& all, const Communicator& group, const BatchPartition& partition);
 
   const Communicator& ranks() const { return ranks_; }
-  /// Of them, among all ranks.
+  /// The numbers of the group's ranks among all ranks.
   std::span<const std::int64_t> numbers() const { return numbers_; }
   int size() const { return ranks_.size(); }
   /// The number of this group, and how many there are.
   int number() const { return number_; }
   int count() const { return count_; }
   const BatchPartition& partition() const { return partition_; }
-  /// Theirs, of a batch of so many examples.
+  /// The examples of this group, of a batch of so many.
   std::int64_t examples(std::int64_t of_batch);
 
  private:
