@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import threading
 import unittest
 
 import program
@@ -118,6 +119,17 @@ class AfterARun(LockstepTest):
         result = self.refused(78, ["batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32"], "check", "deck.yaml", "batch.global=32")
         self.assertIn("memory of a step ", result.out, "the plan comes first")
         self.assertIn("begins with          nothing: run holds a run that this deck cannot go on with", result.out)
+
+
+class Pipe(LockstepTest):
+    def test_a_deck_is_read_but_once(self):
+        self.deck()
+        text = (self.folder / "deck.yaml").read_text()
+        os.mkfifo(self.folder / "pipe")
+        writer = threading.Thread(target=lambda: (self.folder / "pipe").write_text(text), daemon=True)
+        writer.start()
+        self.assertIn("steps                4 in 1 epoch of 4", self.lockstep("check", "pipe").out)
+        writer.join(10)
 
 
 class Length(LockstepTest):

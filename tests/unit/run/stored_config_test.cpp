@@ -21,6 +21,16 @@ TEST(StoredConfig, KnowsTheNamesOfBefore) {
   EXPECT_THROW(read_run_config(parse_deck(deck("{replicas: 3}"), "new.yaml")), DeckError);
 }
 
+TEST(StoredConfig, HasPathsThatDecksMayNotHave) {
+  const std::string here = R"(
+run: {steps: 5, output_dir: ~/runs/x}
+data: {file: $SCRATCH/x.h5}
+model: {layers: [{linear: {features: 7}}]}
+)";
+  EXPECT_EQ(read_stored_config(here, "old.yaml").data.file, "$SCRATCH/x.h5");
+  EXPECT_THROW(read_run_config(parse_deck(here, "new.yaml")), Error);
+}
+
 TEST(StoredConfig, DoesNotDifferFromTheSameUnderNewNames) {
   EXPECT_TRUE(changes_between(deck("{replicas: 3, emulate: {}}"), deck("{virtual_replicas: 3}")).empty());
   const std::vector<DeckChange> changes = changes_between(deck("{replicas: 3}"), deck("{virtual_replicas: 4}"));
