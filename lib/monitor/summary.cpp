@@ -52,14 +52,12 @@ double gflops_per_rank(const Summary& s) {
 std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
                                                                std::int64_t steps) {
   const double each = 1e3 / static_cast<double>(std::max<std::int64_t>(1, steps));
-  const auto phase_ms = [&](StepPhase phase) { return each * clock.seconds(phase); };
-  // Buckets are summed inside the backward pass: their time is the reduction's, not the pass's.
-  const double reduce_ms = each * reduce_seconds;
-  const double reduced_in_backward = std::max(0.0, reduce_ms - phase_ms(StepPhase::reduce));
+  // Passes wait for parameters, and for buckets of gradients: that time is the exchange's, not the pass's.
+  const auto phase_ms = [&](StepPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
   return {{"data", phase_ms(StepPhase::data)},
           {"forward", phase_ms(StepPhase::forward)},
-          {"backward", phase_ms(StepPhase::backward) - reduced_in_backward},
-          {"reduce_exposed", reduce_ms},
+          {"backward", phase_ms(StepPhase::backward)},
+          {"reduce_exposed", each * reduce_seconds},
           {"optimizer", phase_ms(StepPhase::optimizer)},
           {"checkpoint", phase_ms(StepPhase::checkpoint)}};
 }

@@ -4,7 +4,9 @@
 #include <Kokkos_Core.hpp>
 #include <array>
 #include <deque>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "base/heartbeat.hpp"
 #include "core/stream_event.hpp"
@@ -23,12 +25,14 @@ class PhaseClock {
   class Scope {
    public:
     Scope(PhaseClock& clock, StepPhase phase) : clock_(clock), phase_(phase), begin_(ExecSpace()) {
+      clock_.count_waits(StepPhase::other);
       heartbeat().enter(static_cast<std::int32_t>(phase));
       Kokkos::Profiling::pushRegion(std::string(phase_names[static_cast<std::size_t>(phase)]));
     }
     ~Scope() {
       Kokkos::Profiling::popRegion();
       heartbeat().enter(static_cast<std::int32_t>(StepPhase::other));
+      clock_.count_waits(phase_);
       clock_.passed(phase_, begin_, StreamEvent(ExecSpace()));
     }
     Scope(const Scope&) = delete;
@@ -42,6 +46,17 @@ class PhaseClock {
 
   /// Seconds that the device, or the host, has spent in a phase: in those passages that have ended.
   double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  /// Of these, seconds that the host has waited for other ranks.
+  double waited(StepPhase phase) const { return waited_[static_cast<std::size_t>(phase)]; }
+  double waited_in_steps() const {
+    double seconds = 0;
+    for (const StepPhase phase : {StepPhase::data, StepPhase::forward, StepPhase::backward, StepPhase::reduce,
+                                  StepPhase::optimizer, StepPhase::other})
+      seconds += waited(phase);
+    return seconds;
+  }
+  /// `take` returns the seconds that the host has waited for other ranks since it was called before.
+  void count_waits_of(std::function<double()> take) { take_waited_ = std::move(take); }
   /// Waits for the passages that the host has left and the device has not.
   void catch_up() {
     while (!under_way_.empty()) take_first();
@@ -53,6 +68,7 @@ class PhaseClock {
     StreamEvent begin, end;
   };
 
+  void count_waits(StepPhase phase) { waited_[static_cast<std::size_t>(phase)] += take_waited_(); }
   void passed(StepPhase phase, const StreamEvent& begin, const StreamEvent& end) {
     under_way_.push_back({phase, begin, end});
     while (!under_way_.empty() && under_way_.front().end.has_happened()) take_first();
@@ -63,7 +79,8 @@ class PhaseClock {
     under_way_.pop_front();
   }
 
-  std::array<double, phase_names.size()> seconds_{};
+  std::array<double, phase_names.size()> seconds_{}, waited_{};
+  std::function<double()> take_waited_ = [] { return 0.0; };
   std::deque<Passage> under_way_;  // in the order of their ends
 };
 

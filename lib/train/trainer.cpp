@@ -77,6 +77,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     noise_.emplace(comm_, model_->parameters().trained_size(),
                    strategy_->sums_exactly() ? std::nullopt : std::optional(problem_.seed));
   });
+  clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
   ParameterArrival* const arrival = strategy_->parameter_arrival(*optimizer_);
   model_->await_parameters(arrival);
   model_->move_windows(strategy_->window_traffic());
@@ -238,7 +239,8 @@ StepScales Trainer::step_scales() const {
 }
 
 Trainer::ExposedSeconds Trainer::take_exposed_seconds() {
-  ExposedSeconds seconds{.gradients = strategy_->take_exposed_seconds()};
+  const double waited = clock_.waited_in_steps();
+  ExposedSeconds seconds{.gradients = waited - std::exchange(waited_before_, waited)};
   if (statistics_) seconds.statistics = statistics_->take_exposed_seconds();
   return seconds;
 }

@@ -130,6 +130,7 @@ class Trainer final : public Stateful {
   std::optional<StepGraphs> graphs_;
   std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
+  double waited_before_ = 0;  ///< PhaseClock::waited_in_steps, when it was last asked for
   std::function<void()> before_update_ = [] {};
   std::optional<StepUpdate> update_;
   std::int64_t own_examples_ = 0;  ///< of the last step, of this rank

@@ -100,6 +100,16 @@ class Parallel(LockstepTest):
             self.train(name, "precision.compute=fp64", "parallel.shard=optimizer", *network, ranks=4)
             self.expect_near(name, "one", 1e-9)
 
+    def test_waits_are_of_no_phase(self):
+        # A network so slow that passes do little but wait: for gathered parameters forward, for sums of gradients backward.
+        self.deck(model={"layers": ["flatten", {"linear": {"features": 300}}, "relu", {"linear": {"features": 300}}, "relu", {"linear": {"features": 10}}]},
+                  run={"steps": 6})
+        for shard in ("optimizer", "gradients", "parameters"):
+            self.train(shard, f"parallel.shard={shard}", "parallel.unit_mb=0.1", "--emulate-network", "latency_us=3000,ranks_per_node=1", ranks=2)
+            phases = json.loads((self.folder / shard / "summary.json").read_text())["phases_ms"]
+            self.assertGreater(phases["reduce_exposed"], 6, shard)
+            self.assertGreaterEqual(min(phases.values()), 0, f"{shard}: {phases}")
+
     def test_replicas_are_ranks(self):
         self.deck(model=NETWORK, batch={"global": 13}, parallel={"sync_batch_norm": False}, run={"steps": 12, "log_every": 1, "seed": 7})
         self.train("ranks", "precision.compute=fp64", ranks=4)
