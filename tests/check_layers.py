@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the directions of docs/developer/architecture.md: who may include whom, and where the
 outside world may be touched. Usage: check_layers.py SOURCE_FOLDER"""
+import collections
 import pathlib
 import re
 import sys
@@ -52,8 +53,53 @@ CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernel
 MAX_LINES = 400
 
 
+def compiled_alone(folder):
+    """The files below it that are never compiled together with others."""
+    names = set()
+    for lists in folder.glob("**/CMakeLists.txt"):
+        for files in re.findall(r"set_source_files_properties\(([^()]*)\bPROPERTIES\s[^()]*\bSKIP_UNITY_BUILD_INCLUSION\s+ON", lists.read_text(encoding="utf-8")):
+            names |= {lists.parent / name for name in files.split()}
+    return names
+
+
+def names_of_file(text):
+    """(line, name, what) for each that stands at file scope in an anonymous namespace. `what` begins with the kind: an
+    alias and its type, or a function and its parameters without their names, by which overloads differ."""
+    inside, lines = False, text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if re.match(r"(namespace \{|\}\s*// namespace$)", line):
+            inside = line.startswith("namespace")
+        elif inside and re.match(r"\w", line) and not re.match(r"(template|static_assert|using namespace|namespace)\b", line):
+            if alias := re.match(r"using (\w+) = (.*)", line):
+                yield number, alias[1], "alias " + alias[2].split(";")[0]
+            elif known := re.match(r"(?:class|struct|union|enum(?: class)?) (\w+)", line):
+                yield number, known[1], "type"
+            elif function := re.match(r"[^=({]*?\b(\w+)\(", line):
+                parameters = " ".join(lines[number - 1:number + 8])[function.end():].split(")")[0]
+                yield number, function[1], "function " + re.sub(r"\s*\b\w+\s*(=[^,]*)?(?=,|$)", "", parameters)
+            elif value := re.match(r"[^=({]*?\b(\w+)(?:\[\w*\])?\s*[={;]", line):
+                yield number, value[1], "value"
+
+
+def check_names(source, folder):
+    """Files of a target are compiled several at a time, as one: then a name of two of them would be one of both."""
+    problems, known, alone = [], collections.defaultdict(list), compiled_alone(folder)
+    for path in sorted(set(folder.glob("**/*.cpp")) - alone):
+        for number, name, what in names_of_file(path.read_text(encoding="utf-8")):
+            for other, line, other_what in known[name]:
+                overloads = what.startswith("function") and other_what.startswith("function") and what != other_what
+                same_alias = what.startswith("alias") and what == other_what
+                if other != path and not overloads and not same_alias:
+                    problems.append(f"{path.relative_to(source)}:{number}: {name} is also in {other.relative_to(source)}:{line}, and files "
+                                    f"of {folder.relative_to(source)} may be compiled together, as one (unity build): rename one of them")
+            known[name].append((path, number, what))
+    return problems
+
+
 def check(source):
     problems = []
+    for folder in sorted({*(f for f in source.glob("lib/*") if f.is_dir()), source / "app"}):
+        problems += check_names(source, folder)
     paths = sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")])
     if not paths:
         problems.append(f"{source}: holds no lib/ and app/; name Lockstep's source folder")

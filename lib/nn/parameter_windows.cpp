@@ -39,9 +39,10 @@ bool suffice(std::size_t windows, const std::vector<int>& taken, const std::vect
   return true;
 }
 
-class Planner {
+class WindowPlanner {
  public:
-  Planner(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan, const ParameterDivision& division)
+  WindowPlanner(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan,
+                const ParameterDivision& division)
       : graph_(graph), layout_(layout), plan_(plan) {
     windows_.division = division;
     windows_.units = layout.units(division.unit_mb);
@@ -201,7 +202,7 @@ void UnitsInWindows::enter(int time, const std::function<void(std::size_t unit)>
 
 ParameterWindows plan_windows(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan,
                               const ParameterDivision& division) {
-  return Planner(graph, layout, plan, division).plan();
+  return WindowPlanner(graph, layout, plan, division).plan();
 }
 
 }  // namespace lockstep

@@ -13,12 +13,12 @@
 namespace lockstep {
 namespace {
 
-class Planner {
+class StepPlanner {
  public:
   /// `stride`: of the places where a single tensor connects what comes before to what comes after, every how
   /// many-th is kept when all between them is computed again; 0: all activations are kept. `tile_rows`: see StepPlan.
-  Planner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride,
-          std::int64_t tile_rows)
+  StepPlanner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride,
+              std::int64_t tile_rows)
       : graph_(graph),
         nodes_(graph.nodes()),
         count_(static_cast<int>(nodes_.size())),
@@ -382,10 +382,10 @@ std::size_t StepPlan::saved_stride(const GraphNode& node) { return align_up(node
 
 StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
                    Checkpointing checkpointing, std::int64_t tile_rows) {
-  StepPlan best = Planner(graph, dtype, max_batch, purpose, 0, tile_rows).plan();
+  StepPlan best = StepPlanner(graph, dtype, max_batch, purpose, 0, tile_rows).plan();
   if (checkpointing == Checkpointing::none || purpose == Purpose::inference) return best;
   for (std::size_t stride = 1; stride <= graph.nodes().size(); ++stride) {
-    StepPlan plan = Planner(graph, dtype, max_batch, purpose, stride, tile_rows).plan();
+    StepPlan plan = StepPlanner(graph, dtype, max_batch, purpose, stride, tile_rows).plan();
     if (plan.bytes < best.bytes) best = std::move(plan);
   }
   return best;

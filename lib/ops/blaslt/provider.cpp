@@ -35,7 +35,7 @@ decltype(blaslt::f32) blaslt_type(DType dtype) {
 }
 
 /// A matrix as BLASLt libraries see it, column by column: ours, row by row, are their own transposes.
-struct Layout {
+struct MatrixLayout {
   DType dtype;
   std::int64_t rows, columns;  // rows lie side by side
   bool transposed = false;     // when it is read
@@ -44,7 +44,7 @@ struct Layout {
 template <class Pointer>
 using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, blaslt::Destroy>;
 
-Owned<blaslt::Matrix> make_layout(const Layout& of) {
+Owned<blaslt::Matrix> make_layout(const MatrixLayout& of) {
   blaslt::Matrix made = nullptr;
   expect_success(blaslt::create_matrix(&made, blaslt_type(of.dtype), static_cast<std::uint64_t>(of.rows),
                                        static_cast<std::uint64_t>(of.columns), of.rows),
@@ -53,7 +53,7 @@ Owned<blaslt::Matrix> make_layout(const Layout& of) {
 }
 
 /// Bytes of which any column's address is a multiple, at most 256 (to which buffers are aligned).
-std::uint32_t alignment_of(const Layout& of) {
+std::uint32_t alignment_of(const MatrixLayout& of) {
   const auto bytes = static_cast<std::uint64_t>(of.rows) * size_of(of.dtype);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(256, bytes & (~bytes + 1)));
 }
@@ -61,7 +61,8 @@ std::uint32_t alignment_of(const Layout& of) {
 /// c (+)= op(a)·op(b), with what follows it, planned.
 class Matmul {
  public:
-  Matmul(const Layout& a, const Layout& b, const Layout& c, bool tf32, blaslt::Epilogue epilogue = blaslt::no_epilogue)
+  Matmul(const MatrixLayout& a, const MatrixLayout& b, const MatrixLayout& c, bool tf32,
+         blaslt::Epilogue epilogue = blaslt::no_epilogue)
       : master_(master_dtype(a.dtype)), a_(make_layout(a)), b_(make_layout(b)), c_(make_layout(c)) {
     const auto compute = a.dtype == DType::f64           ? blaslt::compute_f64
                          : a.dtype == DType::f32 && tf32 ? blaslt::compute_tf32
