@@ -39,12 +39,12 @@ std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Inter
   });
 }
 
-std::optional<StepGuard::Finding> RunEvaluations::validate(const Interruption& interruption) {
+std::optional<StepFinding> RunEvaluations::validate(const Interruption& interruption) {
   const std::optional<Metrics> result = evaluate(*data_.validation, interruption);
   if (!result) return std::nullopt;
   const Metrics& metrics = validation_.emplace(*result);
   const std::int64_t step = trainer_.steps();
-  StepGuard::Finding finding = trainer_.guard().inspect_validation(metrics.loss, step);
+  StepFinding finding = trainer_.guard().inspect_validation(metrics.loss, step);
   if (finding.status == StepStatus::fatal || finding.status == StepStatus::rollback) return finding;
   if (!finding.message.empty()) warn("{}", finding.message);
   // Where the step's checkpoint knows the result, the row is there already.

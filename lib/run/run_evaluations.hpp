@@ -39,7 +39,7 @@ class RunEvaluations {
   };
   /// On validation data. What its loss says of the run: `skipped` is no reason not to go on. None, and nothing is
   /// changed, where it was interrupted. Collective.
-  std::optional<StepGuard::Finding> validate(const Interruption& interruption);
+  std::optional<StepFinding> validate(const Interruption& interruption);
   /// On test data; false where it was interrupted. Collective.
   bool test(const Interruption& interruption);
 

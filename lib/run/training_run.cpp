@@ -186,11 +186,8 @@ RunEvaluations::Interruption TrainingRun::interruption() {
 /// run is in `last_step_`.
 bool TrainingRun::validate() {
   if (!data_.validation || !parameters_are_of_use()) return true;
-  const std::optional<StepGuard::Finding> finding = evaluations_->validate(interruption());
-  if (finding && finding->status != StepStatus::applied) {
-    last_step_.status = finding->status;
-    last_step_.message = finding->message;
-  }
+  const std::optional<StepFinding> finding = evaluations_->validate(interruption());
+  if (finding && finding->status != StepStatus::applied) static_cast<StepFinding&>(last_step_) = *finding;
   return finding.has_value();
 }
 

@@ -18,11 +18,9 @@ bool TrainingRun::wants_to_stop(bool saved) {
 
 /// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
 bool TrainingRun::parameters_are_of_use() {
-  StepGuard::Finding finding = trainer_->guard().inspect_parameters(ExecSpace(), trainer_->steps());
+  StepFinding finding = trainer_->guard().inspect_parameters(ExecSpace(), trainer_->steps());
   if (finding.status == StepStatus::applied) return true;
-  last_step_.status = finding.status;
-  last_step_.message = std::move(finding.message);
-  last_step_.bad_parameters = true;
+  static_cast<StepFinding&>(last_step_) = std::move(finding);
   return false;
 }
 

@@ -63,12 +63,12 @@ void StepGuard::judged(const ExecSpace& space) {
   copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
 }
 
-StepGuard::Finding StepGuard::take(const ExecSpace& space) {
+StepFinding StepGuard::take(const ExecSpace& space) {
   const std::int64_t step = ++taken_;
   last_ = copies_[static_cast<std::size_t>(step % 2)].take();
-  Finding finding = explain(space, step);
-  finding.step = step;
-  if (finding.status == StepStatus::applied || finding.status == StepStatus::skipped) return finding;
+  StepFinding finding = explain(space, step);
+  finding.number = step;
+  if (finding.done()) return finding;
   // The device has left out whatever was begun behind it, and may go on from here.
   for (; untaken() > 0; ++taken_) static_cast<void>(copies_[static_cast<std::size_t>((taken_ + 1) % 2)].take());
   last_.halted = 0;
@@ -76,9 +76,9 @@ StepGuard::Finding StepGuard::take(const ExecSpace& space) {
   return finding;
 }
 
-StepGuard::Finding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
+StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
   switch (last_.verdict) {
-    case Verdict::applied: return watches_ ? watch_loss(step) : Finding();
+    case Verdict::applied: return watches_ ? watch_loss(step) : StepFinding();
     case Verdict::suspicious:
     case Verdict::lost: return report_loss(space, step);
     case Verdict::overflow:
@@ -90,7 +90,7 @@ StepGuard::Finding StepGuard::explain(const ExecSpace& space, std::int64_t step)
   return act_on_bad_parameters(space, judges(), step - 1);
 }
 
-StepGuard::Finding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
+StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
   const std::string what = overflow_.describe(space, judges(), ranks_.numbers, step);
   const double scale = last_.scaler_before.scale;
   if (last_.verdict == Verdict::at_floor)
@@ -102,12 +102,12 @@ StepGuard::Finding StepGuard::report_overflow(const ExecSpace& space, std::int64
 }
 
 /// What loss_watch says of a step that is to be applied otherwise. Then it does not count as that.
-StepGuard::Finding StepGuard::watch_loss(std::int64_t step) {
+StepFinding StepGuard::watch_loss(std::int64_t step) {
   const double mean = last_.mean_loss;
   const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // whose sign means nothing, and would be printed
   const std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
-  Finding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
+  StepFinding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   last_.has_moved = --last_.applied > 0 ? 1 : 0;
   if (finding.status == StepStatus::skipped) finding.message = anomaly;
   else last_.scaler = last_.scaler_before;
@@ -116,7 +116,7 @@ StepGuard::Finding StepGuard::watch_loss(std::int64_t step) {
 }
 
 /// What loss_watch wants.
-StepGuard::Finding StepGuard::act_on_anomaly(const std::string& what) {
+StepFinding StepGuard::act_on_anomaly(const std::string& what) {
   if (loss_watch_.action() == LossWatchConfig::Action::stop || !loss_watch_.may_go_on())
     return {
         StepStatus::fatal,
@@ -129,7 +129,7 @@ StepGuard::Finding StepGuard::act_on_anomaly(const std::string& what) {
 
 /// Unless the deck says otherwise (loss_watch), a run ends where its parameters would no longer be finite, or at the
 /// second loss in a row that is not.
-StepGuard::Finding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
+StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
   const bool lost = last_.verdict == Verdict::lost;
   const std::string gradients = lost ? nonfinite_.gradients(space) : "";
   const double mean = last_.mean_loss;
@@ -146,8 +146,7 @@ StepGuard::Finding StepGuard::report_loss(const ExecSpace& space, std::int64_t s
 }
 
 /// Step number `step` has left parameters that are not finite.
-StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks,
-                                                    std::int64_t step) {
+StepFinding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step) {
   const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(ranks, step);
   // A rank of asynchronous ones may compute by parameters that are older than those that it has updated since.
   std::string found = fmt::format("step {}: {} are not finite after its update; {}", step,
@@ -163,20 +162,23 @@ StepGuard::Finding StepGuard::act_on_bad_parameters(const ExecSpace& space, cons
           true};
 }
 
-StepGuard::Finding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
-  if (parameters_are_finite(space)) return {};
-  return act_on_bad_parameters(space, comm_, step);
+StepFinding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
+  StepFinding finding;
+  if (!parameters_are_finite(space)) finding = act_on_bad_parameters(space, comm_, step);
+  finding.number = step;
+  return finding;
 }
 
-StepGuard::Finding StepGuard::inspect_validation(double loss, std::int64_t step) {
+StepFinding StepGuard::inspect_validation(double loss, std::int64_t step) {
+  StepFinding finding;
   if (const std::string anomaly = watches_ ? loss_watch_.inspect_validation(loss) : ""; !anomaly.empty())
-    return act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
-  if (std::isfinite(loss)) return {};
-  return {
-      StepStatus::applied,
-      fmt::format("step {}: the validation loss is {}; `lockstep check --data` finds numbers in the data that are not "
-                  "finite",
-                  step, loss)};
+    finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
+  else if (!std::isfinite(loss))
+    finding.message = fmt::format(
+        "step {}: the validation loss is {}; `lockstep check --data` finds numbers in the data that are not finite",
+        step, loss);
+  finding.number = step;
+  return finding;
 }
 
 void StepGuard::set_applied(std::int64_t applied) {

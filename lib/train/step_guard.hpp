@@ -23,13 +23,6 @@ namespace lockstep {
 /// update.
 class StepGuard final : public Stateful {
  public:
-  struct Finding {
-    StepStatus status = StepStatus::applied;
-    std::string message;          ///< as in StepResult
-    bool bad_parameters = false;  ///< likewise
-    std::int64_t step = 0;        ///< that it is about
-  };
-
   /// `sums`: of gradients, that each rank computes in a step. `data`: that is trained on. All outlive this.
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, std::int64_t sums);
@@ -63,17 +56,17 @@ class StepGuard final : public Stateful {
   std::int64_t untaken() const { return judged_ - taken_; }
   /// What has become of the oldest of them. After one that cannot be done there are none. Waits. Collective over the
   /// step's ranks.
-  Finding take(const ExecSpace& space);
+  StepFinding take(const ExecSpace& space);
 
   /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
   /// the next step's votes tell it.
-  Finding inspect_parameters(const ExecSpace& space, std::int64_t step);
+  StepFinding inspect_parameters(const ExecSpace& space, std::int64_t step);
   /// Whether they are, of all ranks. Collective.
   bool parameters_are_finite(const ExecSpace& space) const {
     return comm_.all_reduce_max(nonfinite_.parameters_are_finite(space, optimizer_) ? 0 : 1) == 0;
   }
   /// What follows from the loss of an evaluation after step number `step`. `skipped`: say so, and go on.
-  Finding inspect_validation(double loss, std::int64_t step);
+  StepFinding inspect_validation(double loss, std::int64_t step);
 
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
@@ -96,14 +89,14 @@ class StepGuard final : public Stateful {
 
  private:
   StepJudgement* on_device() const { return reinterpret_cast<StepJudgement*>(memory_.data()); }
-  Finding explain(const ExecSpace& space, std::int64_t step);
-  Finding watch_loss(std::int64_t step);
-  Finding act_on_anomaly(const std::string& what);
-  Finding report_loss(const ExecSpace& space, std::int64_t step) const;
-  Finding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
+  StepFinding explain(const ExecSpace& space, std::int64_t step);
+  StepFinding watch_loss(std::int64_t step);
+  StepFinding act_on_anomaly(const std::string& what);
+  StepFinding report_loss(const ExecSpace& space, std::int64_t step) const;
+  StepFinding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
   /// That judge the step.
   const Communicator& judges() const { return ranks_.group ? *ranks_.group : comm_; }
-  Finding report_overflow(const ExecSpace& space, std::int64_t step) const;
+  StepFinding report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   const Communicator& comm_;
   const Optimizer& optimizer_;

@@ -20,17 +20,20 @@ struct StepRequests {
   bool checkpoint = false;  ///< it is time for one
 };
 
-struct StepResult {
-  std::int64_t number = 0;  ///< of the step, from 1 on; 0: none has been heard of
+/// What was found of a step.
+struct StepFinding {
   StepStatus status = StepStatus::applied;
-  std::string message;    ///< why, unless it is applied; then a warning, or empty
-  StepRequests requests;  ///< of all ranks
-  bool bad_parameters =
-      false;                  ///< it is fatal, or goes back, because the step before has left some that are not finite
-  std::int64_t examples = 0;  ///< of all ranks
+  std::string message;          ///< why, unless it is applied; then a warning, or empty
+  bool bad_parameters = false;  ///< it is fatal, or goes back, because of parameters that are not finite
+  std::int64_t number = 0;      ///< of the step, from 1 on; 0: none has been heard of
 
   /// The step counts, and the run goes on from it.
   bool done() const { return status == StepStatus::applied || status == StepStatus::skipped; }
+};
+
+struct StepResult : StepFinding {
+  StepRequests requests;      ///< of all ranks
+  std::int64_t examples = 0;  ///< of all ranks
 };
 
 }  // namespace lockstep

@@ -116,14 +116,10 @@ void StepUpdate::end() {
 
 /// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
 StepResult StepUpdate::take_finding() {
-  StepGuard::Finding finding = guard_.take(space_);
-  const bool is_local = parts_.strategy.is_local(finding.step);
-  count_.skipped += finding.status == StepStatus::skipped && !is_local ? 1 : 0;
-  StepResult result{.number = finding.step,
-                    .status = finding.status,
-                    .message = std::move(finding.message),
-                    .bad_parameters = finding.bad_parameters,
-                    .examples = examples_};
+  StepResult result{guard_.take(space_)};
+  result.examples = examples_;
+  const bool is_local = parts_.strategy.is_local(result.number);
+  count_.skipped += result.status == StepStatus::skipped && !is_local ? 1 : 0;
   if (!result.done() && is_local)  // the other groups do not know
     throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
                                                   "others end with it)",
