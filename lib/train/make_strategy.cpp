@@ -2,8 +2,8 @@
 #include "train/make_strategy.hpp"
 
 #include "comm/choose_device_sums.hpp"
-#include "parallel/asynchronous/asynchronous_parallel.hpp"
 #include "parallel/asynchronous/free_parallel.hpp"
+#include "parallel/asynchronous/played_gradients.hpp"
 #include "parallel/asynchronous/played_workers.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/local_parallel.hpp"
@@ -46,7 +46,7 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
 /// Collective.
 std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const Topology& topology,
                                                   ParameterBuffer& parameters) {
-  const int together = AsynchronousParallel::ranks_of_gradient(config.asynchronous, topology.all.size());
+  const int together = PlayedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
   config.asynchronous.recorded_members = 1;  // pieces of gradients are summed before
   const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
   return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
@@ -85,8 +85,8 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   if (config.parallel.shard != ParallelConfig::Shard::none && divides)
     return std::make_unique<ShardedParallel>(config.parallel, groups, std::move(memory), parameters);
   if (asynchronous.present)
-    return std::make_unique<AsynchronousParallel>(asynchronous, topology.all, std::move(problem.pushes),
-                                                  sums_of_updates(config.parallel, topology, parameters), parameters);
+    return std::make_unique<PlayedGradients>(asynchronous, topology.all, std::move(problem.pushes),
+                                             sums_of_updates(config.parallel, topology, parameters), parameters);
   return std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
                                         std::move(on_devices), parameters,
                                         CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});

@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "parallel/asynchronous/asynchronous_parallel.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
+#include "parallel/asynchronous/played_gradients.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
@@ -56,7 +56,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   if (const std::int64_t pieces = parallel.asynchronous.recorded_members; pieces > 1 && workers_step) {
     memory.gradients += tree_bytes(pieces, 1);
   } else if (pieces > 1) {
-    const int together = AsynchronousParallel::ranks_of_gradient(parallel.asynchronous, ranks.all);
+    const int together = PlayedGradients::ranks_of_gradient(parallel.asynchronous, ranks.all);
     memory.gradients += tree_bytes(pieces, together);
     if (parallel.asynchronous.collect > 1)
       memory.gradients += tree_bytes(parallel.asynchronous.collect, ranks.all / together);

@@ -58,7 +58,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   Topology group = topology;
   comm_.run_collectively([&] {
     if (has_workers) group = topology.of(comm_.split(comm_.rank() / config.parallel.ranks_of_worker(comm_.size())));
-    else if (local.present) with_positions(config.source, [&] { group = ranks_of_step(local, topology); });
+    else if (local.present) with_positions(config.source, [&] { group = local_group_of(local, topology); });
   });
   strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
                             partition_, model_->parameters());

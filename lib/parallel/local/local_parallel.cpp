@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-Topology ranks_of_step(const LocalConfig& config, const Topology& topology) {
+Topology local_group_of(const LocalConfig& config, const Topology& topology) {
   const int rank = topology.all.rank();
   if (config.nests())
     for (std::size_t other = 0; other < topology.node_of.size(); ++other) {

@@ -17,7 +17,7 @@ namespace lockstep {
 
 /// The ranks that step together (parallel.local.group). Throws KeyError (parallel.local.node_every), on all ranks,
 /// where groups of a node are to meet and a group has ranks on several. Collective.
-Topology ranks_of_step(const LocalConfig& config, const Topology& topology);
+Topology local_group_of(const LocalConfig& config, const Topology& topology);
 
 /// Whole replicas, one for each group of ranks, which steps by itself (local SGD: Stich 2019; post-local SGD: Lin et
 /// al. 2020). Every `every` steps groups meet: with n_g examples that group g has stepped on since the last meeting,

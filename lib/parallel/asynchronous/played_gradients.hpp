@@ -21,15 +21,15 @@ namespace lockstep {
 ///
 /// Copies of versions are of what is trained. Statistics of layers change in the order of updates, and no worker has
 /// any of its own.
-class AsynchronousParallel final : public ParallelStrategy {
+class PlayedGradients final : public ParallelStrategy {
  public:
   /// Ranks, of so many, that compute a gradient together: neighbours.
   static int ranks_of_gradient(const AsynchronousConfig& config, int ranks) {
     return std::max(1, static_cast<int>(ranks / config.collect));
   }
   /// `sums`: of the gradients of an update, over ranks one of which has each (of ranks_of_gradient).
-  AsynchronousParallel(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
-                       std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
+  PlayedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+                  std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
   Dealing dealing() const override { return order_.has_parts() ? Dealing::in_known_order : Dealing::batches; }
   std::int64_t parts_of_batch() const override {
