@@ -37,7 +37,7 @@ struct ParallelConfig : Config {
   Wire wire = Wire::fp32;
   Overlap overlap = Overlap::automatic;
   Shard shard = Shard::none;
-  bool chooses_shard = false;  ///< auto: choose_shard (train) says which; until then `shard` is none
+  bool chooses_shard = false;  ///< auto: resolve_shard (train) says which; until then `shard` is none
   enum GroupWord : std::size_t { all, node };
   NumberOrWord shard_group;  ///< ranks that divide the model with each other; or a GroupWord
   bool share_parameters = true;
@@ -92,6 +92,11 @@ struct ParallelConfig : Config {
     return backup.present && backup.mode == BackupConfig::Mode::drop ? workers(ranks) : gradients_of_update(ranks);
   }
 
+  /// The model is divided so, whatever the deck says.
+  void take(Shard way) {
+    shard = way;
+    chooses_shard = false;
+  }
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;
   /// Whether no rank has all gradients. (Fixed trees add up whole ones.)

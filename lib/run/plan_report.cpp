@@ -171,10 +171,8 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
   const Graph& graph = experiment.graph;
   std::string choice;
-  if (config.parallel.chooses_shard) {
-    const ShardChoice chosen = choose_shard(config, graph, memory, count, whole_sums);
-    config.parallel.shard = chosen.shard;
-    choice = fmt::format("parallel.shard       {}\n", chosen.why);
+  if (const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums)) {
+    choice = fmt::format("parallel.shard       {}\n", chosen->why);
     static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
   }
   check_memory(config, graph, memory, count);

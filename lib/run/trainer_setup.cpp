@@ -48,23 +48,21 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
 RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
   RunConfig chosen = config;
   if (!config.parallel.chooses_shard) return chosen;
-  chosen.parallel.chooses_shard = false;
   const RankCount ranks{comm.size(), Topology(comm).nodes};
   const DeviceFacts facts = device_facts(comm);
-  std::int64_t shard = 0;
   comm.run_collectively([&] {
     if (!comm.is_root()) return;
     with_positions(config.source, [&] {
       validate_key(
           config.parallel.machine.empty() || config.shard_times, "parallel.machine",
           "is what lockstep train asks, and neither studies nor other programs do; leave it out, or name a shard");
-      const ShardChoice choice = choose_shard(config, graph, step_memory(config, graph, train, ranks), ranks,
-                                              has_whole_sums(config.parallel, facts));
-      shard = static_cast<std::int64_t>(choice.shard);
-      if (choice.fits) log("parallel.shard: {}", choice.why);
+      const std::optional<ShardChoice> choice = resolve_shard(chosen, graph, step_memory(config, graph, train, ranks),
+                                                              ranks, has_whole_sums(config.parallel, facts));
+      if (choice->fits) log("parallel.shard: {}", choice->why);
     });
   });
-  chosen.parallel.shard = static_cast<ParallelConfig::Shard>(comm.all_reduce_max(shard));
+  const auto of_root = static_cast<std::int64_t>(chosen.parallel.shard);  // none on the others
+  chosen.parallel.take(static_cast<ParallelConfig::Shard>(comm.all_reduce_max(of_root)));
   return chosen;
 }
 

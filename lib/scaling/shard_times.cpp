@@ -12,10 +12,7 @@ std::vector<TrainingConfig::ShardTime> shard_times(const Machine& machine, Workl
   std::vector<TrainingConfig::ShardTime> times;
   const ParallelConfig given = workload.config().parallel;
   const auto take = [&](const Shard shard) {
-    workload.change([&](TrainingConfig& config) {
-      config.parallel.shard = shard;
-      config.parallel.chooses_shard = false;
-    });
+    workload.change([&](TrainingConfig& config) { config.parallel.take(shard); });
   };
   take(Shard::none);
   StepMemory memory = workload.plan(ranks);

@@ -67,8 +67,7 @@ class Enumeration {
   /// Of one plan.
   void add(Checkpointing checkpointing, std::int64_t micro) {
     workload_.change([&](TrainingConfig& config) {
-      config.parallel.shard = Shard::none;
-      config.parallel.chooses_shard = false;
+      config.parallel.take(Shard::none);
       config.parallel.offload.present = false;
       config.model.checkpointing = checkpointing;
       config.batch.micro = micro;
@@ -81,7 +80,7 @@ class Enumeration {
       for (const NumberOrWord& group : groups_)
         for (const bool shares : {true, false}) {
           workload_.change([&](TrainingConfig& config) {
-            config.parallel.shard = shard;
+            config.parallel.take(shard);
             config.parallel.shard_group = group;
             config.parallel.share_parameters = shares;
           });

@@ -45,13 +45,9 @@ Workload::Workload(const RunConfig& config)
 }
 
 std::string Workload::choose_shard(RankCount ranks) {
-  ParallelConfig& parallel = config_.parallel;
-  if (!parallel.chooses_shard) return "";
-  const bool whole_sums = has_whole_sums(parallel, expected_devices(ranks.all));
-  const ShardChoice choice = lockstep::choose_shard(config_, experiment_.graph, plan(ranks), ranks, whole_sums);
-  parallel.shard = choice.shard;
-  parallel.chooses_shard = false;
-  return choice.why;
+  if (!config_.parallel.chooses_shard) return "";
+  const bool whole_sums = has_whole_sums(config_.parallel, expected_devices(ranks.all));
+  return resolve_shard(config_, experiment_.graph, plan(ranks), ranks, whole_sums)->why;
 }
 
 /// As Model::backward does it: gradients are final down to the first layer from the end on that is not done.

@@ -59,6 +59,8 @@ std::vector<Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool
   return shards;
 }
 
+namespace {
+
 ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks,
                          bool whole_sums) {
   std::vector<Shard> shards = shards_by_speed(config, ranks.all, whole_sums);
@@ -90,6 +92,16 @@ ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const
     why += fmt::format("{} {} would need {}", faster == bytes.begin() ? ";" : ",", name_of(shard_of(faster)),
                        bytes_text(*faster));
   return {.shard = shard, .why = why + times.missing()};
+}
+
+}  // namespace
+
+std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const StepMemory& memory,
+                                         RankCount ranks, bool whole_sums) {
+  if (!config.parallel.chooses_shard) return std::nullopt;
+  ShardChoice choice = choose_shard(config, graph, memory, ranks, whole_sums);
+  config.parallel.take(choice.shard);
+  return choice;
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,10 @@ bool has_whole_sums(const ParallelConfig& config, const DeviceFacts& facts);
 /// everything (perf/results/shards.md).
 std::vector<ParallelConfig::Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums);
 
-/// The first of them, or where their times are predicted (TrainingConfig::shard_times) the fastest, whose step fits
-/// into parallel.memory_gb; where none does, the one that needs least, which check_memory then refuses. `memory`: of a
-/// step that divides nothing. Pure.
-ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks,
-                         bool whole_sums);
+/// The deck takes what its `parallel.shard: auto` comes to; none: it names a way. That is the first of them, or where
+/// their times are predicted (TrainingConfig::shard_times) the fastest, whose step fits into parallel.memory_gb; where
+/// none does, the one that needs least, which check_memory then refuses. `memory`: of a step that divides nothing.
+std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const StepMemory& memory,
+                                         RankCount ranks, bool whole_sums);
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
 
 double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
                    RankCount ranks) {
-  config.parallel.shard = shard;
+  config.parallel.take(shard);
   return memory.total() - memory.model() + model_memory(config, graph, memory.plan, ranks).model();
 }
 
