@@ -31,7 +31,7 @@ void check_sampler(const RunConfig& config, int ranks) {
 }
 
 RunBatches::RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
-                       RunState& state)
+                       DataPosition& state)
     : comm_(comm), config_(config), data_(data), trainer_(trainer), state_(state) {}
 
 std::int64_t RunBatches::largest() const { return std::min(config_.batch.largest(), data_.train->size()); }

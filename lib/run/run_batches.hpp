@@ -20,7 +20,7 @@ class RunBatches {
  public:
   /// All outlive this.
   RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
-             RunState& state);
+             DataPosition& state);
 
   /// Makes the trainer ready for this rank's shares of batches that are divided so, and of evaluations.
   void prepare(const BatchPartition& partition);
@@ -48,7 +48,7 @@ class RunBatches {
   const RunConfig& config_;
   const Datasets& data_;
   Trainer& trainer_;
-  RunState& state_;
+  DataPosition& state_;
   SamplerPosition before_;
   std::unique_ptr<DataLoader> loader_;
 };

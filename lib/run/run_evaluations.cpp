@@ -9,11 +9,13 @@
 namespace lockstep {
 
 RunEvaluations::RunEvaluations(const Communicator& comm, const RunConfig& config, const Datasets& data,
-                               Trainer& trainer, RunState& state, Progress& progress, RunOwner* owner)
+                               Trainer& trainer, EvaluationState& state, const DataPosition& position,
+                               Progress& progress, RunOwner* owner)
     : comm_(comm),
       data_(data),
       trainer_(trainer),
       state_(state),
+      position_(position),
       progress_(progress),
       owner_(owner),
       interval_(config.run.evaluation_interval()),
@@ -51,7 +53,7 @@ std::optional<StepFinding> RunEvaluations::validate(const Interruption& interrup
   const bool again = state_.evaluated_step == step;
   state_.evaluated_step = step;
   state_.owes_evaluation = false;
-  progress_.log_evaluation("validation", step, state_.epoch(), metrics, !again);
+  progress_.log_evaluation("validation", step, position_.epoch(), metrics, !again);
   if (!again) among_the_best_ = selection_.inspect(step, metrics);
   if (owner_ && owner_->ends_after(step, metrics) && !selection_.ends_run()) ended_by_owner_ = true;
   return finding;
@@ -59,7 +61,7 @@ std::optional<StepFinding> RunEvaluations::validate(const Interruption& interrup
 
 bool RunEvaluations::test(const Interruption& interruption) {
   test_ = evaluate(*data_.test, interruption);
-  if (test_) progress_.log_evaluation("test", trainer_.steps(), state_.epoch(), *test_, true);
+  if (test_) progress_.log_evaluation("test", trainer_.steps(), position_.epoch(), *test_, true);
   return test_.has_value();
 }
 

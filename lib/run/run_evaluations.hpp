@@ -24,7 +24,7 @@ class RunEvaluations {
  public:
   /// All outlive this. `owner`: null where the run has none.
   RunEvaluations(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
-                 RunState& state, Progress& progress, RunOwner* owner);
+                 EvaluationState& state, const DataPosition& position, Progress& progress, RunOwner* owner);
 
   /// Whether one on validation data is, by the deck's interval. Where ranks have no common parameters, it waits for
   /// these (`postpone`).
@@ -63,7 +63,8 @@ class RunEvaluations {
   const Communicator& comm_;
   const Datasets& data_;
   Trainer& trainer_;
-  RunState& state_;
+  EvaluationState& state_;
+  const DataPosition& position_;
   Progress& progress_;
   RunOwner* owner_;
   RunOptions::Interval interval_;

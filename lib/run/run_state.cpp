@@ -38,19 +38,21 @@ void ExampleOrder::describe_state(StateFields& fields) {
 }
 
 void RunState::describe_state(StateFields& fields) {
-  fields.integer("epoch", position.epoch);
-  fields.integer("next_example", position.next);
-  fields.integer("evaluated_step", evaluated_step);
-  if (fields.has("owes_evaluation", owes_evaluation)) fields.flag("owes_evaluation", owes_evaluation);
-  else owes_evaluation = false;
-  fields.integer("metrics_rows", metrics_rows);
-  fields.integer("rollbacks", rollbacks);
+  fields.integer("epoch", data.position.epoch);
+  fields.integer("next_example", data.position.next);
+  fields.integer("evaluated_step", evaluation.evaluated_step);
+  bool& owes = evaluation.owes_evaluation;
+  if (fields.has("owes_evaluation", owes)) fields.flag("owes_evaluation", owes);
+  else owes = false;
+  fields.integer("metrics_rows", curves.metrics_rows);
+  fields.integer("rollbacks", data.rollbacks);
+  std::optional<StepRecord>& record = curves.record;
   if (!fields.has("record", record.has_value())) {
     record.reset();
     return;
   }
   if (!record) record.emplace();
-  fields.section("record", [this](StateFields& section) { record->describe_state(section); });
+  fields.section("record", [&](StateFields& section) { record->describe_state(section); });
 }
 
 void restore_state(const Checkpoint& checkpoint, const std::string& file, const StateFields::Describe& describe) {

@@ -38,20 +38,35 @@ struct ExampleOrder {
   void describe_state(StateFields& fields);
 };
 
-/// What a run remembers beside its Trainer and its Selection. Random numbers are functions of seed and step
-/// (core/random.hpp) and the learning rate is one of the step and the deck, so these are the whole state.
-struct RunState {
+/// Where a run stands in its data.
+struct DataPosition {
   SamplerPosition position;
-  std::int64_t evaluated_step = -1;  ///< of the last evaluation
-  bool owes_evaluation = false;      ///< one was due where ranks had no common parameters
-  std::int64_t metrics_rows = 0;
-  std::int64_t rollbacks = 0;        ///< each changes the order of the examples from there on
-  std::optional<StepRecord> record;  ///< of the last step that is for the curves
+  std::int64_t rollbacks = 0;  ///< each changes the order of the examples from there on
 
   /// The running epoch, or the one that has just ended; from 1 on.
   std::int64_t epoch() const { return position.epoch + (position.next == 0 ? 0 : 1); }
+};
+
+struct EvaluationState {
+  std::int64_t evaluated_step = -1;  ///< of the last evaluation
+  bool owes_evaluation = false;      ///< one was due where ranks had no common parameters
+};
+
+struct CurveState {
+  std::int64_t metrics_rows = 0;
+  std::optional<StepRecord> record;  ///< of the last step that is for the curves
+
   /// The last step's record has no row yet.
   bool has_unlogged(std::int64_t last_step) const { return record && record->step == last_step && !record->logged; }
+};
+
+/// What a run remembers beside its Trainer and its Selection. Random numbers are functions of seed and step
+/// (core/random.hpp) and the learning rate is one of the step and the deck, so these are the whole state.
+struct RunState {
+  DataPosition data;
+  EvaluationState evaluation;
+  CurveState curves;
+
   void describe_state(StateFields& fields);
 };
 

@@ -146,10 +146,10 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
   checkpoints_->audit_if_due(steps_at_once_);
   const bool logged = steps_done().have_come_to(config_.run.log_every);
   if (logged || trainer_->steps() == total_steps())
-    state_.record = StepRecord{.step = trainer_->steps(),
-                               .numbers = trainer_->step_numbers(),
-                               .skipped = last_step_.status == StepStatus::skipped,
-                               .logged = logged};
+    state_.curves.record = StepRecord{.step = trainer_->steps(),
+                                      .numbers = trainer_->step_numbers(),
+                                      .skipped = last_step_.status == StepStatus::skipped,
+                                      .logged = logged};
   if (logged) log_step();
   if ((!last_step_.requests.stop || finished()) && evaluation_due() && !validate()) last_step_.requests.stop = true;
   if (last_step_.done()) checkpoint_if_due();
@@ -162,9 +162,9 @@ void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
 
 /// The step of the state's record.
 void TrainingRun::log_step() {
-  const StepRecord& record = *state_.record;
+  const StepRecord& record = *state_.curves.record;
   progress_.log({.number = record.step,
-                 .epoch = state_.epoch(),
+                 .epoch = state_.data.epoch(),
                  .left = total_steps() - record.step,
                  .skipped = record.skipped,
                  .numbers = record.numbers,
@@ -205,7 +205,7 @@ void TrainingRun::checkpoint_if_due() {
 /// To the newest checkpoint, and on from there with the examples in another order.
 void TrainingRun::roll_back() {
   const PhaseClock::Scope phase(trainer_->clock(), StepPhase::set_up);
-  const std::int64_t rollbacks = state_.rollbacks + 1, anomalies = trainer_->guard().anomalies();
+  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_->guard().anomalies();
   std::optional<RunFolder::Found> found;
   comm_.run_collectively([&] {
     if (comm_.is_root()) found = checkpoints_->find_good(folder_);
@@ -221,12 +221,12 @@ void TrainingRun::roll_back() {
     if (!comm_.is_root()) return;
     restore(found->checkpoint, found->file);
     checkpoints_->quarantine_others(trainer_->steps());
-    progress_.open(folder_.metrics(), state_.metrics_rows);
+    progress_.open(folder_.metrics(), state_.curves.metrics_rows);
   });
   share_state();
   checkpoints_->go_back_to(trainer_->steps());
   checkpoints_->tidy();
-  state_.rollbacks = rollbacks;
+  state_.data.rollbacks = rollbacks;
   trainer_->guard().set_anomalies(anomalies);
   comm_.run_collectively([&] { batches_->begin(balance_->partition()); });
   log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_->steps());

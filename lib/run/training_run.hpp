@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,8 @@ class TrainingRun {
 
  private:
   // training_run_set_up.cpp
+  std::map<std::string, std::string> checkpoint_texts();
+  void begin();
   bool open_folder();
   void restore(const Checkpoint& checkpoint, const std::string& file);
   void branch(const std::string& file);
@@ -70,10 +73,10 @@ class TrainingRun {
   void after_steps(std::int64_t steps, double seconds);
   void log_step();
   bool ends_between_rows() const {
-    return trainer_->steps() == total_steps() && state_.has_unlogged(trainer_->steps());
+    return trainer_->steps() == total_steps() && state_.curves.has_unlogged(trainer_->steps());
   }
   StepsDone steps_done() const {
-    return {trainer_->steps(), steps_at_once_, batches_->position_before(), state_.position};
+    return {trainer_->steps(), steps_at_once_, batches_->position_before(), state_.data.position};
   }
   /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
   /// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.

@@ -57,11 +57,11 @@ void TrainingRun::write_summary(const std::string& status) {
   summary.status = status;
   if (status == failed_status) summary.failure = last_step_.message;
   summary.steps = trainer_->steps();
-  summary.epochs = state_.position.epoch;
+  summary.epochs = state_.data.position.epoch;
   summary.ranks = comm_.size();
   if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
   summary.threads = ExecSpace().concurrency();
-  if (state_.record) summary.train = state_.record->numbers.metrics;
+  if (state_.curves.record) summary.train = state_.curves.record->numbers.metrics;
   evaluations_->describe(summary);
   progress_.describe_times(summary, comm_, trainer_->clock());
   summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());

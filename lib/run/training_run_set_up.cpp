@@ -32,30 +32,32 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   data_ = std::move(experiment.data);
   provenance_ = provenance(comm_, data_, reading);
   trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
-  batches_.emplace(comm_, config_, data_, *trainer_, state_);
+  batches_.emplace(comm_, config_, data_, *trainer_, state_.data);
   comm_.run_collectively([&] { batches_->prepare(trainer_->partition()); });
   balance_.emplace(config_.parallel, comm_, *trainer_, std::min(config_.batch.largest(), data_.train->size()));
-  evaluations_.emplace(comm_, config_, data_, *trainer_, state_, progress_, owner);
+  evaluations_.emplace(comm_, config_, data_, *trainer_, state_.evaluation, state_.data, progress_, owner);
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
-                       RunCheckpoints::Contents{
-                           .texts =
-                               [this] {
-                                 std::map<std::string, std::string> texts{{"deck", deck_}, {"provenance", provenance_}};
-                                 if (const std::string vocabulary = data_.train->vocabulary(); !vocabulary.empty())
-                                   texts["vocabulary"] = vocabulary;
-                                 state_.metrics_rows = progress_.file()->rows();
-                                 texts["state"] = state_text([this](StateFields& fields) { describe_state(fields); });
-                                 return texts;
-                               },
-                           .best = [this] { return evaluations_->selection().best_steps(); },
-                           // The checkpoint counts on the rows, and replaces others.
-                           .before_commit =
-                               [this] {
-                                 folder_.lock().require();
-                                 progress_.file()->flush_to_disk();
-                               }});
+                       RunCheckpoints::Contents{.texts = [this] { return checkpoint_texts(); },
+                                                .best = [this] { return evaluations_->selection().best_steps(); },
+                                                // The checkpoint counts on the rows, and replaces others.
+                                                .before_commit =
+                                                    [this] {
+                                                      folder_.lock().require();
+                                                      progress_.file()->flush_to_disk();
+                                                    }});
+  begin();
+}
 
-  // Rank 0 alone reads and writes the folder.
+std::map<std::string, std::string> TrainingRun::checkpoint_texts() {
+  std::map<std::string, std::string> texts{{"deck", deck_}, {"provenance", provenance_}};
+  if (const std::string vocabulary = data_.train->vocabulary(); !vocabulary.empty()) texts["vocabulary"] = vocabulary;
+  state_.curves.metrics_rows = progress_.file()->rows();
+  texts["state"] = state_text([this](StateFields& fields) { describe_state(fields); });
+  return texts;
+}
+
+/// Rank 0 alone reads and writes the folder; then all ranks stand where the run is to go on. Collective.
+void TrainingRun::begin() {
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
     folder_.claim();
@@ -122,7 +124,7 @@ bool TrainingRun::open_folder() {
                           .complete = is_complete_});
   if (is_complete_) return !checkpoint;
   folder_.prepare(step, deck_);
-  progress_.open(folder_.metrics(), folder_.goes_on() ? state_.metrics_rows : 0);
+  progress_.open(folder_.metrics(), folder_.goes_on() ? state_.curves.metrics_rows : 0);
   const bool is_there = folder_.goes_on() && std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   checkpoints_->open(is_there ? step : -1);
   return !checkpoint;
@@ -142,7 +144,7 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
     describe_state(fields);
     order.describe_state(fields);
   });
-  if (order.version != example_order && order.shuffle && state_.position.next > 0)
+  if (order.version != example_order && order.shuffle && state_.data.position.next > 0)
     warn(
         "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
         "has some examples for the second time, and others not at all",
