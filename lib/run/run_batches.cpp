@@ -32,7 +32,7 @@ void check_sampler(const RunConfig& config, int ranks) {
 
 RunBatches::RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
                        DataPosition& state)
-    : comm_(comm), config_(config), data_(data), trainer_(trainer), state_(state) {}
+    : comm_(comm), config_(config), data_(data), trainer_(trainer), batch_dealing_(trainer.strategy()), state_(state) {}
 
 std::int64_t RunBatches::largest() const { return std::min(config_.batch.largest(), data_.train->size()); }
 
@@ -70,8 +70,8 @@ void RunBatches::begin(const BatchPartition& partition) {
   const std::int64_t ignored = config_.loss.make()->ignored_class();
   const Sampling sampling = with_positions(
       config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed, ignored); });
-  using Dealing = ParallelStrategy::Dealing;
-  const Dealing dealing = trainer_.strategy().dealing();
+  using Dealing = BatchDealing::Dealing;
+  const Dealing dealing = batch_dealing_.dealing();
   const Sampler sampler({.dataset_size = data_.train->size(),
                          .global_batch = largest(),
                          .batch_at = [length = run_length(config_, data_.train->size())](
@@ -82,10 +82,10 @@ void RunBatches::begin(const BatchPartition& partition) {
                          .interleaved = interleaved,
                          .rank = comm_.rank(),
                          .partition = partition,
-                         .parts = trainer_.strategy().parts_of_batch(),
+                         .parts = batch_dealing_.parts_of_batch(),
                          .batches = trainer_.steps(),
                          .parts_of = dealing == Dealing::in_known_order
-                                         ? [this](std::int64_t step) { return trainer_.strategy().parts_of(step); }
+                                         ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
                                          : std::function<std::span<const std::int64_t>(std::int64_t)>()},
                         state_.position);
   loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_.partition().room(largest()),
@@ -94,7 +94,7 @@ void RunBatches::begin(const BatchPartition& partition) {
 }
 
 const HostBatch& RunBatches::next() {
-  const bool asks = trainer_.strategy().dealing() == ParallelStrategy::Dealing::as_they_come;
+  const bool asks = batch_dealing_.dealing() == BatchDealing::Dealing::as_they_come;
   const PartRequest request = asks ? trainer_.next_part() : PartRequest{};
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
   return asks ? loader_->take(request) : *loader_->next();

@@ -48,6 +48,7 @@ class RunBatches {
   const RunConfig& config_;
   const Datasets& data_;
   Trainer& trainer_;
+  BatchDealing& batch_dealing_;
   DataPosition& state_;
   SamplerPosition before_;
   std::unique_ptr<DataLoader> loader_;

@@ -18,8 +18,9 @@ RunCheckpoints::RunCheckpoints(const Communicator& comm, const RunConfig& config
       audit_every_(config.parallel.audit_every),
       path_(folder.checkpoints()),
       trainer_(trainer),
+      state_(trainer.strategy()),
       contents_(std::move(contents)),
-      numbers_(comm_, trainer_.strategy().held_numbers(trainer_.optimizer())) {
+      numbers_(comm_, state_.held_numbers(trainer_.optimizer())) {
   if (comm_.size() > 1 && audit_every_ > 0)
     audit_.emplace(
         comm_, trainer_.model().parameters(), trainer_.optimizer(),
@@ -99,7 +100,7 @@ void RunCheckpoints::audit_if_due(std::int64_t steps) {
 void RunCheckpoints::compare_replicas() {
   is_audit_due_ = false;
   if (!audit_ || std::exchange(audited_step_, trainer_.steps()) == trainer_.steps()) return;
-  trainer_.strategy().finish_update(space_);
+  state_.finish_update(space_);
   audit_->compare(space_, trainer_.steps());
 }
 
@@ -109,7 +110,7 @@ void RunCheckpoints::write() {
   since_last_.restart();
   if (!is_good()) return;
   if (copies_) copies_->wait();
-  const bool at_once = memory_is_separate || trainer_.strategy().held_numbers_change_early();
+  const bool at_once = memory_is_separate || state_.held_numbers_change_early();
   if (!writer_) {
     wait();
     if (at_once) numbers_.copy(space_);
@@ -138,7 +139,7 @@ void RunCheckpoints::write_copies() {
   std::map<std::string, std::string> texts;
   if (comm_.is_root()) texts = contents_.texts();
   copies_->write(
-      trainer_.steps(), std::move(texts), memory_is_separate || trainer_.strategy().held_numbers_change_early(),
+      trainer_.steps(), std::move(texts), memory_is_separate || state_.held_numbers_change_early(),
       comm_.is_root() ? contents_.before_commit : [] {});
 }
 

@@ -108,6 +108,7 @@ class RunCheckpoints {
   std::int64_t audit_every_;
   std::filesystem::path path_;
   Trainer& trainer_;
+  StrategyState& state_;  ///< of the trainer's strategy
   Contents contents_;
   NumberStream numbers_;
   std::optional<CheckpointNumbers> restored_;  ///< of rank 0, until all ranks have them

@@ -34,7 +34,8 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   trainer_ = make_trainer(config_, std::move(experiment.graph), std::move(experiment.loss), *data_.train, comm_);
   batches_.emplace(comm_, config_, data_, *trainer_, state_.data);
   comm_.run_collectively([&] { batches_->prepare(trainer_->partition()); });
-  balance_.emplace(config_.parallel, comm_, *trainer_, std::min(config_.batch.largest(), data_.train->size()));
+  balance_.emplace(config_.parallel, comm_, *trainer_, trainer_->strategy(),
+                   std::min(config_.batch.largest(), data_.train->size()));
   evaluations_.emplace(comm_, config_, data_, *trainer_, state_.evaluation, state_.data, progress_, owner);
   checkpoints_.emplace(comm_, config_, folder_, *trainer_,
                        RunCheckpoints::Contents{.texts = [this] { return checkpoint_texts(); },

@@ -15,7 +15,7 @@
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
 #include "ops/loss.hpp"
-#include "parallel/parallel_strategy.hpp"
+#include "parallel/step_ranks.hpp"
 #include "train/metrics.hpp"
 
 namespace lockstep {

@@ -7,8 +7,9 @@
 
 namespace lockstep {
 
-LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, std::int64_t batch)
-    : comm_(comm), trainer_(trainer) {
+LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer,
+                         ReplicaMeetings& meetings, std::int64_t batch)
+    : comm_(comm), trainer_(trainer), meetings_(meetings) {
   if (comm.size() == 1) return;
   if (config.deals_anew()) shares_.emplace(comm, trainer.partition(), batch);
   if (config.local.steps_by_speed && !config.asynchronous.present) pass_times_.emplace();
@@ -32,14 +33,14 @@ std::optional<std::vector<std::int64_t>> LoadBalance::compare_shares(double seco
 
 /// Behind a meeting, by the times of the steps since the last one.
 void LoadBalance::pace_groups(double seconds) {
-  const std::int64_t step = trainer_.steps(), all = trainer_.strategy().steps_between_meetings();
-  if (!trainer_.strategy().is_local(step)) return;
+  const std::int64_t step = trainer_.steps(), all = meetings_.steps_between_meetings();
+  if (!meetings_.is_local(step)) return;
   if (trainer_.own_examples() > 0) pass_times_->add(seconds);
-  if (!trainer_.has_common_parameters()) return;
+  if (!meetings_.is_common(step)) return;
   const std::vector<double> times = pass_times_->medians(comm_);
   pass_times_->forget();
   if (times.empty()) return;
-  const std::int64_t fewest = trainer_.strategy().follow_times(times);
+  const std::int64_t fewest = meetings_.follow_times(times);
   if (fewest >= fewest_steps_.value_or(all)) return;
   fewest_steps_ = fewest;
   log("steps        by speed: the slowest group does {} of {} until the next meeting", fewest, all);

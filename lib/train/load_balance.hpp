@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "parallel/replica_meetings.hpp"
 #include "train/pass_times.hpp"
 #include "train/share_balance.hpp"
 #include "train/trainer.hpp"
@@ -15,8 +16,9 @@ namespace lockstep {
 /// measured), or their groups fewer steps between two meetings (parallel.local.steps_by_speed).
 class LoadBalance {
  public:
-  /// `batch`: the largest one. `comm` and `trainer` outlive this.
-  LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, std::int64_t batch);
+  /// `meetings`: of the trainer's strategy. `batch`: the largest one. `comm`, `trainer` and `meetings` outlive this.
+  LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, ReplicaMeetings& meetings,
+              std::int64_t batch);
 
   /// The trainer has done steps, in which it has waited so long for other ranks. Parts (BatchPartition) by which
   /// batches are to be divided from now on; none: as they are. Collective.
@@ -34,6 +36,7 @@ class LoadBalance {
 
   const Communicator& comm_;
   Trainer& trainer_;
+  ReplicaMeetings& meetings_;
   std::optional<ShareBalance> shares_;
   std::optional<PassTimes> pass_times_;       ///< of the steps since the last meeting
   double pass_seconds_ = 0;                   ///< that the trainer's clock has shown behind the last step

@@ -10,7 +10,7 @@
 #include "core/device_graph.hpp"
 #include "data/sampler.hpp"
 #include "data/upload.hpp"
-#include "parallel/parallel_strategy.hpp"
+#include "parallel/step_ranks.hpp"
 
 namespace lockstep {
 

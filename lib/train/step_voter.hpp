@@ -3,8 +3,8 @@
 
 #include "core/host_copy.hpp"
 #include "ops/loss.hpp"
-#include "parallel/parallel_strategy.hpp"
 #include "parallel/step_consensus.hpp"
+#include "parallel/step_ranks.hpp"
 #include "train/step_result.hpp"
 
 namespace lockstep {

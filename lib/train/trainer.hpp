@@ -50,7 +50,7 @@ class Trainer final : public Stateful {
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
-  /// Of ParallelStrategy::Dealing::as_they_come, what this rank's next step is on.
+  /// Of BatchDealing::Dealing::as_they_come, what this rank's next step is on.
   PartRequest next_part();
   /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
   /// last one, too. Waits for it. Collective.
@@ -100,8 +100,8 @@ class Trainer final : public Stateful {
   std::int64_t max_micro_batch() const { return max_micro_batch_; }
 
   void describe_state(StateFields& fields) override;
-  /// All ranks get the parameters of rank 0, and of the optimizer's states that it has (ParallelStrategy::whole_states)
-  /// what they own. Collective.
+  /// All ranks get the parameters of rank 0, and of the optimizer's states that it has what they own
+  /// (StrategyState::share). Collective.
   void share_parameters();
 
  private:
