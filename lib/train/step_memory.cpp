@@ -29,102 +29,179 @@ double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Gra
   return memory.total() - memory.model() + model_memory(config, graph, memory.plan, ranks).model();
 }
 
-ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks) {
-  ModelMemory memory;
-  const DType type = config.dtype(), master = master_dtype(type);
-  const ParameterLayout layout(graph, type);
-  const ParallelConfig& parallel = config.parallel;
-  const int group = shard_group_size(parallel, ranks.all, ranks.nodes);
-  const bool elsewhere = parallel.offloads_parameters();
-  const bool divides = parallel.shard != ParallelConfig::Shard::none && (group > 1 || elsewhere);
-  const int sharing = ranks_that_share(parallel, ranks);
-  const ParameterDivision division = parameter_division(parallel, group, divides && sharing == group);
-  const ParameterWindows windows = plan_windows(graph, layout, plan, division);
-  const auto master_bytes = static_cast<double>(size_of(master));
-  const double owned = divides ? static_cast<double>(layout.trained_size()) / group : 0;
-  const double seen = static_cast<double>(windows.value_count(layout)) / sharing;
-  memory.parameters = (seen + (windows.division.values && !elsewhere ? owned : 0)) * master_bytes;
-  memory.rounded = type == master ? 0 : seen * static_cast<double>(size_of(type));
-  memory.gradients = master_bytes *
-                     (static_cast<double>(windows.gradient_count(layout)) + (windows.division.gradients ? owned : 0));
-  const auto tree_bytes = [&](std::int64_t shards, int of_ranks) {
-    return master_bytes *
+namespace {
+
+/// A model as ranks divide it.
+struct DividedModel {
+  DividedModel(const TrainingConfig& training, const Graph& graph, const StepPlan& plan, RankCount count)
+      : config(training),
+        ranks(count),
+        layout(graph, training.dtype()),
+        master(master_dtype(training.dtype())),
+        group(shard_group_size(parallel, count.all, count.nodes)),
+        sharing(ranks_that_share(parallel, count)),
+        elsewhere(parallel.offloads_parameters()),
+        divides(parallel.shard != ParallelConfig::Shard::none && (group > 1 || elsewhere)),
+        windows(plan_windows(graph, layout, plan, parameter_division(parallel, group, divides && sharing == group))) {}
+
+  double trained() const { return static_cast<double>(layout.trained_size()); }
+  /// Numbers of what is trained, of a rank that has a part of them.
+  double owned() const { return divides ? trained() / group : 0; }
+  double master_bytes() const { return static_cast<double>(size_of(master)); }
+  /// Of the buffers that add up so many gradients in a fixed tree.
+  double tree_bytes(std::int64_t shards, int of_ranks) const {
+    return master_bytes() *
            static_cast<double>(layout.summed_size() *
                                DeterministicReducer::buffers(ParallelConfig::in_fixed_tree(shards), of_ranks));
-  };
-  const bool workers_step = parallel.has_stepping_workers();
-  if (const std::int64_t pieces = parallel.asynchronous.recorded_members; pieces > 1 && workers_step) {
-    memory.gradients += tree_bytes(pieces, 1);
+  }
+
+  const TrainingConfig& config;
+  const ParallelConfig& parallel = config.parallel;
+  RankCount ranks;
+  ParameterLayout layout;
+  DType master;
+  int group;       ///< ranks that divide the model with each other
+  int sharing;     ///< ranks that have one copy of the parameters
+  bool elsewhere;  ///< the values that ranks own are not in memory
+  bool divides;
+  ParameterWindows windows;
+};
+
+// What a rank has of the model: each adds to what those before it have found.
+
+/// Parameters and gradients, by parallel.shard.
+ModelMemory divided_memory(const DividedModel& model) {
+  ModelMemory memory;
+  const DType type = model.config.dtype();
+  const ParameterDivision& division = model.windows.division;
+  const double seen = static_cast<double>(model.windows.value_count(model.layout)) / model.sharing;
+  memory.parameters = (seen + (division.values && !model.elsewhere ? model.owned() : 0)) * model.master_bytes();
+  memory.rounded = type == model.master ? 0 : seen * static_cast<double>(size_of(type));
+  memory.gradients = model.master_bytes() * (static_cast<double>(model.windows.gradient_count(model.layout)) +
+                                             (division.gradients ? model.owned() : 0));
+  return memory;
+}
+
+ModelMemory fixed_tree_memory(const DividedModel& model, ModelMemory memory) {
+  const ParallelConfig& parallel = model.parallel;
+  const int ranks = model.ranks.all;
+  if (const std::int64_t pieces = parallel.asynchronous.recorded_members;
+      pieces > 1 && parallel.has_stepping_workers()) {
+    memory.gradients += model.tree_bytes(pieces, 1);
   } else if (pieces > 1) {
-    const int together = PlayedGradients::ranks_of_gradient(parallel.asynchronous, ranks.all);
-    memory.gradients += tree_bytes(pieces, together);
+    const int together = PlayedGradients::ranks_of_gradient(parallel.asynchronous, ranks);
+    memory.gradients += model.tree_bytes(pieces, together);
     if (parallel.asynchronous.collect > 1)
-      memory.gradients += tree_bytes(parallel.asynchronous.collect, ranks.all / together);
+      memory.gradients += model.tree_bytes(parallel.asynchronous.collect, ranks / together);
   } else if (parallel.separate_shards() > 0) {
-    memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks.all));
+    memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks));
   }
-  double left_over = 0;  // of compressed sums, on the first rank of a node
-  if (ranks.all > 1)
-    left_over = (parallel.compress.keeps_errors() ? 1 : 0) + (parallel.compress.corrects_momentum() ? 1 : 0);
-  left_over *= static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.gradients += left_over;
-  for (const std::string& state : config.optimizer.state_names())
-    for (const Parameter& part : config.optimizer.state_layout(state, layout.parameters()))
-      memory.states += static_cast<double>(part.range.count) * master_bytes;
-  if (divides) memory.states /= group;
-  const LocalConfig& local = parallel.local;
-  if (local.present && !workers_step && local.has_momentum())
-    memory.states += static_cast<double>(layout.trained_size()) * master_bytes;
-  memory.checkpoint = left_over;
-  if (!elsewhere)
-    memory.checkpoint += (windows.division.values ? owned : static_cast<double>(layout.size())) * master_bytes;
-  if (parallel.offload.present) {
-    const std::size_t states = config.optimizer.state_names().size();
-    const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * master_bytes));
-    memory.elsewhere = elsewhere ? owned * master_bytes : 0;
-    memory.offloaded = memory.states + memory.elsewhere;
-    memory.states = static_cast<double>(
-        OffloadedStates::divide(parallel.offload.block_mb, master, states + (elsewhere ? 1 : 0), count)
-            .bytes_in_memory());
-  } else {
-    memory.checkpoint += memory.states;
-  }
-  if (parallel.runs_freely()) {
-    // Of servers, if there are any: workers have none of this.
-    const double keepers = parallel.servers > 0 ? static_cast<double>(parallel.servers) : ranks.all;
-    if (!workers_step) memory.states /= keepers;
-    memory.gradients += master_bytes * ParameterStore::numbers(parallel, free_rules(parallel, ranks.all),
-                                                               static_cast<double>(layout.trained_size()) / keepers);
-    if (const auto members = static_cast<int>(parallel.asynchronous.members(ranks.all)); members > 1)
-      memory.gradients += tree_bytes(members, members);
-  } else if (workers_step) {
-    // A replay's file alone says how many workers there are.
-    const std::int64_t workers = parallel.asynchronous.simulation.ranks,
-                       of_rank = (workers + ranks.all - 1) / ranks.all, collect = parallel.asynchronous.collect;
-    const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(local, workers);
-    memory.states += static_cast<double>(of_rank) * memory.states +
-                     static_cast<double>(copies * layout.trained_size()) * master_bytes;
-    // The newest version; what rounds of an update have changed, and its sum.
-    memory.gradients += static_cast<double>((1 + collect + OrderedSum::buffers(collect)) * layout.trained_size()) *
-                        master_bytes;
-  } else if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
-    // Of a replay, the file alone says how many workers there are.
-    const int copies = (asynchronous.simulation.ranks > 1 ? 1 : 0) +
-                       (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
-    const double of_workers = copies * master_bytes *
-                              static_cast<double>(asynchronous.simulation.ranks * layout.trained_size());
-    memory.states += of_workers;
-    memory.checkpoint += of_workers;
-  }
-  if (local.present) memory.parameters += static_cast<double>(layout.summed_size()) * master_bytes;
-  if (local.present && local.outer == LocalConfig::Outer::adasum)
-    memory.gradients += static_cast<double>(AdasumExchange::longest_part(layout)) * master_bytes;
-  if (local.present && local.streams())
+  return memory;
+}
+
+/// What compressed sums leave over, on the first rank of a node.
+double left_over_bytes(const DividedModel& model) {
+  if (model.ranks.all == 1) return 0;
+  const CompressConfig& compress = model.parallel.compress;
+  const double numbers = (compress.keeps_errors() ? 1 : 0) + (compress.corrects_momentum() ? 1 : 0);
+  return numbers * (model.trained() * model.master_bytes());
+}
+
+double state_bytes(const DividedModel& model) {
+  double bytes = 0;
+  const OptimizerConfig& optimizer = model.config.optimizer;
+  for (const std::string& state : optimizer.state_names())
+    for (const Parameter& part : optimizer.state_layout(state, model.layout.parameters()))
+      bytes += static_cast<double>(part.range.count) * model.master_bytes();
+  if (model.divides) bytes /= model.group;
+  const LocalConfig& local = model.parallel.local;
+  if (local.present && !model.parallel.has_stepping_workers() && local.has_momentum())
+    bytes += model.trained() * model.master_bytes();
+  return bytes;
+}
+
+ModelMemory offloaded_memory(const DividedModel& model, ModelMemory memory) {
+  const std::size_t states = model.config.optimizer.state_names().size();
+  const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * model.master_bytes()));
+  memory.elsewhere = model.elsewhere ? model.owned() * model.master_bytes() : 0;
+  memory.offloaded = memory.states + memory.elsewhere;
+  memory.states = static_cast<double>(
+      OffloadedStates::divide(model.parallel.offload.block_mb, model.master, states + (model.elsewhere ? 1 : 0), count)
+          .bytes_in_memory());
+  return memory;
+}
+
+/// Of servers, if there are any: workers have none of this.
+ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
+  const ParallelConfig& parallel = model.parallel;
+  const int ranks = model.ranks.all;
+  const double keepers = parallel.servers > 0 ? static_cast<double>(parallel.servers) : ranks;
+  if (!parallel.has_stepping_workers()) memory.states /= keepers;
+  memory.gradients += model.master_bytes() *
+                      ParameterStore::numbers(parallel, free_rules(parallel, ranks), model.trained() / keepers);
+  if (const auto members = static_cast<int>(parallel.asynchronous.members(ranks)); members > 1)
+    memory.gradients += model.tree_bytes(members, members);
+  return memory;
+}
+
+/// A replay's file alone says how many workers there are.
+ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memory) {
+  const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
+  const std::int64_t workers = asynchronous.simulation.ranks,
+                     of_rank = (workers + model.ranks.all - 1) / model.ranks.all, collect = asynchronous.collect;
+  const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(model.parallel.local, workers);
+  memory.states += static_cast<double>(of_rank) * memory.states +
+                   static_cast<double>(copies * model.layout.trained_size()) * model.master_bytes();
+  // The newest version; what rounds of an update have changed, and its sum.
+  memory.gradients += static_cast<double>((1 + collect + OrderedSum::buffers(collect)) * model.layout.trained_size()) *
+                      model.master_bytes();
+  return memory;
+}
+
+/// Of a replay, the file alone says how many workers there are.
+ModelMemory played_memory(const DividedModel& model, ModelMemory memory) {
+  const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
+  const std::int64_t workers = asynchronous.simulation.ranks;
+  const int copies = (workers > 1 ? 1 : 0) + (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
+  const double of_workers = copies * model.master_bytes() * static_cast<double>(workers * model.layout.trained_size());
+  memory.states += of_workers;
+  memory.checkpoint += of_workers;
+  return memory;
+}
+
+/// For meetings of replicas, or of workers that step by themselves.
+ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
+  const LocalConfig& local = model.parallel.local;
+  memory.parameters += static_cast<double>(model.layout.summed_size()) * model.master_bytes();
+  if (local.outer == LocalConfig::Outer::adasum)
+    memory.gradients += static_cast<double>(AdasumExchange::longest_part(model.layout)) * model.master_bytes();
+  if (local.streams())
     memory.gradients +=
         static_cast<double>(
-            std::ranges::max(local_fragments(layout, local.fragments), {}, &ParameterRange::count).count) *
-        master_bytes;
+            std::ranges::max(local_fragments(model.layout, local.fragments), {}, &ParameterRange::count).count) *
+        model.master_bytes();
   return memory;
+}
+
+}  // namespace
+
+ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks) {
+  const ParallelConfig& parallel = config.parallel;
+  const DividedModel model(config, graph, plan, ranks);
+  ModelMemory memory = fixed_tree_memory(model, divided_memory(model));
+  const double left_over = left_over_bytes(model);
+  memory.gradients += left_over;
+  memory.states = state_bytes(model);
+  memory.checkpoint = left_over;
+  if (!model.elsewhere)
+    memory.checkpoint += (model.windows.division.values ? model.owned() : static_cast<double>(model.layout.size())) *
+                         model.master_bytes();
+  if (parallel.offload.present) memory = offloaded_memory(model, memory);
+  else memory.checkpoint += memory.states;
+  if (parallel.runs_freely()) memory = free_memory(model, memory);
+  else if (parallel.has_stepping_workers()) memory = stepping_workers_memory(model, memory);
+  else if (parallel.asynchronous.present) memory = played_memory(model, memory);
+  return parallel.local.present ? local_memory(model, memory) : memory;
 }
 
 StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks) {
