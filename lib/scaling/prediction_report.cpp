@@ -108,6 +108,8 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
   Machine machine = read_machine(file);
   const int ranks = count.all;
   if (count.nodes > 0) machine.ranks_per_node = ranks / count.nodes;
+  if (const auto not_this = not_predicted(config.parallel))
+    return fmt::format("expected             not predicted: {}\n", not_this->why);
   return with_positions(config.source, [&] {
     Workload workload(config);
     const Prediction p = Predictor(machine, workload).predict(ranks);

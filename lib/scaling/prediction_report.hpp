@@ -4,6 +4,7 @@
 #include <string>
 
 #include "run/run_config.hpp"
+#include "train/step_memory.hpp"
 
 namespace lockstep {
 

@@ -32,7 +32,7 @@ void predict_shards(RunConfig& config, RankCount ranks) {
   const ParallelConfig& parallel = config.parallel;
   if (!parallel.chooses_shard || parallel.machine.empty()) return;
   config.shard_times.emplace();
-  if (ranks.all == 1 || !not_predicted(parallel).empty()) return;
+  if (ranks.all == 1 || not_predicted(parallel)) return;
   Machine machine = read_machine(parallel.machine);
   if (ranks.all % ranks.nodes == 0) machine.ranks_per_node = ranks.all / ranks.nodes;
   with_positions(config.source, [&] {

@@ -109,7 +109,7 @@ std::string ways_report(const RunConfig& config, const WaysOptions& options) {
                                                            : 0;
   return with_positions(config.source, [&] {
     const char* const none = "\nways                 none are tabulated: ";
-    if (const std::string why = not_predicted(config.parallel); !why.empty()) return fmt::format("{}{}\n", none, why);
+    if (const auto not_these = not_predicted(config.parallel)) return fmt::format("{}{}\n", none, not_these->why);
     Workload workload(config);
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());

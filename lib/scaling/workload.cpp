@@ -7,25 +7,25 @@
 
 namespace lockstep {
 
-std::string not_predicted(const ParallelConfig& config) {
-  if (config.deterministic.present) return "sums of deterministic runs are not predicted";
-  if (config.local.present) return "groups of parallel.local do steps by themselves, which are not predicted";
-  if (config.compress.present) return "compressed sums are not predicted";
-  if (config.asynchronous.present) return "steps of asynchronous workers are not predicted";
-  if (config.backup.present) return "what backup ranks save is not predicted";
-  return "";
+std::optional<NotPredicted> not_predicted(const ParallelConfig& config) {
+  if (config.deterministic.present)
+    return {{"parallel.deterministic", "sums of deterministic runs are not in buckets, and are not predicted"}};
+  if (config.local.present)
+    return {{"parallel.local", "groups of parallel.local do steps by themselves, which are not predicted"}};
+  if (config.compress.present) return {{"parallel.compress", "compressed sums are not predicted"}};
+  if (config.asynchronous.present)
+    return {{"parallel.asynchronous",
+             "asynchronous workers wait as they come, and played ones are as slow as one process: their steps are not "
+             "predicted"}};
+  if (config.backup.present)
+    return {{"parallel.backup", "what backup ranks save depends on how late others are, which is not predicted"}};
+  return {};
 }
 
 Workload::Workload(const RunConfig& config)
     : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
-  validate_key(!config_.parallel.deterministic.present, "parallel.deterministic",
-               "deterministic runs are not predicted (their sums are not in buckets); leave it out");
-  validate_key(
-      !config_.parallel.asynchronous.present, "parallel.asynchronous",
-      "asynchronous runs are not predicted (ranks that run freely wait as they come, and played ones are as slow as one "
-      "process); leave it out");
-  validate_key(!config_.parallel.backup.present, "parallel.backup",
-               "what backup ranks save depends on how late others are, which is not predicted; leave it out");
+  if (const std::optional<NotPredicted> not_this = not_predicted(config_.parallel))
+    validate_key(false, not_this->key, "{}; leave it out", not_this->why);
   const StepPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
   const auto type_bytes = static_cast<double>(size_of(config_.dtype()));
   for (const GraphNode& node : experiment_.graph.nodes()) {

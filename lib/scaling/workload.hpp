@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,11 @@ struct ReadyPoint {
   std::int64_t elements = 0;
 };
 
-/// Why the ways to do a deck's step are not predicted; empty: they are.
-std::string not_predicted(const ParallelConfig& config);
+/// What of a deck has steps that are not predicted, and why.
+struct NotPredicted {
+  std::string key, why;
+};
+std::optional<NotPredicted> not_predicted(const ParallelConfig& config);
 
 /// A deck whose steps are predicted, with its data open and its network planned.
 class Workload {

@@ -99,8 +99,13 @@ class PredictScaling(LockstepTest):
     def test_what_is_not_predicted(self):
         self.refused(78, ["machine.yaml: compute.products", "bf16"], "predict-scaling", "deck.yaml", "precision.compute=bf16", "--machine", "machine.yaml",
                      "--ranks", "1,2")
-        self.refused(78, ["parallel.deterministic", "not predicted"], "predict-scaling", "deck.yaml", "parallel.deterministic.shards=8",
-                     "--machine", "machine.yaml", "--ranks", "1,2")
+        for key, value in (("deterministic", "{shards: 8}"), ("local", "{every: 2}"), ("compress", "{method: int8}"),
+                           ("asynchronous", "{schedule: {free: true}}"), ("backup", "{ranks: 1}")):
+            with self.subTest(key=key):
+                self.refused(78, [f"parallel.{key}: ", "not predicted"], "predict-scaling", "deck.yaml", f"parallel.{key}={value}",
+                             "--machine", "machine.yaml", "--ranks", "1,2")
+                out = self.lockstep("check", "deck.yaml", f"parallel.{key}={value}", "--machine", "machine.yaml", "--ranks", 4).out
+                self.assertRegex(out.splitlines()[-1], "^expected +not predicted: .*predicted$")
 
     def test_picture_in_no_folder(self):
         self.refused(73, ["none/plot.svg"], "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--plot", "none/plot.svg")
