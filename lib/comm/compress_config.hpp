@@ -27,6 +27,8 @@ struct CompressConfig : Config {
   std::int64_t from_step = 0;
 
   bool keeps_errors() const { return present && error_feedback; }
+  /// Whether only the largest numbers of a tensor travel.
+  bool sends_largest() const { return method == Method::topk || method == Method::dgc; }
   /// Whether the optimizer's momentum is applied before gradients are compressed.
   bool corrects_momentum() const { return present && method == Method::dgc; }
   /// The part of a tensor's numbers that travels in a step, counted from 1: after from_step, 1/4, 1/16, 1/64 and 1/256

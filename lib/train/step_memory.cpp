@@ -10,6 +10,7 @@
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/played_gradients.hpp"
+#include "parallel/compression/compression.hpp"
 #include "parallel/deterministic_reducer.hpp"
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
@@ -99,14 +100,6 @@ ModelMemory fixed_tree_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// What compressed sums leave over, on the first rank of a node.
-double left_over_bytes(const DividedModel& model) {
-  if (model.ranks.all == 1) return 0;
-  const CompressConfig& compress = model.parallel.compress;
-  const double numbers = (compress.keeps_errors() ? 1 : 0) + (compress.corrects_momentum() ? 1 : 0);
-  return numbers * (model.trained() * model.master_bytes());
-}
-
 double state_bytes(const DividedModel& model) {
   double bytes = 0;
   const OptimizerConfig& optimizer = model.config.optimizer;
@@ -189,10 +182,11 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const ParallelConfig& parallel = config.parallel;
   const DividedModel model(config, graph, plan, ranks);
   ModelMemory memory = fixed_tree_memory(model, divided_memory(model));
-  const double left_over = left_over_bytes(model);
-  memory.gradients += left_over;
+  // Of the first rank of a node, whose ranks sum in its memory.
+  const CompressionMemory compression = compression_memory(parallel, model.layout, ranks.nodes);
+  memory.gradients += compression.left_over + compression.buffers;
   memory.states = state_bytes(model);
-  memory.checkpoint = left_over;
+  memory.checkpoint = compression.left_over;
   if (!model.elsewhere)
     memory.checkpoint += (model.windows.division.values ? model.owned() : static_cast<double>(model.layout.size())) *
                          model.master_bytes();

@@ -9,16 +9,26 @@
 namespace lockstep {
 namespace {
 
+std::size_t bytes_of_signs(const CompressedTensor& tensor) {
+  return static_cast<std::size_t>(tensor.place.count() + 7) / 8;
+}
+
+/// How many numbers travel in a step.
+std::int64_t kept_of(const CompressConfig& config, const CompressedTensor& tensor, std::int64_t step) {
+  return static_cast<std::int64_t>(std::ceil(config.kept_in(step) * static_cast<double>(tensor.place.count())));
+}
+std::int64_t kept_of(const CompressConfig& config, const CompressedBucket& bucket, std::int64_t step) {
+  std::int64_t count = 0;
+  for (const CompressedTensor& tensor : bucket.tensors) count += kept_of(config, tensor, step);
+  return count;
+}
+
 /// Norms of blocks, and then a byte for each number: the level, with the number's sign.
 template <class T>
 class QsgdCode final : public Code<T> {
  public:
   QsgdCode(const CompressedNumbers<T>& numbers, int rank)
       : own_(numbers), first_draw_(numbers.buckets.empty() ? 0 : rank * numbers.buckets.back().place.end) {}
-
-  std::size_t bytes(const CompressedBucket& bucket) const override {
-    return static_cast<std::size_t>(blocks(bucket)) * sizeof(T) + static_cast<std::size_t>(bucket.place.count());
-  }
 
   void encode(const CompressedBucket& bucket, std::byte* to) override {
     const RandomStream draws(own_.step.seed, RandomPurpose::compression, static_cast<std::uint64_t>(own_.step.number));
@@ -55,7 +65,7 @@ class QsgdCode final : public Code<T> {
 
  private:
   std::int64_t blocks(const CompressedBucket& bucket) const {
-    return (bucket.place.count() + own_.config.block - 1) / own_.config.block;
+    return blocks_of(bucket.place.count(), own_.config.block);
   }
   template <class Visit>
   void for_each_block(const CompressedBucket& bucket, Visit visit) const {
@@ -74,12 +84,6 @@ class SignCode final : public Code<T> {
  public:
   explicit SignCode(const CompressedNumbers<T>& numbers) : own_(numbers) {}
 
-  std::size_t bytes(const CompressedBucket& bucket) const override {
-    std::size_t bytes = bucket.tensors.size() * sizeof(T);
-    for (const CompressedTensor& tensor : bucket.tensors) bytes += bytes_of(tensor);
-    return bytes;
-  }
-
   void encode(const CompressedBucket& bucket, std::byte* to) override {
     T* size = reinterpret_cast<T*>(to);
     auto* bits = reinterpret_cast<std::uint8_t*>(size + bucket.tensors.size());
@@ -89,7 +93,7 @@ class SignCode final : public Code<T> {
       double sum = 0;
       for (std::int64_t i = 0; i < count; ++i) sum += std::abs(static_cast<double>(numbers[i]));
       *size = static_cast<T>(sum / static_cast<double>(count));
-      std::memset(bits, 0, bytes_of(tensor));
+      std::memset(bits, 0, bytes_of_signs(tensor));
       for (std::int64_t i = 0; i < count; ++i) {
         const bool negative = numbers[i] < 0;
         bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (negative ? 1 << i % 8 : 0));
@@ -97,7 +101,7 @@ class SignCode final : public Code<T> {
           own_.errors[tensor.place.first + i] = (numbers[i] - (negative ? -*size : *size)) * own_.error_unit();
       }
       ++size;
-      bits += bytes_of(tensor);
+      bits += bytes_of_signs(tensor);
     }
   }
 
@@ -109,15 +113,11 @@ class SignCode final : public Code<T> {
       for (std::int64_t i = 0; i < tensor.place.count(); ++i)
         numbers[i] += (bits[i / 8] >> i % 8 & 1) != 0 ? -*size : *size;
       ++size;
-      bits += bytes_of(tensor);
+      bits += bytes_of_signs(tensor);
     }
   }
 
  private:
-  static std::size_t bytes_of(const CompressedTensor& tensor) {
-    return static_cast<std::size_t>(tensor.place.count() + 7) / 8;
-  }
-
   CompressedNumbers<T> own_;
 };
 
@@ -125,16 +125,8 @@ class SignCode final : public Code<T> {
 template <class T>
 class TopKCode final : public Code<T> {
  public:
-  explicit TopKCode(const CompressedNumbers<T>& numbers) : own_(numbers) {
-    std::int64_t most = 0;
-    for (const CompressedBucket& bucket : own_.buckets)
-      for (const CompressedTensor& tensor : bucket.tensors) most = std::max(most, tensor.place.count());
-    sizes_.resize(static_cast<std::size_t>(most));
-  }
-
-  std::size_t bytes(const CompressedBucket& bucket) const override {
-    return static_cast<std::size_t>(kept(bucket)) * (sizeof(T) + sizeof(std::uint32_t));
-  }
+  explicit TopKCode(const CompressedNumbers<T>& numbers)
+      : own_(numbers), sizes_(static_cast<std::size_t>(largest_tensor(numbers.buckets))) {}
 
   void encode(const CompressedBucket& bucket, std::byte* to) override {
     T* value = reinterpret_cast<T*>(to);
@@ -176,14 +168,9 @@ class TopKCode final : public Code<T> {
     const T size = std::abs(own_.numbers[i]);
     return std::isnan(size) ? std::numeric_limits<T>::infinity() : size;
   }
-  std::int64_t kept(const CompressedTensor& tensor) const {
-    const double part = own_.config.kept_in(own_.step.number);
-    return static_cast<std::int64_t>(std::ceil(part * static_cast<double>(tensor.place.count())));
-  }
-  std::int64_t kept(const CompressedBucket& bucket) const {
-    std::int64_t count = 0;
-    for (const CompressedTensor& tensor : bucket.tensors) count += kept(tensor);
-    return count;
+  template <class Part>
+  std::int64_t kept(const Part& part) const {
+    return kept_of(own_.config, part, own_.step.number);
   }
 
   CompressedNumbers<T> own_;
@@ -191,6 +178,18 @@ class TopKCode final : public Code<T> {
 };
 
 }  // namespace
+
+std::size_t code_bytes(const CompressConfig& config, const CompressedBucket& bucket, std::int64_t step,
+                       std::size_t element_bytes) {
+  if (config.sends_largest())
+    return static_cast<std::size_t>(kept_of(config, bucket, step)) * (element_bytes + sizeof(std::uint32_t));
+  const std::int64_t count = bucket.place.count();
+  if (config.method == CompressConfig::Method::qsgd)
+    return static_cast<std::size_t>(blocks_of(count, config.block)) * element_bytes + static_cast<std::size_t>(count);
+  std::size_t bytes = bucket.tensors.size() * element_bytes;
+  for (const CompressedTensor& tensor : bucket.tensors) bytes += bytes_of_signs(tensor);
+  return bytes;
+}
 
 template <class T>
 std::unique_ptr<Code<T>> qsgd_code(const CompressedNumbers<T>& numbers, int rank) {

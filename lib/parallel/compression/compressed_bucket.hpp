@@ -18,6 +18,9 @@ struct StepFacts {
   std::uint64_t seed = 0;   ///< of the run
 };
 
+/// Blocks of so many numbers, of which the last may have fewer.
+constexpr std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
+
 /// A gradient in the flat buffer, as a matrix: the first dimension by the others.
 struct CompressedTensor {
   Stretch place;
@@ -72,6 +75,20 @@ auto largest_of(const std::vector<CompressedBucket>& buckets, Measure measure) {
   decltype(measure(buckets.front())) most{};
   for (const CompressedBucket& bucket : buckets) most = std::max(most, measure(bucket));
   return most;
+}
+
+/// Numbers of the largest tensor.
+inline std::int64_t largest_tensor(const std::vector<CompressedBucket>& buckets) {
+  return largest_of(buckets, [](const CompressedBucket& bucket) {
+    std::int64_t most = 0;
+    for (const CompressedTensor& tensor : bucket.tensors) most = std::max(most, tensor.place.count());
+    return most;
+  });
+}
+
+/// Bytes, and those behind them up to the next multiple of an element's.
+constexpr std::size_t in_whole_elements(std::size_t bytes, std::size_t element_bytes) {
+  return (bytes + element_bytes - 1) / element_bytes * element_bytes;
 }
 
 }  // namespace lockstep

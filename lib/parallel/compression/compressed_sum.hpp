@@ -17,22 +17,29 @@ namespace lockstep {
 /// the slice's owner.
 template <class T>
 std::unique_ptr<Collective> int8_sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Transport> transport);
+/// Bytes of messages that each of so many ranks has for it, of numbers of `element_bytes`.
+std::size_t int8_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
+                              std::size_t element_bytes);
 
 /// What all ranks send to all others, who add it up in the order of ranks.
 template <class T>
 class Code {
  public:
   virtual ~Code() = default;
-  /// Bytes of a bucket in the running step; in none are they more than in the first.
-  virtual std::size_t bytes(const CompressedBucket& bucket) const = 0;
   /// Writes this rank's numbers of the bucket, and keeps what is left of them.
   virtual void encode(const CompressedBucket& bucket, std::byte* to) = 0;
   /// Adds what a rank has written.
   virtual void add(const CompressedBucket& bucket, const std::byte* from) const = 0;
 };
+/// Bytes of a bucket's message in a step, by the method's code; in no step are they more than in the first.
+std::size_t code_bytes(const CompressConfig& config, const CompressedBucket& bucket, std::int64_t step,
+                       std::size_t element_bytes);
 template <class T>
 std::unique_ptr<Collective> gathered_sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Code<T>> code,
                                          std::unique_ptr<Transport> transport);
+/// Bytes of messages, and of what the code works on, that each of so many ranks has for it.
+std::size_t gathered_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
+                                  std::size_t element_bytes);
 
 /// ‖v‖ · sgn(v) · ξ for each block, ξ ∈ {l/s, (l + 1)/s} with the mean |v| / ‖v‖: Alistarh et al. 2017, "QSGD". A byte
 /// for each number. `rank` draws by itself.
@@ -61,5 +68,8 @@ std::int64_t thin_columns(const CompressConfig& config, const CompressedTensor& 
 template <class T>
 std::unique_ptr<Collective> power_sum(const CompressedNumbers<T>& numbers, T* thin, int ranks,
                                       const std::function<std::unique_ptr<Collective>(const ReduceBuffer&)>& sum);
+/// Bytes that it has beside Q, and beside what these sums have.
+std::size_t power_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets,
+                               std::size_t element_bytes);
 
 }  // namespace lockstep

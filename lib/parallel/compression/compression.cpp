@@ -45,6 +45,9 @@ std::vector<Parameter> thin_layout(const CompressConfig& config, const std::vect
   return layout;
 }
 
+/// Of all these, one after the other.
+std::int64_t numbers_of(const std::vector<Parameter>& layout) { return layout.empty() ? 0 : layout.back().range.end(); }
+
 /// Of numbers that travel with their places, in 32 bits.
 void require_short_places(const std::vector<Parameter>& trained, CompressConfig::Method method) {
   constexpr std::int64_t most = std::int64_t{1} << 32;
@@ -54,7 +57,28 @@ void require_short_places(const std::vector<Parameter>& trained, CompressConfig:
                  compression_names[static_cast<std::size_t>(method)], parameter.name, parameter.range.count, most);
 }
 
+std::size_t buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int places,
+                         std::size_t element_bytes) {
+  using Method = CompressConfig::Method;
+  if (config.method == Method::int8) return int8_buffer_bytes(config, buckets, places, element_bytes);
+  if (config.method == Method::powersgd) return power_buffer_bytes(config, buckets, element_bytes);
+  return gathered_buffer_bytes(config, buckets, places, element_bytes);
+}
+
 }  // namespace
+
+CompressionMemory compression_memory(const ParallelConfig& config, const ParameterLayout& layout, int places) {
+  const CompressConfig& compress = config.compress;
+  if (!compress.present || places < 2) return {};
+  const std::vector<Parameter> trained = trained_parameters(layout.parameters());
+  const std::size_t element_bytes = size_of(layout.master());
+  const auto buckets = buckets_of(trained, layout.trained_size(), config.bucket_mb, element_bytes);
+  std::int64_t left_over = (compress.error_feedback ? layout.trained_size() : 0) +
+                           (compress.corrects_momentum() ? layout.trained_size() : 0);
+  if (compress.method == CompressConfig::Method::powersgd) left_over += numbers_of(thin_layout(compress, trained));
+  return {.left_over = static_cast<double>(left_over) * static_cast<double>(element_bytes),
+          .buffers = static_cast<double>(buffer_bytes(compress, buckets, places, element_bytes))};
+}
 
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
                          const ParameterLayout& layout, const CompressionBasis& basis)
@@ -72,7 +96,7 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
     return;
   }
   using Method = CompressConfig::Method;
-  if (config.compress.method == Method::topk || config.compress.method == Method::dgc)
+  if (config.compress.sends_largest())
     ranks.all.run_collectively([&] { require_short_places(trained_, config.compress.method); });
   if (!memory) place_ = ranks.all.rank();
   else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];
@@ -82,8 +106,7 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
     velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
   if (config.compress.method != Method::powersgd) return;
   thin_layout_ = thin_layout(config.compress, trained_);
-  const std::int64_t count = thin_layout_.empty() ? 0 : thin_layout_.back().range.end();
-  thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {count});
+  thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {numbers_of(thin_layout_)});
 }
 
 std::vector<Stretch> Compression::stretches() const {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/collective/collective.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/parallel_config.hpp"
 #include "comm/topology.hpp"
@@ -19,6 +20,14 @@ struct CompressionBasis {
   std::uint64_t seed = 0;  ///< of what is drawn
   Momentum momentum = {};  ///< of the optimizer
 };
+
+/// What one of the places that compress (Compression) has for it, in bytes.
+struct CompressionMemory {
+  double left_over = 0;  ///< errors, velocities and Q, which checkpoints hold
+  double buffers = 0;    ///< messages, and what is worked on
+};
+/// `places`: of the run; fewer than two compress nothing.
+CompressionMemory compression_memory(const ParallelConfig& config, const ParameterLayout& layout, int places);
 
 /// What a run with parallel.compress has beside others: how gradients are cut into buckets and summed, and what steps
 /// leave to the next ones. What a node's ranks sum in their memory is exact; what travels between nodes, or between

@@ -5,13 +5,22 @@
 namespace lockstep {
 namespace {
 
+/// Of the largest message.
+std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets,
+                    std::size_t element_bytes) {
+  const std::size_t most = largest_of(
+      buckets, [&](const CompressedBucket& bucket) { return code_bytes(config, bucket, 1, element_bytes); });
+  return in_whole_elements(most, element_bytes);
+}
+
 template <class T>
 class GatheredSum final : public Collective {
  public:
   GatheredSum(const CompressedNumbers<T>& numbers, std::unique_ptr<Code<T>> code, std::unique_ptr<Transport> transport)
-      : own_(numbers), code_(std::move(code)), exchange_(std::move(transport)) {
-    most_bytes_ = largest_of(own_.buckets, [&](const CompressedBucket& bucket) { return code_->bytes(bucket); });
-    most_bytes_ = (most_bytes_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+      : own_(numbers),
+        code_(std::move(code)),
+        exchange_(std::move(transport)),
+        most_bytes_(room_of(own_.config, own_.buckets, sizeof(T))) {
     messages_.resize(most_bytes_ * static_cast<std::size_t>(exchange_.size()));
   }
 
@@ -20,7 +29,7 @@ class GatheredSum final : public Collective {
     own_.add_errors(bucket_->place);
     std::byte* const sent = message(exchange_.rank());
     code_->encode(*bucket_, sent);
-    const std::size_t bytes = code_->bytes(*bucket_);
+    const std::size_t bytes = code_bytes(own_.config, *bucket_, own_.step.number, sizeof(T));
     for (int rank = 0; rank < exchange_.size(); ++rank) {
       exchange_.to(rank) = {sent, bytes};
       exchange_.from(rank) = {message(rank), bytes};
@@ -43,12 +52,19 @@ class GatheredSum final : public Collective {
   CompressedNumbers<T> own_;
   std::unique_ptr<Code<T>> code_;
   Exchange exchange_;
-  std::size_t most_bytes_ = 0;  ///< of a message
+  std::size_t most_bytes_;  ///< of a message
   std::vector<std::byte> messages_;
   const CompressedBucket* bucket_ = nullptr;  ///< that is being summed
 };
 
 }  // namespace
+
+std::size_t gathered_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
+                                  std::size_t element_bytes) {
+  std::size_t bytes = room_of(config, buckets, element_bytes) * static_cast<std::size_t>(ranks);
+  if (config.sends_largest()) bytes += static_cast<std::size_t>(largest_tensor(buckets)) * element_bytes;
+  return bytes;
+}
 
 template <class T>
 std::unique_ptr<Collective> gathered_sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Code<T>> code,

@@ -41,18 +41,28 @@ void quantize(const T* __restrict numbers, std::int64_t count, T scale, std::int
   }
 }
 
+/// Bytes of numbers: scales, and then a byte for each.
+std::size_t bytes_of(std::int64_t count, std::int64_t block, std::size_t element_bytes) {
+  return static_cast<std::size_t>(blocks_of(count, block)) * element_bytes + static_cast<std::size_t>(count);
+}
+
+/// Of the largest slice that one of so many ranks adds up: whole blocks, but for the last.
+std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
+                    std::size_t element_bytes) {
+  const std::size_t most = largest_of(buckets, [&](const CompressedBucket& bucket) {
+    const std::int64_t count = bucket.place.count(), blocks = blocks_of(blocks_of(count, config.block), ranks);
+    return bytes_of(std::min(count, blocks * config.block), config.block, element_bytes);
+  });
+  return in_whole_elements(most, element_bytes);
+}
+
 template <class T>
 class Int8Sum final : public Collective {
  public:
   Int8Sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Transport> transport)
-      : own_(numbers), exchange_(std::move(transport)) {
-    most_bytes_ = largest_of(own_.buckets, [&](const CompressedBucket& bucket) {
-      place_ = bucket.place;
-      std::size_t most = 0;
-      for (int rank = 0; rank < exchange_.size(); ++rank) most = std::max(most, bytes(slice(rank)));
-      return most;
-    });
-    most_bytes_ = (most_bytes_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+      : own_(numbers),
+        exchange_(std::move(transport)),
+        most_bytes_(room_of(own_.config, own_.buckets, exchange_.size(), sizeof(T))) {
     outgoing_.resize(most_bytes_ * static_cast<std::size_t>(exchange_.size()));
     incoming_.resize(outgoing_.size());
   }
@@ -105,12 +115,8 @@ class Int8Sum final : public Collective {
     exchange_.start();
   }
 
-  std::int64_t blocks(const Stretch& place) const {
-    return (place.count() + own_.config.block - 1) / own_.config.block;
-  }
-  std::size_t bytes(const Stretch& place) const {
-    return static_cast<std::size_t>(blocks(place)) * sizeof(T) + static_cast<std::size_t>(place.count());
-  }
+  std::int64_t blocks(const Stretch& place) const { return blocks_of(place.count(), own_.config.block); }
+  std::size_t bytes(const Stretch& place) const { return bytes_of(place.count(), own_.config.block, sizeof(T)); }
   /// What a rank adds up: whole blocks, but for the last.
   Stretch slice(int rank) const {
     const Stretch whole = slice_of(blocks(place_), rank, exchange_.size());
@@ -158,13 +164,18 @@ class Int8Sum final : public Collective {
 
   CompressedNumbers<T> own_;
   Exchange exchange_;
-  std::size_t most_bytes_ = 0;  ///< of a slice
+  std::size_t most_bytes_;  ///< of a slice
   std::vector<std::byte> outgoing_, incoming_;
   Stretch place_;  ///< of the running sum
   Stage stage_ = Stage::done;
 };
 
 }  // namespace
+
+std::size_t int8_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
+                              std::size_t element_bytes) {
+  return 2 * static_cast<std::size_t>(ranks) * room_of(config, buckets, ranks, element_bytes);
+}
 
 template <class T>
 std::unique_ptr<Collective> int8_sum(const CompressedNumbers<T>& numbers, std::unique_ptr<Transport> transport) {

@@ -13,13 +13,36 @@ std::int64_t thin_columns(const CompressConfig& config, const CompressedTensor& 
 
 namespace {
 
+/// What travels in the first sum: the numbers of tensors that travel as they are, and all P.
+std::int64_t summed_first(const CompressConfig& config, const CompressedBucket& bucket) {
+  std::int64_t count = 0;
+  for (const CompressedTensor& tensor : bucket.tensors) {
+    const std::int64_t columns = thin_columns(config, tensor);
+    count += columns == 0 ? tensor.place.count() : tensor.rows * columns;
+  }
+  return count;
+}
+std::int64_t most_summed_first(const CompressConfig& config, const std::vector<CompressedBucket>& buckets) {
+  return largest_of(buckets, [&](const CompressedBucket& bucket) { return summed_first(config, bucket); });
+}
+
+/// Of the longest row of a tensor that becomes P Qᵀ.
+std::int64_t longest_row(const CompressConfig& config, const std::vector<CompressedBucket>& buckets) {
+  return largest_of(buckets, [&](const CompressedBucket& bucket) {
+    std::int64_t most = 0;
+    for (const CompressedTensor& tensor : bucket.tensors)
+      if (thin_columns(config, tensor) > 0) most = std::max(most, tensor.columns);
+    return most;
+  });
+}
+
 template <class T>
 class PowerSum final : public Collective {
  public:
   PowerSum(const CompressedNumbers<T>& numbers, T* thin, int ranks,
            const std::function<std::unique_ptr<Collective>(const ReduceBuffer&)>& sum)
       : own_(numbers), thin_(thin), ranks_(ranks) {
-    std::int64_t next_thin = 0, most_columns = 0, most_sums = 0;
+    std::int64_t next_thin = 0;
     for (const CompressedBucket& bucket : own_.buckets) {
       Plan plan{.first = bucket.place.first, .thin = {next_thin, next_thin}};
       for (const CompressedTensor& tensor : bucket.tensors)
@@ -32,14 +55,12 @@ class PowerSum final : public Collective {
           plan.matrices.push_back({tensor, columns, plan.sums, next_thin});
           plan.sums += tensor.rows * columns;
           next_thin += tensor.columns * columns;
-          most_columns = std::max(most_columns, tensor.columns);
         }
       plan.thin.end = next_thin;
-      most_sums = std::max(most_sums, plan.sums);
       plans_.push_back(std::move(plan));
     }
-    sums_.resize(static_cast<std::size_t>(most_sums));
-    row_.resize(static_cast<std::size_t>(most_columns));
+    sums_.resize(static_cast<std::size_t>(most_summed_first(own_.config, own_.buckets)));
+    row_.resize(static_cast<std::size_t>(longest_row(own_.config, own_.buckets)));
     constexpr DType dtype = std::is_same_v<T, double> ? DType::f64 : DType::f32;
     first_sum_ = sum({dtype, sums_.data()});
     second_sum_ = sum({dtype, thin_});
@@ -165,6 +186,11 @@ class PowerSum final : public Collective {
 };
 
 }  // namespace
+
+std::size_t power_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets,
+                               std::size_t element_bytes) {
+  return static_cast<std::size_t>(most_summed_first(config, buckets) + longest_row(config, buckets)) * element_bytes;
+}
 
 template <class T>
 std::unique_ptr<Collective> power_sum(const CompressedNumbers<T>& numbers, T* thin, int ranks,

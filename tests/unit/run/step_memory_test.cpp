@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What steps are planned to need of memory.
+#include "train/step_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include "run/experiment.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t inputs = 600, classes = 7;
+
+RunConfig deck(const std::string& parallel) {
+  return read_run_config(
+      parse_deck("data: {synthetic: {kind: random, shape: [600], classes: 7, train: 512, validation: 0}}\n"
+                 "model: {layers: [{linear: 600}, relu, {linear: 7}]}\n"
+                 "run: {steps: 2}\nbatch: {global: 128}\noptimizer: {type: sgd, momentum: 0.9}\n"
+                 "parallel: {" +
+                     parallel + "}\n",
+                 "deck.yaml"));
+}
+
+/// A deck whose network is planned.
+struct Planned {
+  RunConfig config;
+  Experiment experiment;
+
+  explicit Planned(const std::string& parallel) : config(deck(parallel)), experiment(open_experiment(config)) {}
+  StepMemory memory(RankCount ranks) { return step_memory(config, experiment.graph, *experiment.data.train, ranks); }
+  std::int64_t trained() const { return ParameterLayout(experiment.graph, DType::f32).trained_size(); }
+};
+
+/// What compress adds to a rank's memory, without its errors and velocities.
+double compression_beside_errors(const std::string& compress, RankCount ranks, int copies) {
+  Planned with("compress: {" + compress + "}"), without("");
+  const StepMemory all = with.memory(ranks), plain = without.memory(ranks);
+  EXPECT_GE(all.checkpoint - plain.checkpoint, 4.0 * copies * static_cast<double>(with.trained()));
+  return all.gradients - plain.gradients - 4.0 * copies * static_cast<double>(with.trained());
+}
+
+constexpr std::int64_t part_of(std::int64_t count, std::int64_t parts) { return (count + parts - 1) / parts; }
+
+TEST(StepMemory, NothingIsCompressedOnOneNode) {
+  for (const char* method : {"int8", "topk", "dgc", "powersgd"}) {
+    const RankCount ranks{8, 1};
+    const StepMemory with = Planned(std::string("compress: {method: ") + method + "}").memory(ranks),
+                     without = Planned("").memory(ranks);
+    EXPECT_EQ(with.gradients, without.gradients) << method;
+    EXPECT_EQ(with.checkpoint, without.checkpoint) << method;
+  }
+}
+
+TEST(StepMemory, MessagesOfCompressedSums) {
+  for (const int nodes : {2, 4, 64}) {
+    const RankCount ranks{2 * nodes, nodes};
+    const std::int64_t count = Planned("").trained(), blocks = part_of(count, 256);
+    const std::int64_t of_slice = part_of(blocks, nodes);
+    EXPECT_EQ(compression_beside_errors("method: int8", ranks, 1),
+              static_cast<double>(2 * nodes * of_slice * (256 + 4)));
+    EXPECT_EQ(compression_beside_errors("method: qsgd, error_feedback: false", ranks, 0),
+              static_cast<double>(nodes * part_of(4 * blocks + count, 4) * 4));
+    // A tensor of 600 × 600, one of 7 × 600, and two rows.
+    const std::int64_t kept = 3600 + 6 + 42 + 1, signs = 4 * 4 + 45000 + 75 + 525 + 1;
+    EXPECT_EQ(compression_beside_errors("method: sign", ranks, 1), static_cast<double>(nodes * part_of(signs, 4) * 4));
+    EXPECT_EQ(compression_beside_errors("method: topk", ranks, 1),
+              static_cast<double>(nodes * kept * 8 + 4 * inputs * inputs));
+    EXPECT_EQ(compression_beside_errors("method: dgc", ranks, 2),
+              static_cast<double>(nodes * kept * 8 + 4 * inputs * inputs));
+  }
+}
+
+TEST(StepMemory, ThinMatricesOfCompressedSums) {
+  const std::int64_t q = 2 * inputs + 2 * inputs, p = 2 * inputs + 2 * classes, rows = inputs + classes;
+  for (const int nodes : {2, 64})
+    EXPECT_EQ(compression_beside_errors("method: powersgd, rank: 2", {2 * nodes, nodes}, 1),
+              static_cast<double>(4 * (q + p + rows + inputs)));
+}
+
+}  // namespace
+}  // namespace lockstep
