@@ -39,6 +39,7 @@ std::string all_reduce_help() {
 }  // namespace
 
 bool ParallelConfig::allows(Shard wanted) const {
+  if (offload.present && !offload.parameters.empty() && wanted != Shard::parameters) return false;
   if (wanted == Shard::none) return true;
   return !local.present && !asynchronous.present && !backup.present && !compress.present && !deals_anew() &&
          divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
@@ -17,6 +19,19 @@
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Each way to divide the model that the deck's other keys allow, with what a step of it needs, in bytes.
+std::vector<std::pair<std::string_view, double>> needs_by_shard(const TrainingConfig& config, const Graph& graph,
+                                                                const StepMemory& memory, RankCount ranks) {
+  std::vector<std::pair<std::string_view, double>> needs;
+  for (std::size_t way = 0; way < std::size(shard_names); ++way)
+    if (const auto shard = static_cast<ParallelConfig::Shard>(way); config.parallel.allows(shard))
+      needs.emplace_back(shard_names[way], memory_with(shard, config, graph, memory, ranks));
+  return needs;
+}
+
+}  // namespace
 
 int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
   const int group = shard_group_size(config, ranks.all, ranks.nodes);
@@ -219,10 +234,8 @@ void check_memory(const TrainingConfig& config, const Graph& graph, const StepMe
   if (limit == 0 || memory.total() <= limit) return;
   std::string others;
   if (config.optimizer.divides() && ranks.all > 1)
-    for (std::size_t shard = 0; shard < std::size(shard_names) && others.empty(); ++shard)
-      if (const double bytes = memory_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks);
-          bytes <= limit)
-        others = fmt::format("shard: {} needs {}, ", shard_names[shard], bytes_text(bytes));
+    for (const auto& [shard, bytes] : needs_by_shard(config, graph, memory, ranks))
+      if (bytes <= limit && others.empty()) others = fmt::format("shard: {} needs {}, ", shard, bytes_text(bytes));
   validate_key(false, "parallel.memory_gb",
                "a step needs {} on each of {} rank{} (as its plan says), and {} are allowed; {}",
                bytes_text(memory.total()), ranks.all, ranks.all == 1 ? "" : "s", bytes_text(limit),
@@ -233,10 +246,8 @@ void check_memory(const TrainingConfig& config, const Graph& graph, const StepMe
 std::string memory_by_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory,
                             RankCount ranks) {
   std::vector<std::string> all;
-  for (std::size_t shard = 0; shard < std::size(shard_names); ++shard)
-    all.push_back(
-        fmt::format("{} {}", shard_names[shard],
-                    bytes_text(memory_with(static_cast<ParallelConfig::Shard>(shard), config, graph, memory, ranks))));
+  for (const auto& [shard, bytes] : needs_by_shard(config, graph, memory, ranks))
+    all.push_back(fmt::format("{} {}", shard, bytes_text(bytes)));
   return fmt::format("{}", fmt::join(all, ", "));
 }
 

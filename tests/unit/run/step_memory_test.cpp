@@ -77,5 +77,38 @@ TEST(StepMemory, ThinMatricesOfCompressedSums) {
               static_cast<double>(4 * (q + p + rows + inputs)));
 }
 
+std::string ways_of(const std::string& parallel) {
+  Planned planned(parallel);
+  const RankCount ranks{8, 4};
+  const std::string text = memory_by_shard(planned.config, planned.experiment.graph, planned.memory(ranks), ranks);
+  std::string ways;  // without their numbers
+  for (const std::string_view name : shard_names)
+    if (text.find(std::string(name) + " ") != std::string::npos) ways += std::string(name) + " ";
+  return ways;
+}
+
+TEST(StepMemory, NamesWaysThatTheDeckAllows) {
+  EXPECT_EQ(ways_of(""), "none optimizer gradients parameters ");
+  EXPECT_EQ(ways_of("overlap: thread"), "none optimizer ");
+  EXPECT_EQ(ways_of("compress: {}"), "none ");
+  EXPECT_EQ(ways_of("shard: parameters, offload: {optimizer: /scratch, parameters: /scratch}"), "parameters ");
+}
+
+TEST(StepMemory, RefusalsRecommendWhatTheDeckAllows) {
+  const auto refusal = [](const std::string& parallel) -> std::string {
+    Planned planned(parallel + ", memory_gb: 0.005");
+    const RankCount ranks{8, 4};
+    try {
+      check_memory(planned.config, planned.experiment.graph, planned.memory(ranks), ranks);
+    } catch (const KeyError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal("overlap: poll").find("; shard: optimizer needs "), std::string::npos) << refusal("overlap: poll");
+  for (const char* compress : {"compress: {}", "local: {every: 2}"})
+    EXPECT_NE(refusal(compress).find("; take more ranks"), std::string::npos) << refusal(compress);
+}
+
 }  // namespace
 }  // namespace lockstep
