@@ -97,6 +97,10 @@ struct ParallelConfig : Config {
     shard = way;
     chooses_shard = false;
   }
+  /// How many of so many ranks share batch_norm's mean and variance with each other; 1: each has its own.
+  int ranks_of_statistics(int ranks) const {
+    return sync_batch_norm ? static_cast<int>(std::min<std::int64_t>(group_size.value_or(ranks), ranks)) : 1;
+  }
   /// Whether the other keys let ranks divide so much.
   bool allows(Shard wanted) const;
   /// Whether no rank has all gradients. (Fixed trees add up whole ones.)

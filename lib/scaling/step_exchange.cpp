@@ -40,6 +40,7 @@ class Builder {
         shares_(divides_ && may_share_parameters(config) && !machine.has_devices()),
         sums_(sums.of(group_, shares_)),
         all_(sums.of(ranks, false)),
+        statistics_(sums.of(config.ranks_of_statistics(ranks), false)),
         buckets_(workload.layout(), config) {}
 
   StepExchange build() {
@@ -48,8 +49,9 @@ class Builder {
     add_sums();
     constexpr double vote_bytes = 40;
     exchange_.vote = all_.ordered(vote_bytes);
-    for (const double exchanged : workload_.statistics(plan_))
-      exchange_.statistics = exchange_.statistics + all_.ordered(exchanged);
+    if (config_.ranks_of_statistics(ranks_) > 1)
+      for (const double exchanged : workload_.statistics(plan_))
+        exchange_.statistics = exchange_.statistics + statistics_.ordered(exchanged);
     exchange_.overlaps = overlaps_of(config_, all_.one_node(), machine_.has_devices());
     if (divides_) add_gathers();
     return std::move(exchange_);
@@ -155,7 +157,7 @@ class Builder {
   const StepPlan& plan_;
   int ranks_, group_;  ///< of all, and of those that divide the model with each other
   bool divides_, shares_;
-  Sums &sums_, &all_;  ///< of a group, and of all ranks
+  Sums &sums_, &all_, &statistics_;  ///< of a group, of all ranks, and of those that share batch_norm's statistics
   GradientBuckets buckets_;
   double bytes_ = workload_.element_bytes();
   StepExchange exchange_;

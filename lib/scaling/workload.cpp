@@ -79,7 +79,6 @@ std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
 
 std::vector<double> Workload::statistics(const StepPlan& plan) const {
   std::vector<double> exchanges;
-  if (!config_.parallel.sync_batch_norm) return exchanges;
   for (const auto& [segments, kind] : {std::pair(&plan.forward, Task::Kind::accumulate_statistics),
                                        {&plan.backward, Task::Kind::accumulate_gradient_statistics}})
     for (const Segment& segment : *segments) {

@@ -45,7 +45,7 @@ class Workload {
   StepMemory plan(RankCount ranks) { return step_memory(config_, experiment_.graph, *experiment_.data.train, ranks); }
   /// In the order of the backward pass; the last one has all gradients.
   std::vector<ReadyPoint> ready_points(const StepPlan& plan) const;
-  /// Bytes that ranks exchange for each exchange of batch_norm's statistics in a step; empty: none.
+  /// Bytes that ranks which share batch_norm's statistics have for each exchange of them in a step; empty: none.
   std::vector<double> statistics(const StepPlan& plan) const;
 
   const RunConfig& config() const { return config_; }

@@ -18,9 +18,9 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
   std::int64_t channels = 0;
   for (const GraphNode& node : model.graph().nodes())
     if (node.layer->traits().needs_statistics) channels += node.shape[-1];
-  const std::int64_t group_size = config.group_size.value_or(comm.size());
-  if (channels == 0 || !config.sync_batch_norm || std::min<std::int64_t>(group_size, comm.size()) == 1) return nullptr;
-  const Communicator group = comm.split(static_cast<int>(comm.rank() / group_size));
+  const int together = config.ranks_of_statistics(comm.size());
+  if (channels == 0 || together == 1) return nullptr;
+  const Communicator group = comm.split(comm.rank() / together);
   return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
 }
 

@@ -109,6 +109,29 @@ TEST(ComputeTimes, OfOneMeasuredBatchThePassesAloneGrow) {
   EXPECT_NEAR(two.of(256).optimizer, 6e-3, 1e-12);
 }
 
+TEST(Prediction, StatisticsTravelInTheGroupsThatShareThem) {
+  Machine nodes = machine("nodes", 4);
+  nodes.network = networks[0].link;
+  const auto seconds = [&](const std::string& parallel, int ranks) {
+    Workload workload(read_run_config(parse_deck(R"(
+run: {epochs: 2}
+data: {synthetic: {kind: random, shape: [70], classes: 11, train: 4096, validation: 0}}
+model: {layers: [{linear: 160}, {batch_norm: {}}, relu, {linear: 11}]}
+optimizer: {type: sgd, learning_rate: 0.1}
+batch: {global: 1024}
+parallel: {)" + parallel + "}\n",
+                                                 "deck.yaml")));
+    return Predictor(nodes, workload).predict(ranks).statistics;
+  };
+  EXPECT_GT(seconds("", 16), 0);
+  EXPECT_EQ(seconds("sync_batch_norm: false", 16), 0);
+  EXPECT_EQ(seconds("group_size: 1", 16), 0);
+  EXPECT_EQ(seconds("group_size: 4", 16), seconds("", 4));
+  EXPECT_EQ(seconds("group_size: 8", 16), seconds("", 8));
+  EXPECT_LT(seconds("group_size: 4", 16), seconds("", 16));
+  EXPECT_EQ(seconds("group_size: 64", 16), seconds("", 16));
+}
+
 /// The same work, for the simulation.
 test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int ranks) {
   const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
