@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
+#include <tuple>
 
 #include "comm/collective/algorithm.hpp"
 #include "config/deck.hpp"
@@ -20,6 +21,9 @@ bool sends_messages(const Algorithm& algorithm) { return algorithm.all_reduce !=
 bool divides(const Algorithm* algorithm) {
   return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
 }
+
+/// Whether ranks of a node sum in its memory first; null: auto.
+bool sums_in_nodes(const Algorithm* algorithm) { return !algorithm || algorithm->in_node_memory; }
 
 /// A key that names one of some algorithms, or auto.
 void choose(Fields& fields, std::string_view key, const Algorithm*& chosen, std::vector<std::string_view> names,
@@ -190,6 +194,8 @@ void ParallelConfig::describe(Fields& fields) {
       {"virtual_replicas", virtual_replicas != 1},
       {"all_reduce", all_reduce != nullptr},
       {"all_reduce_table", !all_reduce_table.empty()},
+      {"between_nodes", between_nodes != nullptr},
+      {"leaders", leaders.has_value()},
       {"wire", wire != Wire::fp32},
       {"overlap", overlap != Overlap::automatic && overlap != Overlap::none},
   };
@@ -202,6 +208,15 @@ void ParallelConfig::describe(Fields& fields) {
         !own_way || !is_set, key,
         fmt::format("{} cuts batches and sums gradients in its own way, after the backward pass; leave one out",
                     own_way ? own_way : ""));
+  fields.check(!group_size || (sync_batch_norm && !own_way), "group_size",
+               fmt::format("is of ranks that share batch_norm's statistics, and with {} none do; leave one out",
+                           own_way ? own_way : "sync_batch_norm: false"));
+  for (const auto& [key, is_set] :
+       {std::pair("between_nodes", between_nodes != nullptr), {"leaders", leaders.has_value()}})
+    fields.check(!is_set || sums_in_nodes(all_reduce), key,
+                 fmt::format("is of hierarchical sums, and all_reduce: {} makes no difference between nodes and ranks; "
+                             "leave one out",
+                             all_reduce ? all_reduce->name : ""));
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
         shard == Shard::none || divides(algorithm), key,
@@ -235,6 +250,25 @@ void ParallelConfig::describe(Fields& fields) {
   check_compress(fields);
 }
 
+std::vector<std::string> ParallelConfig::remarks() const {
+  if (chooses_shard) return {};
+  const std::string_view way = shard_names[static_cast<std::size_t>(shard)];
+  const bool divides = shard != Shard::none;
+  const std::tuple<const char*, bool, const char*> without_effect[] = {
+      {"machine", !machine.empty(), "auto"},
+      {"shard_group", !divides && (shard_group.number || shard_group.word != all),
+       "optimizer, gradients or parameters"},
+      {"share_parameters", !divides && !share_parameters, "optimizer, gradients or parameters"},
+      {"prefetch", shard != Shard::parameters && prefetch != ParallelConfig().prefetch, "parameters"},
+  };
+  std::vector<std::string> remarks;
+  for (const auto& [key, is_set, of] : without_effect)
+    if (is_set)
+      remarks.push_back(
+          fmt::format("parallel.{}: has no effect with parallel.shard: {} (it is of {}); leave it out", key, way, of));
+  return remarks;
+}
+
 void ParallelConfig::check_compress(Fields& fields) const {
   const auto needs = [&](bool ok, std::string_view key, std::string_view why) {
     fields.check(!compress.present || ok, key, fmt::format("{}; or leave compress out", why));
@@ -243,7 +277,7 @@ void ParallelConfig::check_compress(Fields& fields) const {
   needs(!deterministic.present, "deterministic", "fixed trees add up exact gradients; leave it out");
   needs(!local.present, "local", "compress is of gradients that all ranks sum in each step; leave it out");
   needs(wire == Wire::fp32, "wire", "compress says itself how gradients travel; take fp32");
-  needs(!all_reduce || all_reduce->in_node_memory, "all_reduce",
+  needs(sums_in_nodes(all_reduce), "all_reduce",
         "compress sums in a node's memory, and between nodes in its own way; take auto or hierarchical");
   needs(all_reduce_table.empty(), "all_reduce_table", "compress sums in one way, whatever the size; leave it out");
   needs(leaders.value_or(1) == 1, "leaders", "compressed sums have one leader in each node; take auto or 1");

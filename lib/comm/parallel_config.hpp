@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/asynchronous_config.hpp"
 #include "comm/backup_config.hpp"
@@ -126,6 +127,9 @@ struct ParallelConfig : Config {
     return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
   }
   void describe(Fields& fields) override;
+  /// Keys that have no effect with this `shard`, for a warning: decks that try several ways to divide a model have
+  /// them.
+  std::vector<std::string> remarks() const;
 
  private:
   void check_local(Fields& fields) const;

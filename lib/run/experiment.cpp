@@ -241,7 +241,7 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
 
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples) {
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks = config.parallel.remarks();
   const std::int64_t largest = config.batch.largest();
   if (examples < largest)
     remarks.push_back(

@@ -39,8 +39,8 @@ void check_examples(const Dataset& data, const AugmentConfig& augment, const Gra
 
 /// "batch 50 = 8 ranks × 6 or 7": of `examples` to train on.
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);
-/// What may not be meant: a batch larger than the data, ranks that have nothing to do, a warm-up that the run does not
-/// come to the end of, a softmax in front of a loss that has its own.
+/// What may not be meant: keys that have no effect, a batch larger than the data, ranks that have nothing to do, a
+/// warm-up that the run does not come to the end of, a softmax in front of a loss that has its own.
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples);
 

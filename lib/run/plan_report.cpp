@@ -226,7 +226,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
                       bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
                                                  static_cast<double>(size_of(master_dtype(config.dtype())))
                                            : 0));
-  return {text, refusal, run_remarks(config, graph, partition, train)};
+  return {text, refusal, run_remarks(given, graph, partition, train)};
 }
 
 /// Steps to show, of which each is where something begins, or stands among others that are evenly spread.

@@ -207,10 +207,29 @@ class Parallel(LockstepTest):
         self.train("again", ranks=3)
         self.assertEqual(summary(self.folder / "again")["steps"], 300)
 
+    def test_keys_without_effect_are_warned_of_once(self):
+        self.deck()
+        for key, value in (("shard_group", 2), ("share_parameters", "false"), ("prefetch", 3), ("machine", "nowhere.yaml")):
+            for command in (["check", "deck.yaml"], ["train", "deck.yaml", "run.overwrite=true"]):
+                result = self.lockstep(*command, f"parallel.{key}={value}", ranks=2)
+                self.assertEqual((result.out + result.err).count(f"parallel.{key}: has no effect with parallel.shard: none"), 1, result)
+        for parallel in ("{shard: auto, shard_group: 2, share_parameters: false, prefetch: 3}", "{shard: parameters, shard_group: 2, share_parameters: false, prefetch: 3}",
+                         "{shard_group: all, share_parameters: true, prefetch: 1}"):
+            result = self.lockstep("check", "deck.yaml", "--ranks", 2, f"parallel={parallel}")
+            self.assertNotIn("has no effect", result.out + result.err)
+
     def test_what_does_not_go_together(self):
         for parallel, words in (("{wire: fp16}", ["parallel.wire", "take bf16"]),
                                 ("{deterministic: {}, wire: bf16}", ["parallel.wire", "leave one out"]),
                                 ("{deterministic: {}, virtual_replicas: 2}", ["parallel.virtual_replicas", "leave one out"]),
+                                *((f"{{{way}, {key}: {value}}}", [f"parallel.{key}", f"{name} cuts batches and sums gradients in its own way", "leave one out"])
+                                  for name, way in (("deterministic", "deterministic: {}"), ("backup", "backup: 1"), ("asynchronous", "asynchronous: {schedule: {free: true}}"))
+                                  for key, value in (("leaders", 1), ("between_nodes", "ring"))),
+                                ("{all_reduce: ring, leaders: 2}", ["parallel.leaders", "all_reduce: ring makes no difference", "leave one out"]),
+                                ("{all_reduce: halving_doubling, between_nodes: ring}", ["parallel.between_nodes", "all_reduce: halving_doubling"]),
+                                *((f"{{{way}, group_size: 2}}", ["parallel.group_size", f"with {name} none do", "leave one out"])
+                                  for name, way in (("deterministic", "deterministic: {}"), ("backup", "backup: 1"), ("asynchronous", "asynchronous: {schedule: {free: true}}"),
+                                                    ("sync_batch_norm: false", "sync_batch_norm: false"))),
                                 ("{replicas: 2}", ["parallel.replicas: has another name here; write virtual_replicas"]),
                                 ("{emulate: {}}", ["parallel.emulate: has another name here; write --emulate-network latency_us="]),
                                 ("{all_reduce: mpi, wire: bf16}", ["parallel.wire", "mpi adds in the type"]),
