@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "comm/collective/executor.hpp"
 #include "data/batch_partition.hpp"
 #include "optim/gradient_scale.hpp"
@@ -25,13 +24,6 @@ ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& ru
       own_(slice_of(ranks.rank())),
       collect_(rules.collect),
       sum_(rules.collect, parameters.dtype(), own_.count) {
-  // Counts of one message are ints.
-  validate(
-      static_cast<std::size_t>(slice_of(0).count) * size_of(parameters.dtype()) <= std::size_t{1} << 30,
-      ExitStatus::bad_deck,
-      "parallel: {} parameters are more than {} ranks that run freely, or servers, can divide and send in messages of "
-      "1 GiB; use more",
-      fraction.count, servers_ > 0 ? servers_ : ranks.size());
   if (!config.has_stepping_workers()) parameters.own({own_});
   else if (ranks.rank() < servers_) parameters.own({{fraction_.first, 0}});
   if (config.has_stepping_workers()) outer_.emplace(config.local, rules.workers, parameters.dtype(), own_.count);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/asynchronous/worker_group.hpp"
 
-#include "base/error.hpp"
 #include "comm/collective/make_all_reduce.hpp"
 
 namespace lockstep {
@@ -12,11 +11,6 @@ WorkerGroup::WorkerGroup(const Communicator& all, const Topology& group, const P
       numbers_(group.all.all_gather(all.rank())),
       trained_(parameters.trained_size()) {
   if (size() == 1) return;
-  // Counts of one message are ints, and of a gather by halves it has up to a half.
-  validate(parameters.values({0, trained_}).bytes() <= std::size_t{2} << 30, ExitStatus::bad_deck,
-           "parallel.asynchronous.groups: {} parameters are more than the ranks of a group can send each other in "
-           "messages of 1 GiB; leave it out",
-           trained_);
   sum_.emplace(ranks_, ParallelConfig::in_fixed_tree(size()), parameters.gradients());
   gather_ = make_all_gather({}, group, std::nullopt, {parameters.dtype(), parameters.values().data});
 }

@@ -13,9 +13,6 @@
 namespace lockstep {
 namespace {
 
-/// Messages of MPI are of less than 2³¹ bytes.
-constexpr std::int64_t most_elements = 1 << 27;
-
 /// ordered_all_reduce of each tensor: all on their way up the tree, and then down again.
 Schedule tree_of_tensors(int rank, int size, const std::vector<ParameterRange>& tensors) {
   const Schedule of_one = ordered_all_reduce(rank, size, 1);
@@ -27,11 +24,8 @@ Schedule tree_of_tensors(int rank, int size, const std::vector<ParameterRange>& 
   for (const bool down : {false, true})
     for (const ParameterRange& tensor : tensors)
       for (const Step& step : of_one)
-        for (std::int64_t first = tensor.first; first < tensor.end(); first += most_elements) {
-          const ParameterRange range{first, std::min(most_elements, tensor.end() - first)};
-          if ((step.send ? step.send : step.receive).final == down)
-            schedule.push_back({of(step.send, range), of(step.receive, range)});
-        }
+        if ((step.send ? step.send : step.receive).final == down)
+          schedule.push_back({of(step.send, tensor), of(step.receive, tensor)});
   return schedule;
 }
 
@@ -112,7 +106,6 @@ void AdasumExchange::arrived(const Step::Part& part) {
   if constexpr (memory_is_separate) copy_from_host(*space_, incoming(part).data(), place_of(part, true));
   if (part.final) return;
   const ParameterRange& tensor = tensor_of(part);
-  if (part.first + part.count < tensor.end()) return;
   const Tensor own = flat_part(numbers_, tensor), theirs = flat_part(theirs_.get(), {0, tensor.count});
   if (tensor == statistics_) accumulate(*space_, 1, theirs, own);
   else adasum(*space_, own, theirs, scratch_.get());
