@@ -38,6 +38,14 @@ class FreeRunning(LockstepTest):
     def test_groups_killed_gone_on_with_and_played_again(self):
         self.kill_go_on_and_play(100, 1, (1, 4), groups=2)
 
+    def test_a_record_that_cannot_be_written_ends_the_run_before_its_first_step(self):
+        free = deck(8, {"free": True, "record": "none/order.txt"})
+        backup = {**free, "parallel": {"backup": {"ranks": 1, "mode": "drop", "record": "none/order.txt"}}}
+        for each in (free, backup):
+            self.deck("free.yaml", **each)
+            result = self.refused(73, ["none/order.txt"], "train", "free.yaml", "run.overwrite=true", ranks=RANKS)
+            self.assertNotIn("training examples", result.out, "it has begun")
+
     def kill_go_on_and_play(self, steps, kills, played_on, **more):
         self.deck("free.yaml", **deck(steps, {"free": True, "record": "order.txt"}, **more))
         chance = random.Random(1)

@@ -40,7 +40,13 @@ OrderedStore::OrderedStore(const ParallelConfig& config, const FreeRules& rules,
 }
 
 void OrderedStore::go_on_behind(std::int64_t updates) {
-  if (!ranks_.is_root() || config_.record.empty() || updates == 0) return;
+  if (!ranks_.is_root() || config_.record.empty()) return;
+  if (updates > 0) take_up_record(updates);
+  has_file_ = false;
+  write_record();  // now, so that a file that cannot be made ends the run before it has done anything
+}
+
+void OrderedStore::take_up_record(std::int64_t updates) {
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
   const PushOrder done = PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
   validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts() &&

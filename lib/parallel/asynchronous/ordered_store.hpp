@@ -24,7 +24,7 @@ class OrderedStore final : public ParameterArrival {
                ParameterBuffer& parameters);
 
   /// A record holds the whole run: what there is of it, the run goes on with, behind `updates` of them. Throws
-  /// Error(bad_data) where it is of other workers.
+  /// Error(bad_data) where it is of other workers, and cannot_create or io_error where the file cannot be written.
   void go_on_behind(std::int64_t updates);
   void update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients);
   /// The parameters of the buffer are those of this version.
@@ -79,6 +79,7 @@ class OrderedStore final : public ParameterArrival {
       }
     }
   }
+  void take_up_record(std::int64_t updates);
   void take(const StoreEvent& event);
   void tell(StoreEvent event);
 
