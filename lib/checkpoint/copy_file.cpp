@@ -45,13 +45,15 @@ HeldNumbers numbers_of(const nlohmann::json& json) {
   numbers.part = {.number = json.at("part").at(0), .of = json.at("part").at(1)};
   if (const auto replica = json.find("replica"); replica != json.end())
     numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
+  std::vector<Parameter> layout;
   for (const nlohmann::json& entry : json.at("layout")) {
     const auto extents = entry.at(1).get<std::vector<std::int64_t>>();
-    Parameter& parameter = numbers.layout.emplace_back();
+    Parameter& parameter = layout.emplace_back();
     parameter.name = entry.at(0);
     parameter.shape = Shape(std::span<const std::int64_t>(extents));
     parameter.range = {entry.at(2), parameter.shape.count()};
   }
+  numbers.layout = std::move(layout);
   std::int64_t count = 0;
   for (const nlohmann::json& range : json.at("held")) {
     numbers.held.push_back({range.at(0), range.at(1)});

@@ -26,14 +26,32 @@ std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
   return pieces;
 }
 
-std::string text_of(const std::vector<ParameterRange>& ranges) {
-  return {reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(ParameterRange)};
+/// What a rank holds of those numbers of which it holds any: their number, how many ranges, and these.
+std::string text_of(const std::vector<HeldNumbers>& numbers) {
+  std::vector<std::int64_t> words;
+  for (std::size_t of = 0; of < numbers.size(); ++of) {
+    const std::vector<ParameterRange>& held = numbers[of].held;
+    if (held.empty()) continue;
+    words.insert(words.end(), {static_cast<std::int64_t>(of), std::ssize(held)});
+    for (const ParameterRange& range : held) words.insert(words.end(), {range.first, range.count});
+  }
+  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])};
 }
 
-std::vector<ParameterRange> ranges_of(const std::string& text) {
-  std::vector<ParameterRange> ranges(text.size() / sizeof(ParameterRange));
-  if (!ranges.empty()) std::memcpy(ranges.data(), text.data(), text.size());
-  return ranges;
+/// `note(number, ranges)` of each.
+template <class Note>
+void for_each_held(const std::string& text, const Note& note) {
+  std::vector<std::int64_t> words(text.size() / sizeof(std::int64_t));
+  if (!words.empty()) std::memcpy(words.data(), text.data(), text.size());
+  for (auto word = words.begin(); word != words.end();) {
+    const auto of = static_cast<std::size_t>(*word++);
+    std::vector<ParameterRange> ranges(static_cast<std::size_t>(*word++));
+    for (ParameterRange& range : ranges) {
+      range.first = *word++;
+      range.count = *word++;
+    }
+    note(of, ranges);
+  }
 }
 
 /// Elements [first, first + count).
@@ -64,13 +82,16 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<HeldNumbers> n
 }
 
 void NumberStream::note_holders(const Communicator& ranks) {
-  held_.resize(static_cast<std::size_t>(ranks.size()), std::vector<std::vector<Piece>>(numbers_.size()));
-  for (std::size_t of = 0; of < numbers_.size(); ++of) {
-    const std::vector<std::string> texts = ranks.gather_to_root(text_of(numbers_[of].held));
-    for (std::size_t rank = 0; rank < texts.size(); ++rank)
-      held_[rank][of] = pieces_of_ranges<Piece>(ranges_of(texts[rank]));
-    held_[static_cast<std::size_t>(rank_)][of] = pieces_of_ranges<Piece>(numbers_[of].held);
-  }
+  holders_.resize(numbers_.size());
+  const auto note = [&](int rank, const std::string& text) {
+    for_each_held(text, [&](std::size_t of, const std::vector<ParameterRange>& ranges) {
+      holders_[of].push_back({rank, pieces_of_ranges<Piece>(ranges)});
+    });
+  };
+  const std::string own = text_of(numbers_);
+  const std::vector<std::string> texts = ranks.gather_to_root(own);
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) note(static_cast<int>(rank), texts[rank]);
+  if (!ranks.is_root()) note(rank_, own);
 }
 
 std::size_t NumberStream::bytes() const {
@@ -94,7 +115,14 @@ void NumberStream::for_each_block(const std::function<void(const Block&)>& visit
 }
 
 std::vector<NumberStream::Piece> NumberStream::pieces_of(const Block& block, int rank) const {
-  const std::vector<Piece>& held = held_[static_cast<std::size_t>(rank)][block.of];
+  const std::vector<Holder>& holders = holders_[block.of];
+  const auto holder = std::ranges::lower_bound(holders, rank, {}, &Holder::rank);
+  if (holder == holders.end() || holder->rank != rank) return {};
+  return pieces_of(block, *holder);
+}
+
+std::vector<NumberStream::Piece> NumberStream::pieces_of(const Block& block, const Holder& holder) {
+  const std::vector<Piece>& held = holder.pieces;
   const std::int64_t end = block.first + block.count;
   std::vector<Piece> pieces;
   const auto behind = std::ranges::partition_point(
@@ -116,8 +144,8 @@ std::vector<NumberStream::Errand> NumberStream::errands() const {
   std::vector<Errand> all;
   if (!transport_) return all;
   for_each_block([&](const Block& block) {
-    for (int rank = 1; rank < transport_->size(); ++rank)
-      if (!pieces_of(block, rank).empty()) all.push_back({block, rank});
+    for (const Holder& holder : holders_[block.of])
+      if (holder.rank != rank_ && !pieces_of(block, holder).empty()) all.push_back({block, holder.rank});
   });
   return all;
 }
@@ -228,9 +256,9 @@ void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fil
       return block_.get() + static_cast<std::size_t>(piece.first - block.first) * element;
     };
     for (const Piece& piece : pieces_of(block, rank_)) write(block, piece, place(piece));
-    for (int rank = 1; transport_ && rank < transport_->size(); ++rank) {
-      const std::vector<Piece> pieces = pieces_of(block, rank);
-      if (pieces.empty()) continue;
+    for (const Holder& holder : holders_[block.of]) {
+      const std::vector<Piece> pieces = pieces_of(block, holder);
+      if (holder.rank == rank_ || pieces.empty()) continue;
       std::byte* to = arriving_.get();
       for (const Piece& piece : pieces) {
         const std::size_t bytes = static_cast<std::size_t>(piece.count) * element;
@@ -238,8 +266,8 @@ void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fil
         to += bytes;
       }
       const Request request{Request::Kind::take, static_cast<std::int64_t>(block.of), block.first};
-      send(rank, &request, sizeof request);
-      send(rank, arriving_.get(), bytes_of(block, pieces));
+      send(holder.rank, &request, sizeof request);
+      send(holder.rank, arriving_.get(), bytes_of(block, pieces));
     }
   });
 }

@@ -96,11 +96,18 @@ class NumberStream {
     std::int64_t first = 0, count = 0, at = 0;
   };
 
+  /// A rank that holds something of some numbers.
+  struct Holder {
+    int rank = 0;
+    std::vector<Piece> pieces;
+  };
+
   void note_holders(const Communicator& ranks);
   Block block_at(std::size_t of, std::int64_t first) const;
   void for_each_block(const std::function<void(const Block&)>& visit) const;
   /// What the rank holds of a block.
   std::vector<Piece> pieces_of(const Block& block, int rank) const;
+  static std::vector<Piece> pieces_of(const Block& block, const Holder& holder);
   std::vector<Errand> errands() const;
   std::size_t element_bytes(const Block& block) const { return size_of(numbers_[block.of].values.dtype); }
   std::size_t bytes_of(const Block& block, const std::vector<Piece>& pieces) const;
@@ -117,8 +124,8 @@ class NumberStream {
 
   int rank_;
   std::vector<HeldNumbers> numbers_;
-  std::vector<std::vector<std::vector<Piece>>> held_;  ///< by rank, by numbers; other ranks know their own
-  std::unique_ptr<Transport> transport_;               ///< null: rank 0 holds everything
+  std::vector<std::vector<Holder>> holders_;  ///< by numbers, by rising rank; other ranks than 0 know themselves
+  std::unique_ptr<Transport> transport_;      ///< null: rank 0 holds everything
   Kokkos::View<std::byte*, StagingSpace> room_;
   std::vector<Tensor> given_;  ///< in `room_`
   bool is_copied_ = false;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nn/graph.hpp"
@@ -32,6 +34,25 @@ struct Parameter {
   Initializer initializer;
   ParameterSpec::Kind kind;
   std::uint64_t number;  ///< from the network's input on; separates random streams
+};
+
+/// Parameters, and where in a flat buffer each is, in rising order. Copies have the same ones, and take no memory.
+class SharedLayout {
+ public:
+  SharedLayout() : SharedLayout(std::vector<Parameter>()) {}
+  SharedLayout(std::vector<Parameter> parameters)
+      : parameters_(std::make_shared<const std::vector<Parameter>>(std::move(parameters))) {}
+
+  operator const std::vector<Parameter>&() const { return *parameters_; }
+  auto begin() const { return parameters_->begin(); }
+  auto end() const { return parameters_->end(); }
+  std::size_t size() const { return parameters_->size(); }
+  const Parameter& operator[](std::size_t i) const { return (*parameters_)[i]; }
+  /// Elements up to the last that is something.
+  std::int64_t elements() const { return parameters_->empty() ? 0 : parameters_->back().range.end(); }
+
+ private:
+  std::shared_ptr<const std::vector<Parameter>> parameters_;
 };
 
 /// The name of one of a node's parameters, or of the one that it is tied to.

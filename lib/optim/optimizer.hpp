@@ -72,7 +72,7 @@ class Optimizer {
  public:
   struct State {
     std::string name;               ///< "velocity"
-    std::vector<Parameter> layout;  ///< OptimizerOptions::state_layout
+    SharedLayout layout;            ///< OptimizerOptions::state_layout
     Tensor values;                  ///< flat; laid out like the parameters: [ParameterLayout::owned_count()]
     OffloadedState offloaded = {};  ///< where its numbers are, if anywhere: `values` has no data then
   };

@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 /// What a rank has of it; who does not take part gives and takes nothing.
-HeldNumbers held_by(bool takes_part, const std::string& state, const std::vector<Parameter>& layout,
+HeldNumbers held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
                     std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
   HeldNumbers numbers{
       .state = state, .layout = layout, .held = std::move(held), .values = values, .offloaded = offloaded};
@@ -46,8 +46,8 @@ void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, c
 
 }  // namespace
 
-HeldNumbers numbers_of_one(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
-                           bool has_them, const OffloadedState& offloaded) {
+HeldNumbers numbers_of_one(const std::string& state, const SharedLayout& layout, const Tensor& values, bool has_them,
+                           const OffloadedState& offloaded) {
   return held_by(has_them, state, layout, {{0, values.count()}}, values, offloaded);
 }
 

@@ -15,7 +15,7 @@ namespace lockstep {
 /// number, one rank does. All ranks name the same, in the same order.
 struct HeldNumbers {
   std::string state;                 ///< its name; empty: the parameters
-  std::vector<Parameter> layout;     ///< what they are, and where in a flat buffer, in rising order
+  SharedLayout layout;               ///< what they are, and where in a flat buffer
   std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order
   Tensor values;                     ///< of these ranges, one after the other, in the step's memory
   /// Of replicas that are not alike, which of how many they belong to.
@@ -34,12 +34,12 @@ struct HeldNumbers {
   } part = {};
 
   /// Elements of the whole buffer, up to the last that is something.
-  std::int64_t size() const { return layout.empty() ? 0 : layout.back().range.first + layout.back().range.count; }
+  std::int64_t size() const { return layout.elements(); }
 };
 
 /// A state, or the parameters (""), of which one rank has all; others give and take nothing.
-HeldNumbers numbers_of_one(const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
-                           bool has_them, const OffloadedState& offloaded = {});
+HeldNumbers numbers_of_one(const std::string& state, const SharedLayout& layout, const Tensor& values, bool has_them,
+                           const OffloadedState& offloaded = {});
 /// Of ranks that each have all: rank 0's.
 std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
 /// Of ranks that each have the states of those parameters that they own (ParameterLayout::owned), and the values of

@@ -48,8 +48,8 @@ void OwnSteps::add_held_numbers(const OwnSteps* own, std::optional<HeldNumbers::
   number.name = "number";
   number.shape = {1};
   number.range = {0, 1};
-  all.push_back(
-      numbers_of_one("next_step", {number}, own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
+  all.push_back(numbers_of_one("next_step", std::vector{number},
+                               own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
   all.back().replica = replica;
   all.back().may_be_lacking = true;
 }

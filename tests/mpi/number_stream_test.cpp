@@ -229,6 +229,43 @@ std::int64_t peak_bytes() {
   return 0;
 }
 
+/// As of the states of many groups or workers, each of which one rank has. (Before tests that take more memory.)
+TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
+  const Communicator ranks = Communicator::world();
+  constexpr std::int64_t parameters = 400, numbers = 4000;
+  std::vector<Parameter> layout(parameters);
+  for (std::int64_t i = 0; i < parameters; ++i) {
+    Parameter& parameter = layout[static_cast<std::size_t>(i)];
+    parameter.name = fmt::format("a layer with a long name {}", i);
+    parameter.shape = {16};
+    parameter.range = {16 * i, 16};
+  }
+  const std::int64_t before = peak_bytes();
+  std::vector<float> values(16, static_cast<float>(ranks.rank()));
+  const SharedLayout shared(std::move(layout));
+  std::vector<HeldNumbers> all;
+  for (std::int64_t i = 0; i < numbers; ++i) {
+    HeldNumbers& each = all.emplace_back(HeldNumbers{.state = "state", .layout = shared, .held = {}, .values = {}});
+    const bool holds = i % ranks.size() == ranks.rank();
+    if (holds) each.held = {{160, 16}};
+    each.values = {values.data(), DType::f32, {holds ? 16 : 0}};
+  }
+  NumberStream stream(ranks, std::move(all));
+  ranks.run_collectively([&] {
+    if (!ranks.is_root()) return stream.serve();
+    const NumberStream::Turn turn(stream);
+    std::int64_t blocks = 0;
+    stream.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
+      float value = -1;
+      std::memcpy(&value, bytes + 160 * sizeof value, sizeof value);
+      EXPECT_EQ(value, static_cast<float>(block.of % static_cast<std::size_t>(ranks.size())));
+      ++blocks;
+    });
+    EXPECT_EQ(blocks, numbers);
+  });
+  EXPECT_LT(peak_bytes() - before, std::int64_t{16} << 20);
+}
+
 /// The long form: perf/run streamed.
 TEST(NumberStreamMemory, RankZeroHoldsAFewBlocksAboveItsOwn) {
   const Communicator ranks = Communicator::world();
@@ -243,7 +280,7 @@ TEST(NumberStreamMemory, RankZeroHoldsAFewBlocksAboveItsOwn) {
   const ScratchFolder folder;
   const std::int64_t before = peak_bytes();
   NumberStream stream(ranks, {{.state = "",
-                               .layout = {parameter},
+                               .layout = std::vector{parameter},
                                .held = {{first, end - first}},
                                .values = {values.data(), DType::f32, {end - first}}}});
   ranks.run_collectively([&] {

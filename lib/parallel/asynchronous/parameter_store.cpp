@@ -210,12 +210,9 @@ double ParameterStore::square(const ExecSpace& space) const {
 
 void ParameterStore::add_held_numbers(std::vector<HeldNumbers>& all) const {
   if (!outer_) return;
+  const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (const OuterOptimizer::State& state : outer_->states()) {
-    HeldNumbers held{.state = state.name,
-                     .layout = trained_parameters(parameters_.parameters()),
-                     .held = {},
-                     .values = state.values,
-                     .of_outer_step = true};
+    HeldNumbers held{.state = state.name, .layout = trained, .held = {}, .values = state.values, .of_outer_step = true};
     if (own_.count > 0) held.held = {own_};
     all.push_back(std::move(held));
   }

@@ -100,7 +100,7 @@ void PlayedGradients::share(const ExecSpace& space, Optimizer& optimizer) {
 
 std::vector<HeldNumbers> PlayedGradients::held_numbers(const Optimizer& optimizer) const {
   std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
-  const std::vector<Parameter> trained = trained_parameters(parameters_.parameters());
+  const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int i = 0; i < order_.workers(); ++i) {
     const Worker& worker = workers_[static_cast<std::size_t>(i)];
     for (const auto& [state, numbers] :

@@ -141,7 +141,7 @@ void PlayedWorkers::share(const ExecSpace& space, Optimizer&) {
 std::vector<HeldNumbers> PlayedWorkers::held_numbers(const Optimizer& optimizer) const {
   std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
-  const std::vector<Parameter> trained = trained_parameters(parameters_.parameters());
+  const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int number = 0; number < order_.workers(); ++number) {
     const bool holds = rank_of(number) == ranks_.rank();
     const Worker* const worker = holds ? &workers_[static_cast<std::size_t>(number / ranks_.size())] : nullptr;

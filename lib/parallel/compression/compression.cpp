@@ -156,9 +156,10 @@ std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients)
 }
 
 void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
+  const SharedLayout trained(trained_);
   const auto add_of_all_places = [&](const char* state, const Tensor& values) {
     for (int place = 0; place < places_; ++place) {
-      HeldNumbers held{.state = state, .layout = trained_, .values = values};
+      HeldNumbers held{.state = state, .layout = trained, .values = values};
       if (place == place_) held.held = {{0, values.count()}};
       else held.values.shape = {0};
       held.part = {place, places_};

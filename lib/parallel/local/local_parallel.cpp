@@ -170,17 +170,18 @@ std::vector<HeldNumbers> LocalParallel::held_numbers(const Optimizer& optimizer)
   std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
   states_.add_held_numbers(optimizer, all);
-  const auto add = [&](const std::string& state, const std::vector<Parameter>& layout, const Tensor& values,
+  const auto add = [&](const std::string& state, const SharedLayout& layout, const Tensor& values,
                        bool holds) -> HeldNumbers& {
     return all.emplace_back(numbers_of_one(state, layout, values, holds));
   };
-  std::vector<Parameter> layout = parameters_.parameters();
-  std::erase_if(layout, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
+  std::vector<Parameter> moving = parameters_.parameters();
+  std::erase_if(moving, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
+  const SharedLayout layout(std::move(moving)), trained = trained_parameters(parameters_.parameters());
   for (int group = 0; config_.keeps_replicas() && group < group_.count(); ++group)
     add("", layout, meeting_.others(), group == group_.number() && group_.ranks().is_root()).replica =
         HeldNumbers::Replica{group, group_.count()};
   for (const OuterOptimizer::State& state : meeting_.outer().states())
-    add(state.name, trained_parameters(parameters_.parameters()), state.values, ranks_.is_root()).of_outer_step = true;
+    add(state.name, trained, state.values, ranks_.is_root()).of_outer_step = true;
   return all;
 }
 

@@ -30,7 +30,7 @@ class Numbers {
     parameter.name = "fc/weight";
     parameter.shape = {count};
     parameter.range = {0, count};
-    return {{.state = "", .layout = {parameter}, .held = {{0, count}}, .values = held_.get()}};
+    return {{.state = "", .layout = std::vector{parameter}, .held = {{0, count}}, .values = held_.get()}};
   }
   void set(float value) {
     std::ranges::fill(values_, value);
