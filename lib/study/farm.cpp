@@ -24,6 +24,19 @@ constexpr const char *run = "run", *superfluous = "superfluous", *stop = "stop",
 Json json_of(const TrialId& id) { return {id.group, id.index}; }
 TrialId id_of(const Json& json) { return {json.at(0), json.at(1)}; }
 
+/// Whether other settings could have done better. Data, disks and folders are the same for every trial, and may be back
+/// when the study is started again; a signal may come while a run waits for its folder.
+bool is_of_the_trial(ExitStatus status) {
+  switch (status) {
+    case ExitStatus::bad_data:
+    case ExitStatus::missing_file:
+    case ExitStatus::cannot_create:
+    case ExitStatus::io_error:
+    case ExitStatus::stopped_early: return false;
+    default: return true;
+  }
+}
+
 }  // namespace
 
 Farm::Farm(const TrialPlan& plan, const Communicator& world, const Communicator& slot, Dealer* dealer,
@@ -46,6 +59,9 @@ ExitStatus Farm::work() {
       return std::ranges::all_of(slots_, &Slot::has_left);
     });
   mailbox_.wait_until_sent();
+  world_.run_collectively([this] {
+    if (failure_) throw *failure_;
+  });
   const bool has_stopped = world_.all_reduce_max(stopping_.empty() ? 0 : 1) != 0;
   return has_stopped ? ExitStatus::stopped_early : ExitStatus::done;
 }
@@ -142,7 +158,7 @@ void Farm::run_trial(const TrialId& id) {
   std::optional<TrialLog> trial_log;
   std::optional<TrainingRun> training;
   bool diverged = false, failed = false, has_stopped = false;
-  std::string message;
+  std::string message, reason = "a slot has stopped";
   orders_.superfluous.reset();
   current_ = id;
   try {
@@ -156,12 +172,16 @@ void Farm::run_trial(const TrialId& id) {
     has_stopped = training->run() == ExitStatus::stopped_early;
   } catch (const DivergedError& error) {
     diverged = true, message = error.what();
-  } catch (const SharedError& error) {
-    if (study_has_failed_) throw;
-    failed = true, message = error.what();
-  } catch (const Error& error) {  // of one rank alone: others of the slot would wait for it
-    if (slot_.size() > 1 || study_has_failed_) throw;
-    failed = true, message = error.what();
+  } catch (const Error& error) {
+    // One of one rank alone ends them all: others of the slot would wait for it.
+    const bool is_shared = slot_.size() == 1 || dynamic_cast<const SharedError*>(&error);
+    if (study_has_failed_ || !is_shared) throw;
+    failed = is_of_the_trial(error.status());
+    has_stopped = !failed;
+    (failed ? message : reason) = error.what();
+    if (has_stopped && error.status() != ExitStatus::stopped_early)
+      failure_ = Error(error.status(), fmt::format("{} ({} is not done: the same command goes on with it)",
+                                                   error.what(), plan_.folder(id).string()));
   }
   const std::int64_t steps = training ? training->trainer().steps() : 0;
   training.reset();
@@ -169,8 +189,7 @@ void Farm::run_trial(const TrialId& id) {
   current_.reset();
   if (!is_leader()) return;
   if (has_stopped)
-    mailbox_.send(
-        Json{{stopped, json_of(id)}, {"reason", orders_.stop.empty() ? "a slot has stopped" : orders_.stop}}.dump(), 0);
+    mailbox_.send(Json{{stopped, json_of(id)}, {"reason", orders_.stop.empty() ? reason : orders_.stop}}.dump(), 0);
   else
     mailbox_.send(Json{{ended, json_of(id)},
                        {"diverged", diverged},

@@ -21,7 +21,8 @@ class Farm final : public RunOwner {
   /// `slot`: the part of `world` that this rank is in. `dealer`, `stop`: of rank 0; null elsewhere.
   Farm(const TrialPlan& plan, const Communicator& world, const Communicator& slot, Dealer* dealer, StopRequest* stop);
 
-  /// Trains until there is no trial left (`done`), or something wants the study to stop. Collective.
+  /// Trains until there is no trial left (`done`), or something wants the study to stop. Once all slots have stopped,
+  /// throws what one of them has met that is no trial's fault. Collective.
   ExitStatus work();
   /// Why it has stopped; of rank 0.
   const std::string& stop_reason_of_study() const { return stopping_; }
@@ -61,6 +62,7 @@ class Farm final : public RunOwner {
   Orders orders_;
   std::optional<TrialId> current_;
   bool study_has_failed_ = false;  ///< not the trial in whose midst that was found
+  std::optional<Error> failure_;   ///< for which this slot's trial is not to blame
   // Of rank 0:
   std::vector<Slot> slots_;
   std::string stopping_;

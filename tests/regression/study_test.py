@@ -140,6 +140,46 @@ class Studies(StudyTest):
         self.assertIn("failed", outcomes)
         self.assertIn("optimizer.weight_decay", result.err)
 
+    def test_what_is_no_trials_fault_ends_the_study(self):
+        """Data or a folder that are not to be had cost no trial: the study goes on once they are."""
+        self.write("words.txt", "to be or not to be, that is the question " * 20)
+        self.lockstep("import", "text", "--file", "words.txt", "--validation", 0.2, "--output", "text.h5")
+        self.deck(data={"file": "text.h5", "sequence_length": 8}, run={"steps": 4, "seed": 7},
+                  model={"preset": "lstm", "vocabulary": 14, "sequence": 8, "embedding": 8, "units": 8})
+        self.study(batches=[4, 8], trials_feasible=1, budget={"steps": 4}, evaluations=1,
+                   space={"optimizer.learning_rate": {"log": [0.01, 0.1]}},
+                   goal={"metric": "validation_loss", "best": "min"})
+        self.lockstep("study", "study.yaml")
+        ledger = self.folder / "study/ledger.jsonl"
+        before = ledger.read_text()
+        more = ("study", "study.yaml", "trials_feasible=3")
+        (self.folder / "text.h5").rename(self.folder / "away.h5")
+        for ranks in (1, 2):
+            self.refused(66, ["text.h5", "study/trials/00-0001 is not done"], *more, ranks=ranks)
+            self.assertEqual(ledger.read_text(), before)
+        (self.folder / "away.h5").rename(self.folder / "text.h5")
+        foreign = self.write("study/trials/00-0001/metrics.csv", "mine\n")
+        self.refused(73, ["metrics.csv", "study/trials/00-0001 is not done"], *more, ranks=2)
+        foreign.unlink()
+        self.lockstep(*more, ranks=2)
+        self.assertEqual([record["outcome"] for record in records(ledger).values()], 6 * ["complete"])
+
+    def test_a_signal_while_a_trial_waits_for_its_folder(self):
+        self.study(batches=[16], trials_feasible=1, budget={"steps": 4}, evaluations=1,
+                   goal={"metric": "validation_loss", "best": "min"})
+        lock = {"lockstep": "lock", "host": "elsewhere", "process": 1, "since": "2026-01-01T00:00:00Z", "boot": "another"}
+        self.write("study/trials/00-0000/lock", json.dumps(lock) + "\n")
+        child = subprocess.Popen([program.PROGRAM, "study", "study.yaml"], cwd=self.folder, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True)
+        log = self.folder / "study/trials/00-0000/log.txt"
+        while not (log.exists() and "may write here" in log.read_text()):
+            self.assertIsNone(child.poll())
+            time.sleep(0.05)
+        child.terminate()
+        out, _ = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 75, out)
+        self.assertEqual(len(records(self.folder / "study/ledger.jsonl")), 0)
+
     def test_report(self):
         self.study()
         self.lockstep("study", "study.yaml", ranks=2)
