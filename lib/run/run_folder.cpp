@@ -47,6 +47,11 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
+/// Of a file itself, which may be a link to another.
+fs::path place_of(const fs::path& file) {
+  return fs::weakly_canonical(fs::absolute(file).parent_path()) / file.filename();
+}
+
 /// The status in a summary; empty: it is none.
 std::string status_of(const nlohmann::json& summary) {
   const auto status = summary.is_object() ? summary.find("status") : summary.end();
@@ -146,7 +151,8 @@ void RunFolder::refuse_foreign_files(const std::string& deck) const {
   const fs::path own_deck = path_ / "deck.yaml";
   std::error_code ignored;
   validate(
-      !fs::equivalent(own_deck, input_deck_, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
+      !fs::equivalent(own_deck, input_deck_.position.file, ignored) || text_of(own_deck) == deck,
+      ExitStatus::cannot_create,
       "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
       "the command line); start from a copy of it, or choose another run.output_dir",
       own_deck.string());
@@ -184,11 +190,29 @@ void RunFolder::say_what_is_lost() const {
     log("{}: an earlier run came to step {} without a checkpoint; begins anew", path_.string(), step);
 }
 
-void RunFolder::remove_run() const {
-  for (const auto& checkpoint : list_checkpoints(checkpoints())) fs::remove(checkpoint);
+std::vector<fs::path> RunFolder::files_of_run() const {
+  std::vector<fs::path> found = list_checkpoints(checkpoints());
   for (const char* link : {latest_name, best_name})
-    if (fs::is_symlink(checkpoints() / link)) fs::remove(checkpoints() / link);
-  for (const OwnFile& file : files) fs::remove(path_ / file.name);
+    if (fs::is_symlink(checkpoints() / link)) found.push_back(checkpoints() / link);
+  for (const OwnFile& file : files) found.push_back(path_ / file.name);
+  return found;
+}
+
+void RunFolder::refuse_own_start() const {
+  // The checkpoint of run.resume, were it here, would make it the same run.
+  for (const auto& [key, start] :
+       {std::pair("model.weights.file", weights_), std::pair("run.branch_from", options_.branch_from)}) {
+    if (!fs::exists(start)) continue;
+    const fs::path place = place_of(start), target = fs::canonical(start);
+    for (const fs::path& file : files_of_run()) {
+      if (const fs::path removed = place_of(file); removed != place && removed != target) continue;
+      const KeyError error(key, fmt::format("{} belongs to the earlier run in {}, which run.overwrite would remove "
+                                            "before this one has begun with it; choose another run.output_dir, or copy "
+                                            "the file to another folder",
+                                            start, path_.string()));
+      throw Error(ExitStatus::cannot_create, located(input_deck_, error).what());
+    }
+  }
 }
 
 void RunFolder::remove_leftovers() const {
@@ -216,7 +240,8 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
     if (!goes_on()) {
       refuse_earlier_run();
       say_what_is_lost();
-      remove_run();
+      refuse_own_start();
+      for (const fs::path& file : files_of_run()) fs::remove(file);
     }
     fs::create_directories(checkpoints());
     remove_leftovers();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "run/run_config.hpp"
@@ -16,7 +17,10 @@ namespace lockstep {
 class RunFolder {
  public:
   explicit RunFolder(const RunConfig& config)
-      : path_(config.output_dir()), options_(config.run), input_deck_(config.source.position.file) {}
+      : path_(config.output_dir()),
+        options_(config.run),
+        weights_(config.model.weights.file),
+        input_deck_(config.source) {}
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   /// A folder that was made for nothing goes away.
@@ -49,9 +53,10 @@ class RunFolder {
   bool goes_on() const;
 
   /// Makes way for this run, and leaves its resolved `deck`. Throws cannot_create where a file that it would replace is
-  /// somebody else's, or, unless its own run goes on, where an earlier run is: with run.overwrite that is removed, and
-  /// so is, with run.resume: auto, what a run has left that has not come to a checkpoint. Where its own run goes on
-  /// after `step`, sets aside the checkpoints of later steps (damaged ones, or of a branch that was left).
+  /// somebody else's, or, unless its own run goes on, where an earlier run is: with run.overwrite that is removed
+  /// (which is refused where this run begins with a file of it), and so is, with run.resume: auto, what a run has left
+  /// that has not come to a checkpoint. Where its own run goes on after `step`, sets aside the checkpoints of later
+  /// steps (damaged ones, or of a branch that was left).
   void prepare(std::int64_t step, const std::string& deck);
   /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
   bool has_ended() const;
@@ -76,13 +81,16 @@ class RunFolder {
   void refuse_earlier_run() const;
   /// Where a run has been killed that had come to no checkpoint.
   void say_what_is_lost() const;
-  void remove_run() const;
+  std::vector<std::filesystem::path> files_of_run() const;
+  /// Where the run begins with a file that it would remove with the run before.
+  void refuse_own_start() const;
   /// What killed processes had begun.
   void remove_leftovers() const;
 
   std::filesystem::path path_;
   RunOptions options_;
-  std::string input_deck_;  ///< file
+  std::string weights_;  ///< model.weights.file
+  DeckNode input_deck_;
   std::string resumed_from_;
   bool made_ = false;  ///< by this run
   std::unique_ptr<RunLock> lock_;

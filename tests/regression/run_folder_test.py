@@ -209,6 +209,20 @@ class NothingOfOthers(Folder):
         self.assertEqual((self.folder / "run/deck.yaml").read_text(), before)
         self.assertIn("nothing is left to do", self.lockstep("train", "run/deck.yaml").out)
 
+    def test_what_a_run_begins_with_stays(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        (self.folder / "link.h5").symlink_to("run/checkpoints/latest")
+        before = snapshot(self.folder / "run")
+        for key in ("model.weights.file", "run.branch_from"):
+            for start in ("run/checkpoints/step-00000004.h5", self.folder / "run/checkpoints/latest", "link.h5"):
+                with self.subTest(key=key, start=start):
+                    self.refused(73, [f": {key}: {start} belongs to the earlier run in run"], "train", "deck.yaml", f"{key}={start}",
+                                 "run.resume=never", "run.overwrite=true")
+                    self.assertEqual(snapshot(self.folder / "run"), before)
+        (self.folder / "run/checkpoints/step-00000004.h5").rename(self.folder / "mine.h5")
+        self.lockstep("train", "deck.yaml", "run.branch_from=mine.h5", "run.resume=never", "run.overwrite=true")
+
     def test_results_without_checkpoints_stay(self):
         """As where somebody has made room."""
         self.deck()
