@@ -156,7 +156,10 @@ void NumberStream::make_room() {
   for (const HeldNumbers& each : numbers_)
     if (each.offloaded) each.offloaded.all->blocks().make_room_to_hold();
     else end += align_up(each.values.bytes());
-  room_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::checkpoint", end);
+  room_ = staging_memory(
+      "lockstep::checkpoint", end,
+      "it holds a checkpoint while it is written behind the steps: leave out those on the way (checkpoint.every_…, "
+      "keep_best), or divide the optimizer's state among more ranks (parallel.shard)");
   std::size_t begin = 0;
   given_.clear();
   for (const HeldNumbers& each : numbers_) {

@@ -12,6 +12,7 @@
 #include "comm/surviving_ranks.hpp"
 #include "comm/transport.hpp"
 #include "core/execution.hpp"
+#include "core/tensor.hpp"
 #include "parallel/held_numbers.hpp"
 
 namespace lockstep {
@@ -126,7 +127,7 @@ class NumberStream {
   std::vector<HeldNumbers> numbers_;
   std::vector<std::vector<Holder>> holders_;  ///< by numbers, by rising rank; other ranks than 0 know themselves
   std::unique_ptr<Transport> transport_;      ///< null: rank 0 holds everything
-  Kokkos::View<std::byte*, StagingSpace> room_;
+  StagingMemory room_;
   std::vector<Tensor> given_;  ///< in `room_`
   bool is_copied_ = false;
   // Of messages; system's pages that no turn has used yet take no memory.

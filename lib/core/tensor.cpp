@@ -34,10 +34,20 @@ Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
+/// Says what is wrong where there is no room.
+template <class Work>
+void allocate(const std::string& label, std::size_t bytes, const char* advice, const Work& work) {
+  try {
+    work();
+  } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
+    throw Error(ExitStatus::internal, fmt::format("out of memory ({} bytes for {}); {}", bytes, label, advice));
+  }
+}
+
 }  // namespace
 
 Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
-  try {
+  allocate(label, bytes, memory_advice, [&] {
     if constexpr (LOCKSTEP_FAKE_DEVICE) {
       assert(Kokkos::is_initialized());  // devices have no memory before, and none at all on login nodes
       data_ = fake_device::allocate(label, bytes);
@@ -50,13 +60,7 @@ Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
       const auto address = reinterpret_cast<std::uintptr_t>(view.data());
       data_ = {view.data() + (room > 0 ? align_up(address) - address : 0), [view](std::byte*) {}};
     }
-  } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
-    throw Error(ExitStatus::internal,
-                fmt::format("out of memory ({} bytes for {}); of what grows with examples, use a smaller "
-                            "batch.micro or batch.global, or more ranks; of what grows with the "
-                            "model, a smaller one, or more ranks that divide it (parallel.shard)",
-                            bytes, label));
-  }
+  });
 }
 
 Buffer Buffer::borrow(std::byte* data, std::size_t bytes) {
@@ -64,6 +68,12 @@ Buffer Buffer::borrow(std::byte* data, std::size_t bytes) {
   buffer.data_ = {std::shared_ptr<void>(), data};
   buffer.size_ = bytes;
   return buffer;
+}
+
+StagingMemory staging_memory(const std::string& label, std::size_t bytes, const char* advice) {
+  StagingMemory memory;
+  allocate(label, bytes, advice, [&] { memory = StagingMemory(label, bytes); });
+  return memory;
 }
 
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to) {

@@ -43,6 +43,11 @@ struct Tensor {
   }
 };
 
+/// What can be done where a host or a device has no room left.
+inline constexpr char memory_advice[] =
+    "of what grows with examples, use a smaller batch.micro or batch.global, or more ranks; of what grows with the "
+    "model, a smaller one, or more ranks that divide it (parallel.shard)";
+
 /// Owns memory of the step, zeroed. Allocated at plan time, never inside a step.
 class Buffer {
  public:
@@ -79,6 +84,10 @@ class OwnedTensor {
   Buffer buffer_;
   Tensor tensor_;
 };
+
+using StagingMemory = Kokkos::View<std::byte*, StagingSpace>;
+/// Memory of the host, zeroed. Throws Error(internal), which ends with the advice, when there is not enough.
+StagingMemory staging_memory(const std::string& label, std::size_t bytes, const char* advice = memory_advice);
 
 /// Copies between the host and the step's memory; they return when the copy is done.
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to);

@@ -17,9 +17,7 @@ DataLoader::DataLoader(const Dataset& dataset, Sampler sampler, std::int64_t max
       max_batch_(max_batch),
       ring_(depth == on_demand ? 1 : static_cast<std::size_t>(std::max(depth, 2))) {
   const auto room = [&](const std::string& label, std::size_t bytes_each) {
-    return Kokkos::View<std::byte*, StagingSpace>(
-        Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
-        static_cast<std::size_t>(max_batch + (augment.mixes() ? 1 : 0)) * bytes_each);
+    return staging_memory(label, static_cast<std::size_t>(max_batch + (augment.mixes() ? 1 : 0)) * bytes_each);
   };
   for (auto& batch : ring_) {
     batch.inputs = room("lockstep::loader::inputs", dataset.format().input_bytes());

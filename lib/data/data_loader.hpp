@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/stream_event.hpp"
+#include "core/tensor.hpp"
 #include "data/augment.hpp"
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
@@ -20,8 +21,8 @@ namespace lockstep {
 /// device.
 struct HostBatch {
   BatchPlan plan;
-  Kokkos::View<std::byte*, StagingSpace> inputs;   // [n, input_shape…]
-  Kokkos::View<std::byte*, StagingSpace> targets;  // [n, target_shape…]
+  StagingMemory inputs;   // [n, input_shape…]
+  StagingMemory targets;  // [n, target_shape…]
   bool inputs_on_device = false, targets_on_device = false;
   /// What is done to each image; empty: nothing. Where images are mixed, there is one image, change and target more,
   /// those of plan.next_example.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <exception>
 
 #include "base/error.hpp"
 
@@ -20,14 +19,10 @@ HostBlocks::HostBlocks(std::size_t block_bytes, std::size_t slots)
 void HostBlocks::reserve(std::uint64_t bytes) {
   const std::uint64_t first = pieces_.empty() ? 0 : pieces_.back().first + pieces_.back().bytes.size();
   if (bytes <= first) return;
-  try {
-    pieces_.push_back({first, Kokkos::View<std::byte*, StagingSpace>("lockstep::host_blocks", bytes - first)});
-  } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
-    throw Error(ExitStatus::internal,
-                fmt::format("the host has no room for {} bytes that are to stay there in the place of the device's "
-                            "memory (parallel.offload); use more ranks with a parallel.shard, or leave it out",
-                            bytes - first));
-  }
+  pieces_.push_back(
+      {first, staging_memory("lockstep::host_blocks", bytes - first,
+                             "it is to stay on the host in the place of the device's memory "
+                             "(parallel.offload): use more ranks with a parallel.shard, or leave it out")});
 }
 
 void HostBlocks::follow(const ExecSpace& space) {

@@ -38,7 +38,7 @@ class HostBlocks final : public BlockStore {
   /// What one call of reserve has added.
   struct Piece {
     std::uint64_t first = 0;
-    Kokkos::View<std::byte*, StagingSpace> bytes;
+    StagingMemory bytes;
   };
   std::byte* at(std::uint64_t place) const;
   Tensor tensor(std::size_t slot) const { return {memory(slot), DType::u8, {static_cast<std::int64_t>(block_bytes_)}}; }

@@ -124,7 +124,7 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   if (ranks_.size() == 1) return;
   host_ = static_cast<std::byte*>(gradients.data);
   if constexpr (memory_is_separate) {
-    if (!memory) staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::gradients_on_host", gradients.bytes());
+    if (!memory) staging_ = staging_memory("lockstep::gradients_on_host", gradients.bytes());
     host_ = memory ? memory->part(groups.group.node.rank()) : staging_.data();
     if (memory) pinned_ = PinnedMemory(host_, gradients.bytes());
     streams_ = Streams{space_beside(ExecSpace()), space_beside(ExecSpace())};

@@ -66,8 +66,8 @@ class BucketedReducer final : public GradientReducer {
 
   Communicator ranks_;
   Tensor gradients_;
-  Kokkos::View<std::byte*, StagingSpace> staging_;  ///< where the device writes what the host cannot read
-  std::byte* host_ = nullptr;                       ///< where the gradients are summed
+  StagingMemory staging_;      ///< where the device writes what the host cannot read
+  std::byte* host_ = nullptr;  ///< where the gradients are summed
   PinnedMemory pinned_;
   std::optional<Streams> streams_;
   std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is behind it

@@ -68,10 +68,9 @@ class Blocks {
         form_(form),
         size_(std::min(inference_batch(config, graph), data.size())),
         inference_(config, std::move(graph), data.format(), size_) {
-    using Bytes = Kokkos::View<std::byte*, StagingSpace>;
     const auto most = static_cast<std::size_t>(size_);
-    batch_.inputs = Bytes("lockstep::inputs", most * data.format().input_bytes());
-    batch_.targets = Bytes("lockstep::targets", most * data.format().target_bytes());
+    batch_.inputs = staging_memory("lockstep::inputs", most * data.format().input_bytes());
+    batch_.targets = staging_memory("lockstep::targets", most * data.format().target_bytes());
   }
 
   Model& model() { return inference_.model(); }

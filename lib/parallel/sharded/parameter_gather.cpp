@@ -13,8 +13,7 @@ ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& t
     : topology_(topology), memory_(memory), parameters_(parameters), buckets_(buckets) {
   void* values = parameters.values().data;
   if constexpr (memory_is_separate) {
-    values_on_host_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host",
-                                                             parameters.owned().values().bytes());
+    values_on_host_ = staging_memory("lockstep::values_on_host", parameters.owned().values().bytes());
     values = values_on_host_.data();
   }
   gather_ = make_all_gather(config, topology_, memory_.flags, {parameters.dtype(), values});

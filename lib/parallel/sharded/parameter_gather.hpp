@@ -39,7 +39,7 @@ class ParameterGather final : public ParameterArrival {
   const Topology topology_;
   const ParallelMemory& memory_;
   ParameterBuffer& parameters_;
-  Kokkos::View<std::byte*, StagingSpace> values_on_host_;  ///< where the host cannot read them in place
+  StagingMemory values_on_host_;  ///< where the host cannot read them in place
   std::unique_ptr<Collective> gather_, node_barrier_;
   const std::vector<Stretch> buckets_;
   std::vector<Stretch> gathered_;  ///< in one go each; buckets, or all at once where the node's ranks share them

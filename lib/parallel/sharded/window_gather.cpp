@@ -17,7 +17,7 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
   const Tensor windows = parameters.values();
   host_ = static_cast<std::byte*>(windows.data);
   if constexpr (memory_is_separate) {
-    staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::values_on_host", windows.bytes());
+    staging_ = staging_memory("lockstep::values_on_host", windows.bytes());
     host_ = staging_.data();
   }
   gather_ = make_all_gather(config, topology, memory.flags, {windows.dtype, host_});

@@ -51,8 +51,8 @@ class WindowGather {
   std::byte* on_host(std::int64_t element) const;
 
   ParameterBuffer& parameters_;
-  Kokkos::View<std::byte*, StagingSpace> staging_;  ///< of devices
-  std::byte* host_;                                 ///< where windows are gathered
+  StagingMemory staging_;  ///< of devices
+  std::byte* host_;        ///< where windows are gathered
   Communicator node_;
   std::unique_ptr<Collective> gather_;
   std::unique_ptr<Collective> node_barrier_;  ///< where windows are the node's

@@ -20,7 +20,7 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
   const Tensor windows = parameters.gradients();
   host_ = static_cast<std::byte*>(windows.data);
   if constexpr (memory_is_separate) {
-    staging_ = Kokkos::View<std::byte*, StagingSpace>("lockstep::gradients_on_host", windows.bytes());
+    staging_ = staging_memory("lockstep::gradients_on_host", windows.bytes());
     host_ = staging_.data();
   }
   const ReduceBuffer buffer{windows.dtype, host_};

@@ -47,11 +47,11 @@ class WindowReducer final : public GradientReducer {
   Tensor from_host(const ExecSpace& space, ParameterRange range) const;
 
   const ParameterBuffer& parameters_;
-  bool waits_;                                      ///< for each bucket, when it is ready
-  Kokkos::View<std::byte*, StagingSpace> staging_;  ///< of devices
-  std::byte* host_;                                 ///< where windows are summed
-  std::unique_ptr<Collective> sum_, exact_sum_;     ///< of what is trained, and of what is behind it
-  std::unique_ptr<Collective> between_groups_;      ///< null: there is one group
+  bool waits_;                                   ///< for each bucket, when it is ready
+  StagingMemory staging_;                        ///< of devices
+  std::byte* host_;                              ///< where windows are summed
+  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is behind it
+  std::unique_ptr<Collective> between_groups_;   ///< null: there is one group
   std::vector<Bucket> buckets_;
   std::vector<WindowTurn> turns_;
   std::vector<ParameterRange> gaps_;  ///< between parameters

@@ -61,5 +61,28 @@ TEST(Tensor, BuffersHoldSeveral) {
   EXPECT_TRUE(high);
 }
 
+/// What the work says that finds no room.
+template <class Work>
+std::string no_room(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::internal);
+    return error.what();
+  }
+  return "there was room";
+}
+
+TEST(Tensor, NoRoomIsSaid) {
+  constexpr std::size_t much = std::size_t{1} << 60;
+  EXPECT_EQ(no_room([] { Buffer("lockstep::much", much); }),
+            std::string("out of memory (1152921504606846976 bytes for lockstep::much); ") + memory_advice);
+  EXPECT_EQ(no_room([] { staging_memory("lockstep::much", much); }),
+            std::string("out of memory (1152921504606846976 bytes for lockstep::much); ") + memory_advice);
+  EXPECT_EQ(no_room([] { staging_memory("lockstep::much", much, "use less"); }),
+            "out of memory (1152921504606846976 bytes for lockstep::much); use less");
+  EXPECT_EQ(staging_memory("lockstep::little", 3)(2), std::byte{0});
+}
+
 }  // namespace
 }  // namespace lockstep
