@@ -45,6 +45,7 @@ void RunCheckpoints::restore_numbers() {
 void RunCheckpoints::open(std::int64_t step) {
   writer_.emplace(numbers_, path_, options_.keep, step);
   best_in_newest_ = contents_.best();
+  tidy();  // on a full disk, none that is written would do so
 }
 
 void RunCheckpoints::make_room(const RunFolder& folder) {

@@ -130,6 +130,22 @@ class Disk(LockstepTest):
         self.with_disk("checkpoints write 0 ENOSPC", statuses=(74,))
         self.assertFalse(left.exists())
 
+    def test_fewer_that_are_kept_make_room(self):
+        """On a full disk no new checkpoint comes, behind which older ones would go."""
+        self.lockstep("train", "deck.yaml", "checkpoint={every_steps: 1, keep: 0}")
+        self.with_disk("step-000000 write 0 ENOSPC", "run.steps=8", statuses=(74,))
+        left = sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*"))
+        self.assertEqual(left, [checkpoint(5), checkpoint(6)])
+        self.lockstep("train", "deck.yaml", "run.steps=8")
+
+    def test_fewer_that_are_kept_leave_the_best_and_what_is_gone_on_from(self):
+        constant = ("optimizer.learning_rate=1e-30", "run.evaluate_every=1 steps")  # so that the first one is the best
+        self.lockstep("train", "deck.yaml", "checkpoint={every_steps: 1, keep: 0, keep_best: {metric: validation_loss}}", *constant)
+        folder = self.folder / "run/checkpoints"
+        self.with_disk("step-000000 write 0 ENOSPC", f"run.resume={folder / checkpoint(4)}", "run.steps=8", *constant,
+                       "checkpoint={keep: 1, keep_best: {metric: validation_loss}}", statuses=(74,))
+        self.assertEqual(sorted(path.name for path in folder.glob("step-*.h5")), [checkpoint(1), checkpoint(4)])
+
     def test_a_stop_whose_summary_has_no_room(self):
         for error in ("open", "write"):
             with self.subTest(error=error):
