@@ -347,7 +347,12 @@ void Hdf5Rows::write(std::int64_t first, std::int64_t count, const void* from) {
   if (!done) write_failed(where_);
 }
 
-void skip_hdf5_at_exit() { H5dont_atexit(); }
+void skip_hdf5_at_exit() {
+  H5dont_atexit();
+  // A parallel HDF5 that starts once MPI has also closes itself in MPI_Finalize, where it goes round in circles over a
+  // file that it could not write.
+  H5open();
+}
 
 std::string hdf5_version() {
   const LibraryLock lock;
