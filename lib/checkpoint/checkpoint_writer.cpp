@@ -30,8 +30,7 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
         try {
           write(step, contents, turn);
         } catch (const std::exception& error) {
-          warn("the checkpoint of step {} is not there: {}; the run goes on, and the next one is tried", step,
-               error.what());
+          warn("the checkpoint of step {} is not there: {}; the next one is tried", step, error.what());
         }
       });
 }

@@ -70,7 +70,8 @@ void read_failed(hid_t dataset, const std::string& where) {
 }
 
 void write_failed(const std::string& file) {
-  throw Error(ExitStatus::io_error, fmt::format("{}: cannot be written ({}); is the disk full?", file, reason()));
+  throw Error(ExitStatus::io_error,
+              fmt::format("{}: cannot be written ({}); check the disk and the quota", file, reason()));
 }
 
 hid_t native_type(const StoredType& type) {

@@ -168,7 +168,17 @@ void RunCheckpoints::finish() {
     if (!writer_) return numbers_.serve();
     NumberStream::Turn turn(numbers_);
     if (is_saved()) return;
-    writer_->write_now(trainer_.steps(), contents(), turn);
+    try {
+      writer_->write_now(trainer_.steps(), contents(), turn);
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::io_error) throw;
+      const std::int64_t newest = newest_step(path_);
+      throw Error(error.status(),
+                  fmt::format("{}: the last checkpoint is not there ({}); make room, or mend what else is wrong, and "
+                              "start again: the run {}",
+                              (path_ / checkpoint_name(trainer_.steps())).string(), error.what(),
+                              newest < 0 ? "begins anew" : "goes on from " + checkpoint_name(newest)));
+    }
   });
   if (copies_) copies_->remove();
 }
