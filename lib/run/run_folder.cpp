@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/run_folder.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -115,16 +119,18 @@ bool RunFolder::holds_a_run() const {
   return fs::exists(metrics()) || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty();
 }
 
+Error RunFolder::cannot_be_changed(const std::string& why) const {
+  return {ExitStatus::cannot_create,
+          fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
+                      path_.string(), why)};
+}
+
 void RunFolder::claim() {
-  const auto failed = [&](const std::string& why) {
-    return Error(ExitStatus::cannot_create,
-                 fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
-                             path_.string(), why));
-  };
   std::error_code code;
   made_ = fs::create_directories(path_, code);
-  if (code) throw failed(code.message());
-  lock_ = std::make_unique<RunLock>(path_);
+  if (code) throw cannot_be_changed(code.message());
+  why_read_only_ = ::access(path_.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  if (why_read_only_ == 0) lock_ = std::make_unique<RunLock>(path_);
 }
 
 void RunFolder::take_up() {
@@ -234,6 +240,7 @@ void RunFolder::remove_leftovers() const {
 }
 
 void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
+  if (why_read_only_ != 0) throw cannot_be_changed(std::strerror(why_read_only_));
   const std::string deck = deck_mark + resolved;
   try {
     refuse_foreign_files(deck);
@@ -253,9 +260,7 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
     fs::remove(summary());  // no longer true
     if (text_of(path_ / "deck.yaml") != deck) write_text("deck.yaml", deck);
   } catch (const fs::filesystem_error& error) {
-    throw Error(ExitStatus::cannot_create,
-                fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
-                            path_.string(), error.code().message()));
+    throw cannot_be_changed(error.code().message());
   }
 }
 

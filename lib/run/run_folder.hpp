@@ -27,7 +27,8 @@ class RunFolder {
   ~RunFolder();
 
   /// Makes the folder, where there is none, and claims it: before anything in it is looked at that is to be changed.
-  /// Throws cannot_create, also where another run writes there (RunLock).
+  /// Throws cannot_create, also where another run writes there (RunLock). One that is there but cannot be written may
+  /// hold a run that has ended: `prepare` refuses it.
   void claim();
   /// Takes it for what an earlier attempt at this run has left there: goes on from the newest checkpoint, whatever
   /// run.resume says, and where there is none begins as that did.
@@ -56,7 +57,7 @@ class RunFolder {
   /// somebody else's, or, unless its own run goes on, where an earlier run is: with run.overwrite that is removed
   /// (which is refused where this run begins with a file of it), and so is, with run.resume: auto, what a run has left
   /// that has not come to a checkpoint. Where its own run goes on after `step`, sets aside the checkpoints of later
-  /// steps (damaged ones, or of a branch that was left).
+  /// steps (damaged ones, or of a branch that was left). Throws cannot_create for a folder that cannot be written.
   void prepare(std::int64_t step, const std::string& deck);
   /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
   bool has_ended() const;
@@ -81,6 +82,7 @@ class RunFolder {
   void refuse_earlier_run() const;
   /// Where a run has been killed that had come to no checkpoint.
   void say_what_is_lost() const;
+  Error cannot_be_changed(const std::string& why) const;
   std::vector<std::filesystem::path> files_of_run() const;
   /// Where the run begins with a file that it would remove with the run before.
   void refuse_own_start() const;
@@ -92,7 +94,8 @@ class RunFolder {
   std::string weights_;  ///< model.weights.file
   DeckNode input_deck_;
   std::string resumed_from_;
-  bool made_ = false;  ///< by this run
+  bool made_ = false;      ///< by this run
+  int why_read_only_ = 0;  ///< errno
   std::unique_ptr<RunLock> lock_;
 };
 

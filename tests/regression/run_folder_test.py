@@ -247,6 +247,32 @@ class NothingOfOthers(Folder):
         self.assertFalse((self.folder / "new").exists())
 
 
+class ReadOnly(Folder):
+    def train_in_read_only_folder(self, *overrides):
+        command = [program.PROGRAM, "train", "deck.yaml", *overrides]
+        if os.geteuid() == 0:  # for whom permissions are none
+            command = ["unshare", "--mount", "sh", "-c", 'mount --bind run run && mount -o remount,bind,ro run || exit 99; exec "$@"', "sh", *command]
+        (self.folder / "run").chmod(0o555)
+        self.addCleanup((self.folder / "run").chmod, 0o755)
+        result = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        if os.geteuid() == 0 and (result.returncode == 99 or "unshare failed" in result.stderr):
+            self.skipTest("nothing can be mounted here")
+        return result
+
+    def test_a_run_that_has_ended_is_found_to_be_so(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        before = snapshot(self.folder / "run")
+        result = self.train_in_read_only_folder()
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("nothing is left to do", result.stdout)
+        result = self.train_in_read_only_folder("run.steps=6")
+        self.assertEqual(result.returncode, 73, result)
+        self.assertRegex(result.stderr, r"^error: run: the output folder cannot be created or changed \((Read-only file system|Permission denied)\); "
+                                        r"choose another run.output_dir\n$")
+        self.assertEqual(snapshot(self.folder / "run"), before)
+
+
 class ChangedDeck(Folder):
     def test_what_takes_effect_is_said(self):
         self.deck()
