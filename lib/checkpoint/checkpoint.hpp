@@ -36,12 +36,13 @@ using NumberSink = std::function<void(std::size_t array, std::span<const std::by
 /// Gives all numbers of all arrays to the sink: those of each array in order.
 using NumberSource = std::function<void(const NumberSink& sink)>;
 
-/// Writes to a temporary name beside `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames: `path`
-/// never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
+/// What is called while a checkpoint is written.
 struct CheckpointEvents {
   std::function<void()> progress = [] {};       ///< another part is on disk, of a quarter of a gigabyte or so
   std::function<void()> before_commit = [] {};  ///< all is done but the flushing to disk and the renaming
 };
+/// Writes to a temporary name beside `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames: `path`
+/// never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
                       const CheckpointEvents& events = {});
 
