@@ -174,9 +174,11 @@ StepFinding StepGuard::inspect_validation(double loss, std::int64_t step) {
   if (const std::string anomaly = watches_ ? loss_watch_.inspect_validation(loss) : ""; !anomaly.empty())
     finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   else if (!std::isfinite(loss))
-    finding.message = fmt::format(
-        "step {}: the validation loss is {}; `lockstep check --data` finds numbers in the data that are not finite",
-        step, loss);
+    finding.message =
+        fmt::format("step {}: the validation loss is {}: the training has diverged (a smaller learning rate, "
+                    "optimizer.clip_norm), or the data hold numbers that are not finite (`lockstep check --data` finds "
+                    "them); loss_watch can end such a run",
+                    step, loss);
   finding.number = step;
   return finding;
 }

@@ -122,7 +122,7 @@ class Nonfinite(LockstepTest):
     def test_validation(self):
         self.decked(self.dataset("bad.h5", validation=[(3, math.inf), (3, -math.inf)]), model={"layers": [{"linear": {"features": 2}}]})
         result = self.lockstep("train", "deck.yaml")
-        self.assertEqual(result.err.count("the validation loss is nan"), 3, result)
+        self.assertEqual(result.err.count("the validation loss is nan: the training has diverged (a smaller learning rate, optimizer.clip_norm), or "), 3, result)
         watch = ["checkpoint.keep=3", "loss_watch.on_anomaly="]
         error = self.failed(watch[0], watch[1] + "stop")
         self.assertIn("step 8: the validation loss is nan", error)
