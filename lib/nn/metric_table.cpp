@@ -31,9 +31,9 @@ constexpr MetricKind table[] = {
      make<ClassScore, ClassScore::Of::f1>},
     {"iou", "intersection over union of the targets and predictions of a class, mean over classes", Better::more, true,
      2, make<ClassScore, ClassScore::Of::iou>},
-    {"r_squared", "share of the targets' variance that is explained, mean over outputs", Better::more, false, 1,
+    {"r_squared", "share of the targets' variance that is explained, mean over channels", Better::more, false, 1,
      make<RSquared>},
-    {"auc", "area under the ROC curve of targets 0 and 1, mean over outputs", Better::more, false, 1,
+    {"auc", "area under the ROC curve of targets 0 and 1, mean over channels", Better::more, false, 1,
      make<AreaUnderCurve>},
 };
 

@@ -19,11 +19,11 @@ KOKKOS_INLINE_FUNCTION std::int64_t bin_of(double y, std::int64_t bins) {
 
 /// Each thread adds whole numbers below 2^53: no order of them changes the sum.
 template <class T>
-void count_outputs(const ExecSpace& space, std::int64_t count, std::int64_t outputs, std::int64_t bins,
-                   std::int64_t sums_of_output, const T* y, const Compute<T>* t, double* sums) {
+void count_outputs(const ExecSpace& space, std::int64_t count, std::int64_t channels, std::int64_t bins,
+                   std::int64_t sums_of_channel, const T* y, const Compute<T>* t, double* sums) {
   Kokkos::parallel_for(
       "lockstep::auc", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        double* const own = sums + i % outputs * sums_of_output;
+        double* const own = sums + i % channels * sums_of_channel;
         const auto output = static_cast<double>(Compute<T>(y[i]));
         if (output != output) return Kokkos::atomic_add(own + 2 * bins, 1.0);
         Kokkos::atomic_add(own + (t[i] >= Compute<T>(0.5) ? bins : 0) + bin_of(output, bins), 1.0);
@@ -35,14 +35,14 @@ void count_outputs(const ExecSpace& space, std::int64_t count, std::int64_t outp
 void AreaUnderCurve::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor&,
                          const Tensor& sums) const {
   dispatch_float(outputs.dtype, [&]<class T>(T) {
-    count_outputs(space, outputs.count(), outputs_, bins, sums_of_output, outputs.as<const T>(),
+    count_outputs(space, outputs.count(), channels_, bins, sums_of_channel, outputs.as<const T>(),
                   targets.as<const Compute<T>>(), sums.as<double>());
   });
 }
 
 double AreaUnderCurve::value(std::span<const double> sums, std::int64_t) const {
   double total = 0, with_area = 0;
-  for (std::size_t first = 0; first < sums.size(); first += sums_of_output) {
+  for (std::size_t first = 0; first < sums.size(); first += sums_of_channel) {
     const auto zeros = sums.subspan(first, bins), ones = sums.subspan(first + bins, bins);
     if (sums[first + 2 * bins] > 0) return std::numeric_limits<double>::quiet_NaN();
     double zeros_below = 0, all_ones = 0, area = 0;

@@ -40,14 +40,21 @@ void RSquared::add(const ExecSpace& space, const Tensor& outputs, const Tensor& 
 
 double RSquared::value(std::span<const double> sums, std::int64_t examples) const {
   constexpr double rounding = 1e-12;  // of sums of squares
-  const auto n = static_cast<double>(examples);
+  const auto rows = static_cast<double>(examples * (outputs_ / channels_));
   double total = 0;
-  for (std::size_t k = 0; k < sums.size(); k += 3) {
-    if (!std::isfinite(sums[k] + sums[k + 1] + sums[k + 2])) return std::numeric_limits<double>::quiet_NaN();
-    const double errors = sums[k], variation = sums[k + 2] - sums[k + 1] * sums[k + 1] / n;
-    total += variation > rounding * sums[k + 2] ? 1 - errors / variation : errors == 0 ? 1 : 0;
+  for (std::int64_t channel = 0; channel < channels_; ++channel) {
+    double errors = 0, values = 0, squares = 0;
+    for (std::int64_t output = channel; output < outputs_; output += channels_) {
+      const double* const own = sums.data() + 3 * output;
+      errors += own[0];
+      values += own[1];
+      squares += own[2];
+    }
+    if (!std::isfinite(errors + values + squares)) return std::numeric_limits<double>::quiet_NaN();
+    const double variation = squares - values * values / rows;
+    total += variation > rounding * squares ? 1 - errors / variation : errors == 0 ? 1 : 0;
   }
-  return total / static_cast<double>(outputs_);
+  return total / static_cast<double>(channels_);
 }
 
 }  // namespace lockstep

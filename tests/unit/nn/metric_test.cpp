@@ -107,6 +107,29 @@ TEST_P(Metrics, RSquared) {
   EXPECT_EQ(measured("r_squared", {outputs}, same.get(), targets.get()), 1);
 }
 
+/// Of a picture's positions, those of a channel are the rows of one output, as scikit-learn is given N·H·W×K of them.
+TEST_P(Metrics, OfValuesAtPositions) {
+  constexpr std::int64_t channels = 2, positions = 6, count = examples * positions * channels;
+  const Shape picture{2, 3, channels};
+  const std::vector<double> y = test::rounded(dtype, filling(1, count));
+  std::vector<double> t = test::rounded(master_dtype(dtype), filling(2, count));
+  const OwnedTensor given = test::make_tensor(dtype, picture.with_batch(examples), y);
+  const OwnedTensor targets = test::make_tensor(master_dtype(dtype), picture.with_batch(examples), t);
+  EXPECT_NEAR(measured("r_squared", picture, given.get(), targets.get()), reference::r_squared(channels, y, t),
+              tolerance);
+
+  for (double& value : t) value = value > 0 ? 1 : 0;
+  const Shape rows{examples * positions, channels};
+  const OwnedTensor ones = test::make_tensor(master_dtype(dtype), picture.with_batch(examples), t);
+  const std::unique_ptr<Metric> of_rows = find_metric("auc")->make({channels}, -1);
+  EXPECT_EQ(find_metric("auc")->make(picture, -1)->sum_count(), of_rows->sum_count()) << "as many bins for any size";
+  const OwnedTensor sums("sums", DType::f64, {of_rows->sum_count()});
+  of_rows->add(ExecSpace(), given.get().reshaped(rows), ones.get().reshaped(rows), {}, sums.get());
+  ExecSpace().fence();
+  EXPECT_EQ(measured("auc", picture, given.get(), ones.get()),
+            of_rows->value(test::values_of(sums.get()), examples * positions));
+}
+
 /// Golden values of scikit-learn, with and without targets that do not count.
 TEST_P(Metrics, OfScikitLearn) {
   if (dtype == DType::bf16) GTEST_SKIP() << "rounded outputs have other classes";
