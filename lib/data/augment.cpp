@@ -21,11 +21,14 @@ class Draws {
   std::int64_t below(std::int64_t n) {
     return static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(n), next_++));
   }
-  /// From Beta(α, α), α ≤ 1: Jöhnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen", 1964.
+  /// From Beta(α, α), α ≤ 1: Jöhnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen", 1964. Where α is
+  /// so small that both powers are 0, their ratio follows from logarithms.
   double beta(double alpha) {
     for (;;) {
-      const double x = std::pow(uniform(), 1 / alpha), y = std::pow(uniform(), 1 / alpha);
-      if (x + y > 0 && x + y <= 1) return x / (x + y);
+      const double u = uniform(), v = uniform(), x = std::pow(u, 1 / alpha), y = std::pow(v, 1 / alpha);
+      if (x + y > 1) continue;
+      if (x + y > 0) return x / (x + y);
+      if (u + v > 0) return 1 / (1 + std::exp((std::log(v) - std::log(u)) / alpha));
     }
   }
 

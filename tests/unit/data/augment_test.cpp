@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/augment.hpp"
 
+#include <fmt/format.h>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -135,6 +137,45 @@ TEST(Augment, EvaluationsReadTheMiddle) {
     BatchUploader uploader(format, normalization(), DType::f64, 2, augment, 1);
     const std::vector<double> seen = numbers(uploader.upload(ExecSpace(), batch, 0, 2).inputs);
     EXPECT_LT(largest_difference({seen.end() - std::ssize(wanted), seen.end()}, wanted), 1e-12);
+  }
+}
+
+/// Of a Beta distribution whose α is so small that powers with 1/α are 0, one image of two has it all.
+TEST(Augment, SharesOfTinyAlphaAreAllOrNothing) {
+  constexpr int images = 2000;
+  for (const char* alpha : {"0.003", "1e-12", "1e-308"}) {
+    SCOPED_TRACE(alpha);
+    const Augmenter mixup(augment_of(fmt::format("{{mixup: {}}}", alpha)), format, 1),
+        cutmix(augment_of(fmt::format("{{cutmix: {}}}", alpha)), format, 1);
+    int ones = 0, between = 0;
+    for (int example = 0; example < images; ++example) {
+      const double share = mixup.draw(0, example).share;
+      ones += share > 0.5 ? 1 : 0;
+      between += share > 1e-9 && share < 1 - 1e-9 ? 1 : 0;
+      const double left = cutmix.draw(0, example).share;
+      EXPECT_TRUE(left >= 0 && left <= 1) << left;
+    }
+    EXPECT_NEAR(ones, images / 2, 100);  // 4.5 standard deviations
+    EXPECT_LE(between, std::strtod(alpha, nullptr) > 1e-9 ? images / 5 : 0);
+  }
+}
+
+/// What is drawn for usual α is x / (x + y) of Jöhnk's powers, to the last bit.
+TEST(Augment, SharesOfUsualAlphaAreThoseOfPowers) {
+  for (const char* alpha : {"0.2", "0.4", "1"}) {
+    const Augmenter augmenter(augment_of(fmt::format("{{mixup: {}}}", alpha)), format, 7);
+    const RandomStream random(7, RandomPurpose::augment, (std::uint64_t{1} << 48) | 3);
+    const double power = 1 / std::strtod(alpha, nullptr);
+    for (std::uint64_t example = 0; example < 200; ++example) {
+      std::uint64_t number = example << 20;
+      double x = 1, y = 1;
+      while (x + y > 1) {
+        x = std::pow(random.uniform(number), power);
+        y = std::pow(random.uniform(number + 1), power);
+        number += 2;
+      }
+      EXPECT_EQ(augmenter.draw(3, static_cast<std::int64_t>(example)).share, x / (x + y)) << alpha << " " << example;
+    }
   }
 }
 
