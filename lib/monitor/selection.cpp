@@ -132,7 +132,7 @@ bool Selection::inspect(std::int64_t step, const Metrics& metrics) {
     if (value && (!state_.patience_best || patience.metric.is_better(*value, state_.patience_best->value))) {
       state_.patience_best = {step, *value};
       state_.without_improvement = 0;
-    } else {
+    } else if (value || metrics.has_loss) {
       ++state_.without_improvement;
     }
   }

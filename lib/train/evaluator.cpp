@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
+#include "base/log.hpp"
 #include "data/data_loader.hpp"
 #include "nn/metrics/confusion_matrix.hpp"
 #include "ops/elementwise.hpp"
@@ -97,20 +98,23 @@ LossSums MetricSums::local(const ExecSpace& space) const {
           .counted = before.counted + sums.counted};
 }
 
-Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss,
-                           std::int64_t examples) const {
+Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss) const {
   const LossSums sums = local(space);
   double values[] = {sums.loss, sums.correct, sums.weight, sums.counted};
   comm.all_reduce_sum(values);
-  Metrics metrics{.loss = values[0] / loss_divisor(values[2], positions_, examples)};
-  if (std::isnan(metrics.loss)) metrics.loss = std::abs(metrics.loss);  // its sign means nothing, and would be printed
-  if (loss.wants_classes()) metrics.accuracy = values[1] / loss_divisor(values[3], positions_, examples);
+  const auto mean = [this](double sum, double rows) {
+    const double value = sum / (rows / static_cast<double>(positions_));
+    return std::isnan(value) ? std::abs(value) : value;  // a NaN's sign means nothing, and would be printed
+  };
+  Metrics metrics{.loss = mean(values[0], values[2])};
+  metrics.has_loss = values[2] > 0;
+  if (loss.wants_classes()) metrics.accuracy = mean(values[1], values[3]);
   return metrics;
 }
 
 Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss,
                                std::int64_t examples) const {
-  Metrics metrics = reduce(space, comm, loss, examples);
+  Metrics metrics = reduce(space, comm, loss);
   for (const Other& other : others_) {
     std::vector<double> sums(static_cast<std::size_t>(other.metric->sum_count()));
     copy_to_host(space, other.sums.get(), sums.data());
@@ -158,7 +162,13 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
     add_metrics(context, model, loss, *batch, 0, batch->size(), uploader, sums);
     if (gives_up()) return std::nullopt;
   }
-  return sums.reduce_all(space, comm, loss, dataset.size());
+  Metrics metrics = sums.reduce_all(space, comm, loss, dataset.size());
+  if (!metrics.has_loss)
+    warn(
+        "{}: no target of its {} examples counts: each is of loss.ignore_class, or of a class whose weight in "
+        "loss.class_weights is 0; its loss is nan, and decides nothing; give it examples with targets that count",
+        dataset.description(), dataset.size());
+  return metrics;
 }
 
 Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,

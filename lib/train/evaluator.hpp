@@ -49,7 +49,7 @@ class MetricSums {
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
   std::int64_t positions() const { return positions_; }
   /// Loss and accuracy over the examples of all ranks; collective.
-  Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
+  Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss) const;
   /// Loss, accuracy and the other metrics over the examples of all ranks; collective.
   Metrics reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
 
@@ -67,7 +67,8 @@ class MetricSums {
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };
 
-/// Metrics over each example of a dataset exactly once, shared out over the ranks. Collective. `gives_up` is
+/// Metrics over each example of a dataset exactly once, shared out over the ranks; a warning where there is no loss,
+/// because no target counts. Collective. `gives_up` is
 /// asked after each batch, as many times on all ranks, and answers all of them the same: there is no result then.
 std::optional<Metrics> evaluate(
     const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,

@@ -15,10 +15,11 @@ struct MetricValue {
 
 /// How good a network is on a batch, or in an evaluation.
 struct Metrics {
-  double loss = 0;                  ///< mean over examples
+  double loss = 0;                  ///< mean over the examples' targets that count; NaN where none does
   std::optional<double> accuracy;   ///< of classes only; of a sequence: the fraction of its tokens
   std::vector<MetricValue> others;  ///< of evaluations: the deck's `metrics`, in its order
   std::vector<double> confusions;   ///< [classes, classes], where they were asked for: see count_confusions
+  bool has_loss = true;             ///< false: no target counts, or only ones of weight 0
 
   /// The value of "loss", "accuracy" or one of the others; none where there is no such.
   std::optional<double> find(std::string_view name) const {

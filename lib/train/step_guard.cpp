@@ -103,6 +103,7 @@ StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step
 
 /// What loss_watch says of a step that is to be applied otherwise. Then it does not count as that.
 StepFinding StepGuard::watch_loss(std::int64_t step) {
+  if (last_.has_loss == 0) return {};
   const double mean = last_.mean_loss;
   const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // whose sign means nothing, and would be printed
   const std::string anomaly = loss_watch_.inspect(loss);
@@ -169,16 +170,18 @@ StepFinding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t s
   return finding;
 }
 
-StepFinding StepGuard::inspect_validation(double loss, std::int64_t step) {
+StepFinding StepGuard::inspect_validation(const Metrics& metrics, std::int64_t step) {
   StepFinding finding;
-  if (const std::string anomaly = watches_ ? loss_watch_.inspect_validation(loss) : ""; !anomaly.empty())
+  const double loss = metrics.has_loss ? metrics.loss : 0;  // without one, its evaluation has said so
+  if (const std::string anomaly = watches_ && metrics.has_loss ? loss_watch_.inspect_validation(loss) : "";
+      !anomaly.empty())
     finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   else if (!std::isfinite(loss))
-    finding.message =
-        fmt::format("step {}: the validation loss is {}: the training has diverged (a smaller learning rate, "
-                    "optimizer.clip_norm), or the data hold numbers that are not finite (`lockstep check --data` finds "
-                    "them); loss_watch can end such a run",
-                    step, loss);
+    finding.message = fmt::format(
+        "step {}: the validation loss is {}: the training has diverged (a smaller learning rate, "
+        "optimizer.clip_norm), or the data hold numbers that are not finite (`lockstep check --data` finds "
+        "them); loss_watch can end such a run",
+        step, loss);
   finding.number = step;
   return finding;
 }

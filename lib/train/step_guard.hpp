@@ -9,6 +9,7 @@
 #include "core/host_copy.hpp"
 #include "data/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "train/metrics.hpp"
 #include "train/nonfinite_report.hpp"
 #include "train/overflow_watch.hpp"
 #include "train/step_judgement.hpp"
@@ -66,7 +67,7 @@ class StepGuard final : public Stateful {
     return comm_.all_reduce_max(nonfinite_.parameters_are_finite(space, optimizer_) ? 0 : 1) == 0;
   }
   /// What follows from the loss of an evaluation after step number `step`. `skipped`: say so, and go on.
-  StepFinding inspect_validation(double loss, std::int64_t step);
+  StepFinding inspect_validation(const Metrics& metrics, std::int64_t step);
 
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }

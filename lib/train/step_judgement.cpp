@@ -16,7 +16,7 @@ KOKKOS_INLINE_FUNCTION Verdict verdict_of(const Evidence& evidence, StepJudgemen
   if (evidence.loss.examples == 0) return Verdict::empty;
   if (evidence.nonfinite_gradients && *evidence.nonfinite_gradients > 0)
     return evidence.scaling.at_floor(judgement.scaler) ? Verdict::at_floor : Verdict::overflow;
-  if (evidence.watched) return Verdict::applied;
+  if (evidence.watched || judgement.has_loss == 0) return Verdict::applied;
   const bool lost = is_nonfinite(judgement.mean_loss);
   judgement.lost_before = judgement.loss_was_nonfinite;
   judgement.loss_was_nonfinite = lost ? 1 : 0;
@@ -33,6 +33,7 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
     return;
   }
   judgement.mean_loss = evidence.loss.mean();
+  judgement.has_loss = evidence.loss.rows() > 0 ? 1 : 0;
   judgement.gradient_factor = evidence.loss.examples > 0 ? 1 / (evidence.loss.divisor() * judgement.loss_factor) : 0;
   judgement.scaler_before = judgement.scaler;
   judgement.verdict = verdict_of(evidence, judgement);

@@ -28,7 +28,7 @@ struct StepJudgement {
   LossScaleRule::State scaler;
   std::int64_t applied = 0;             ///< steps; of those that some ranks do by themselves, all
   std::int32_t has_moved = 0;           ///< one of them was not left out
-  std::int32_t loss_was_nonfinite = 0;  ///< of the last step, where nobody else watches it
+  std::int32_t loss_was_nonfinite = 0;  ///< of the last step that had one, where nobody else watches it
   std::int32_t halted = 0;
   // Of the last step:
   std::int64_t steps_before = 0;  ///< what was done in the run before it, steps that were skipped included
@@ -37,6 +37,7 @@ struct StepJudgement {
   LossScaleRule::State scaler_before;  ///< as the step found it
   double loss_factor = 1;              ///< what its loss was multiplied with
   double mean_loss = 0;                ///< over the examples of all ranks
+  std::int32_t has_loss = 1;           ///< 0: none of their targets counts, and mean_loss is 0
   double gradient_factor = 1;          ///< times the summed gradients is the gradient of the mean loss
   StepScalars scalars;                 ///< for its update
 };
@@ -47,9 +48,9 @@ struct SummedLoss {
   const LossSums* in_memory = nullptr;  ///< null: the numbers
   std::int64_t positions = 1, examples = 0;
 
-  KOKKOS_INLINE_FUNCTION double divisor() const {
-    return loss_divisor(in_memory ? in_memory->weight : weight, positions, examples);
-  }
+  KOKKOS_INLINE_FUNCTION double rows() const { return in_memory ? in_memory->weight : weight; }
+  KOKKOS_INLINE_FUNCTION double divisor() const { return loss_divisor(rows(), positions, examples); }
+  /// 0 where no row counts.
   KOKKOS_INLINE_FUNCTION double mean() const { return (in_memory ? in_memory->loss : loss) / divisor(); }
 };
 

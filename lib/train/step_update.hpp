@@ -54,8 +54,6 @@ class StepUpdate final : public Stateful {
   /// A step on this rank's share `batch` begins, on `examples` of all ranks. `ranks`: as the strategy has it.
   void begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples);
   const StepRanks& ranks() const { return ranks_; }
-  /// Of all ranks, that the last step was on.
-  std::int64_t examples() const { return examples_; }
 
   /// The forward pass of a micro-batch has been started.
   void look() { voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite()); }
@@ -108,7 +106,7 @@ class StepUpdate final : public Stateful {
   StepGraphs* graphs_ = nullptr;
   StepCount count_;
   StepRanks ranks_;            ///< of the last step
-  std::int64_t examples_ = 0;  ///< likewise
+  std::int64_t examples_ = 0;  ///< of all ranks, likewise
   EarlyUpdate early_;
   bool reads_at_once_ = false;  ///< what a group has counted by itself, its next step needs
 };

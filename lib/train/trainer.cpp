@@ -228,7 +228,7 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
 }
 
 StepNumbers Trainer::step_numbers() {
-  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss, update_->examples()),
+  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
           .gradient_norm = std::sqrt(update_->gradient_square()) * guard().gradient_factor()};
 }
 

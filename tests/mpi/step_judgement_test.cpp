@@ -30,12 +30,13 @@ class Judge {
 
   struct Found {
     double loss = 1;
+    double rows = 8;       ///< that count
     double overflows = 0;  ///< in scaled gradients
     double lost = 0;       ///< in gradients whose loss is not finite
     std::int32_t bad_parameters = 0;
   };
   StepJudgement judge(const Found& found) {
-    const LossSums own{.loss = 8 * found.loss, .correct = 0, .weight = 8, .counted = 8};
+    const LossSums own{.loss = found.rows * found.loss, .correct = 0, .weight = found.rows, .counted = found.rows};
     copy_from_host(space, &own, sums.get());
     copy_from_host(space, &found.overflows, overflows.get());
     copy_from_host(space, &found.lost, lost.get());
@@ -115,6 +116,18 @@ TEST(StepJudgement, NothingChangesBehindAStepThatCannotBeDone) {
     EXPECT_EQ(behind.applied, 1);
     EXPECT_EQ(behind.loss_was_nonfinite, before.loss_was_nonfinite);
   }
+}
+
+/// A step of which no target counts is done, by gradients of 0: it has no loss that could be finite or not.
+TEST(StepJudgement, AStepWithoutALossIsApplied) {
+  Judge judge;
+  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::suspicious);
+  const StepJudgement found = judge.judge({.rows = 0});
+  EXPECT_EQ(found.verdict, Verdict::applied);
+  EXPECT_EQ(found.has_loss, 0);
+  EXPECT_EQ(found.scalars.gradient_scale, 1.0 / 8);
+  EXPECT_EQ(found.loss_was_nonfinite, 1) << "of the step before";
+  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::lost);
 }
 
 TEST(StepJudgement, OneLossMayBeOutOfBounds) {

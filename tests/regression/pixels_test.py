@@ -2,7 +2,7 @@
 """Targets at each pixel: classes of which some do not count, and values; the same on any number of ranks."""
 import unittest
 
-from program import LockstepTest, metrics
+from program import LockstepTest, metrics, summary
 
 try:
     import h5py
@@ -60,6 +60,32 @@ class Pixels(LockstepTest):
         self.write_data()
         self.train("run", 1, status=65, loss={})
         self.refused(65, ["pixels.h5:/train", "example 0 is of class 255", "loss.ignore_class"], "check", "deck.yaml")
+
+    def test_targets_of_which_none_counts(self):
+        """Neither a step nor an evaluation without one has a loss, and nothing is decided by it."""
+        self.write_data()
+        with h5py.File(self.folder / "pixels.h5", "a") as file:
+            file["validation/targets"][:] = 255
+            file["train/targets"][:48] = 255
+        # 24 steps without a loss, and 8 with one, of two examples each and in their order.
+        result = self.train("run", 1, run={"epochs": 1, "output_dir": "run", "log_every": 1, "evaluate_every": "8 steps",
+                                           "patience": {"evaluations": 2}},
+                            data={"file": "pixels.h5", "shuffle": False}, batch={"global": 2},
+                            loss_watch={"on_anomaly": "stop", "window": 20}, checkpoint={"keep_best": 1})
+        rows = {split: [row for row in metrics(self.folder / "run") if row["split"] == split] for split in ("train", "validation")}
+        for row in rows["train"][:24] + rows["validation"]:
+            self.assertEqual((row["loss"], row["accuracy"]), ("nan", "nan"), row)
+        for row in rows["train"][24:]:
+            self.assertGreater(float(row["loss"]), 0.1, row)
+        self.assertEqual((len(rows["train"]), len(rows["validation"])), (32, 4), "patience waits")
+        self.assertEqual(summary(self.folder / "run")["validation"]["loss"], None)
+        warnings = [line for line in result.err.splitlines() if "validation" in line]
+        self.assertEqual(len(warnings), 4, result)
+        for line in warnings:
+            self.assertIn("pixels.h5:/validation: no target of its 16 examples counts", line)
+        result = self.lockstep("evaluate", "deck.yaml", "--checkpoint", "run/checkpoints/latest", ranks=2)
+        self.assertIn("loss nan\naccuracy nan\n", result.out)
+        self.assertIn("no target of its 16 examples counts", result.err)
 
     def test_values(self):
         self.write_data()

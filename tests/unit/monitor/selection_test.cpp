@@ -51,6 +51,18 @@ TEST(Selection, EndsARunThatDoesNotImprove) {
             std::string::npos);
 }
 
+TEST(Selection, AnEvaluationWithoutATargetThatCountsDecidesNothing) {
+  Selection::Options options = keeping("validation_loss", 1);
+  options.patience = {.present = true, .evaluations = 1};
+  options.target = {.present = true, .metric = "validation_loss", .value = 0.5};
+  Selection selection(options);
+  Metrics nothing = metrics(nan, nan);
+  nothing.has_loss = false;
+  for (const std::int64_t step : {1, 2, 3}) EXPECT_FALSE(selection.inspect(step, nothing));
+  EXPECT_FALSE(selection.ends_run());
+  EXPECT_TRUE(selection.best_steps().empty());
+}
+
 TEST(Selection, TargetsAreReachedFromTheirSide) {
   Selection loss({.target = {.present = true, .metric = "validation_loss", .value = 0.5}});
   loss.inspect(1, metrics(nan, 1));
