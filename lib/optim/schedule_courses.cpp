@@ -179,13 +179,14 @@ struct Cosine final : Course {
   }
 };
 
-/// Vaswani et al., "Attention is all you need", 2017, with the value at the warm-up's end as its unit.
+/// Vaswani et al., "Attention is all you need", 2017, with the value at the warm-up's end as its unit. Steps are counted
+/// from 1, as the warm-up does: its last one alone has that value.
 struct InverseSqrt final : Course {
   void describe(Fields&) override {}
   Factor over(const RunLength&, std::int64_t warmup) const override {
     validate_key(warmup > 0, "schedule.warmup", "is missing beside type: inverse_sqrt, whose unit it is; give it");
     return [warmup](std::int64_t step) {
-      return std::sqrt(static_cast<double>(warmup) / static_cast<double>(std::max(step, warmup)));
+      return std::sqrt(static_cast<double>(warmup) / static_cast<double>(std::max(step + 1, warmup)));
     };
   }
 };

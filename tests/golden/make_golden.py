@@ -519,6 +519,9 @@ def make_schedules():
             ("{type: cosine, final_fraction: 0.1}", lambda o: schedulers.CosineAnnealingLR(o, 100, 0.1)),
             ("{type: cosine, period: 2 epochs, final_fraction: 0.2}", lambda o: schedulers.CosineAnnealingWarmRestarts(o, 20, 1, 0.2)),
             ("{type: cosine, period: 10 steps, period_factor: 2}", lambda o: schedulers.CosineAnnealingWarmRestarts(o, 10, 2)),
+            # Vaswani et al. 2017, equation 3, over its value at the warm-up's end.
+            ("{type: inverse_sqrt, warmup: 10 steps}",
+             lambda o: schedulers.LambdaLR(o, lambda i: min((i + 1) ** -0.5, (i + 1) * 10**-1.5) * 10**0.5)),
             ("{type: one_cycle}", lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=100)),
             ("{type: one_cycle, rise: 0.45, start_fraction: 0.1, final_fraction: 0.001}",
              lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=100, pct_start=0.45, div_factor=10, final_div_factor=100))]:
