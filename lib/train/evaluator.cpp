@@ -44,6 +44,12 @@ MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::spa
   }
 }
 
+std::int64_t MetricSums::bytes_of(std::span<const std::string> metrics, const Shape& one_output) {
+  std::int64_t numbers = 0;
+  for (const std::string& name : metrics) numbers += find_metric(name)->make(one_output, -1)->sum_count();
+  return numbers * static_cast<std::int64_t>(sizeof(double));
+}
+
 void MetricSums::count_confusions() {
   confusions_ = OwnedTensor("lockstep::confusion_matrix", DType::f64, {classes_, classes_});
 }

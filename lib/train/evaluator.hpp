@@ -31,6 +31,8 @@ class MetricSums {
   /// which those of one number do not count (Loss::ignored_class).
   MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics = {},
              std::int64_t ignored_class = -1);
+  /// What the sums of these metrics take, in bytes.
+  static std::int64_t bytes_of(std::span<const std::string> metrics, const Shape& one_output);
   /// Evaluations bring a confusion matrix too, from now on. For class targets.
   void count_confusions();
 

@@ -17,6 +17,7 @@
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "train/evaluator.hpp"
 
 namespace lockstep {
 namespace {
@@ -226,6 +227,7 @@ StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset
                    static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
   memory.activations = static_cast<double>(memory.plan.bytes);
   memory.workspace = static_cast<double>(prepare_layers(graph, memory.plan, micro_batch));
+  memory.workspace += static_cast<double>(MetricSums::bytes_of(config.metrics, graph.output_shape()));
   return memory;
 }
 

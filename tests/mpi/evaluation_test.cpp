@@ -9,6 +9,7 @@
 #include "run/experiment.hpp"
 #include "support/fixtures.hpp"
 #include "train/evaluator.hpp"
+#include "train/step_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -89,6 +90,20 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   EXPECT_NEAR(metrics.find("perplexity").value(), std::exp(metrics.loss), 1e-12 * std::exp(metrics.loss));
   EXPECT_NEAR(metrics.find("top_2").value() * static_cast<double>(size),
               reference::hits(2, 4, test::values_of(outputs), classes), 1e-9);
+}
+
+/// Three sums of each of 30 classes: they are as much of a plan as what layers need for themselves.
+TEST(StepMemory, HoldsTheSumsOfMetrics) {
+  const auto planned = [](const char* metrics) {
+    const RunConfig config = test::read_run_config(
+        fmt::format("{{run: {{steps: 1}}, data: {{synthetic: {{kind: random, shape: [9], classes: 30, train: 4}}}},"
+                    " model: {{layers: [{{linear: {{features: 30}}}}]}}, metrics: [{}]}}",
+                    metrics),
+        "unused");
+    Experiment experiment = open_experiment(config);
+    return step_memory(config, experiment.graph, *experiment.data.train, {1, 1}).workspace;
+  };
+  EXPECT_EQ(planned("f1") - planned(""), 3 * 30 * 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Evaluation, testing::Combine(testing::Values(1, 2, 7, 101), testing::Values(1, 3, 64)));
