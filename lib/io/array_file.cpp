@@ -2,14 +2,13 @@
 #include "io/array_file.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <bit>
 #include <functional>
 #include <numeric>
 
 #include "base/error.hpp"
 #include "io/hdf5.hpp"
+#include "io/npy.hpp"
 #include "io/raw_file.hpp"
 #include "io/replace_file.hpp"
 
@@ -82,20 +81,12 @@ class PlainArray : public ArrayFile::Format {
   std::uint64_t end_ = 0;
 };
 
-/// Version 1.0 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
 class NumpyArray final : public PlainArray {
  public:
   NumpyArray(const std::filesystem::path& path, DType dtype, const std::vector<std::int64_t>& extents)
       : PlainArray(path, dtype, extents) {
-    constexpr std::size_t alignment = 64, before = 10;  // magic, version, length
-    const char order = std::endian::native == std::endian::little ? '<' : '>';
-    std::string header = fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': ({},), }}", order,
-                                     dtype == DType::i32 ? 'i' : 'f', size_of(dtype), fmt::join(extents, ", "));
-    header.resize((before + header.size() + alignment) / alignment * alignment - before - 1, ' ');
-    header += '\n';
-    const std::string start = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size() % 256) +
-                              static_cast<char>(header.size() / 256) + header;
-    put(start.data(), start.size());
+    const std::string header = npy_header(StoredType::of(dtype), extents);
+    put(header.data(), header.size());
   }
 
   void append(const void* numbers, std::int64_t rows) override {
@@ -118,8 +109,10 @@ class CsvArray final : public PlainArray {
   void append(const void* numbers, std::int64_t rows) override {
     std::string text;
     for (std::int64_t i = 0; i < rows * columns_; ++i) {
-      if (dtype_ == DType::i32) fmt::format_to(std::back_inserter(text), "{}", static_cast<const std::int32_t*>(numbers)[i]);
-      else if (dtype_ == DType::f32) fmt::format_to(std::back_inserter(text), "{:.9g}", static_cast<const float*>(numbers)[i]);
+      if (dtype_ == DType::i32)
+        fmt::format_to(std::back_inserter(text), "{}", static_cast<const std::int32_t*>(numbers)[i]);
+      else if (dtype_ == DType::f32)
+        fmt::format_to(std::back_inserter(text), "{:.9g}", static_cast<const float*>(numbers)[i]);
       else fmt::format_to(std::back_inserter(text), "{:.17g}", static_cast<const double*>(numbers)[i]);
       text += (i + 1) % columns_ == 0 ? '\n' : ',';
     }

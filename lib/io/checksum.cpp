@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -67,6 +68,22 @@ void write_text_checked(Hdf5File& file, const std::string& dataset, const std::s
   file.write_text(dataset, text);
   file.write_attribute(dataset, checksum_attribute, checksum_text(text.data(), text.size()));
 }
+
+CheckedRows::CheckedRows(Hdf5File& file, std::string dataset, const StoredType& type,
+                         const std::vector<std::int64_t>& extents)
+    : file_(file),
+      dataset_(std::move(dataset)),
+      row_bytes_(StoredArray{type, {extents.begin() + 1, extents.end()}}.bytes()),
+      rows_(file.create_rows(dataset_, type, extents)) {}
+
+void CheckedRows::append(const void* rows, std::int64_t count) {
+  if (count == 0) return;
+  rows_.write(written_, count, rows);
+  hash_.add(rows, static_cast<std::size_t>(count) * row_bytes_);
+  written_ += count;
+}
+
+void CheckedRows::finish() { file_.write_attribute(dataset_, checksum_attribute, checksum_text(hash_.value())); }
 
 void verify_checksum(const Hdf5File& file, const std::string& dataset, const void* data, std::size_t bytes,
                      Checksum presence) {

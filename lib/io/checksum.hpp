@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/hdf5.hpp"
 
@@ -35,6 +36,24 @@ class RunningHash {
 void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
                    const std::vector<std::int64_t>& extents, const void* data);
 void write_text_checked(Hdf5File& file, const std::string& dataset, const std::string& text);
+
+/// A dataset whose rows are written one after the other, as they come, and at last its checksum.
+class CheckedRows {
+ public:
+  /// `extents`: rows × what a row holds.
+  CheckedRows(Hdf5File& file, std::string dataset, const StoredType& type, const std::vector<std::int64_t>& extents);
+  /// The next `count` rows, packed.
+  void append(const void* rows, std::int64_t count);
+  void finish();
+
+ private:
+  Hdf5File& file_;
+  std::string dataset_;
+  std::size_t row_bytes_;
+  Hdf5Rows rows_;
+  RunningHash hash_;
+  std::int64_t written_ = 0;
+};
 
 /// Throws bad_data when `dataset` has a checksum and `data` has another one.
 enum class Checksum { required, if_present };
