@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "data/memory_dataset.hpp"
+#include "data/stored_examples.hpp"
 #include "data/stored_integers.hpp"
 #include "io/checksum.hpp"
 
@@ -45,45 +45,6 @@ void require(bool ok, const std::string& where, fmt::format_string<Args...> prob
   if (!ok) throw Error(ExitStatus::bad_data, where + ": " + fmt::format(problem, std::forward<Args>(args)...));
 }
 
-void check_inputs(const StoredArray& inputs, const std::string& where) {
-  const auto dtype = inputs.type.dtype();
-  require(dtype == DType::u8 || dtype == DType::f32, where, "holds {} (u8 or f32 is expected); store it as f32",
-          to_string(inputs.type));
-  const auto rank = inputs.extents.size();
-  require(rank != 3 || dtype == DType::f32, where,
-          "has the shape {} (images have four dimensions); store it as N×H×W×C, C = 1 for grey images, or sequences "
-          "N×T×C as f32",
-          extents_text(inputs.extents));
-  require(rank >= 2 && rank <= 5, where,
-          "has the shape {} (N×features, N×T×C, N×H×W×C or N×D×H×W×C is expected); reshape it",
-          extents_text(inputs.extents));
-  require(inputs.extents[0] > 0, where, "has no examples; give at least one");
-  require(inputs.count() > 0, where, "has the shape {}, so that its examples are empty; give them values",
-          extents_text(inputs.extents));
-}
-
-void check_targets(const StoredArray& targets, const std::string& where, std::int64_t examples,
-                   const std::string& inputs) {
-  const bool classes = targets.type.kind == StoredType::Kind::integer;
-  require(classes || targets.type == StoredType::of(DType::f32), where,
-          "holds {} (integers for classes, or f32, are expected); store it as one of these", to_string(targets.type));
-  const auto rank = targets.extents.size();
-  if (classes)
-    require(rank == 1 || (rank >= 1 && targets.count() != targets.extents[0]), where,
-            "has the shape {} (class targets are N numbers, or N×H×W for one at each place of a picture); reshape it",
-            extents_text(targets.extents));
-  else
-    require(
-        rank >= 2, where,
-        "has the shape {} (f32 targets are N×K, or N×H×W×K for K at each place of a picture); reshape it, or, if these "
-        "are classes, store them as integers: labels.astype(\"i4\")",
-        extents_text(targets.extents));
-  require(targets.extents[0] == 0 || targets.count() > 0, where,
-          "has the shape {}, so that its examples have no targets; give them some", extents_text(targets.extents));
-  require(targets.extents[0] == examples, where, "has {} targets ({} has {} examples); give each example its target",
-          targets.extents[0], inputs, examples);
-}
-
 void check_weights(const StoredArray& weights, const std::string& where, std::int64_t examples,
                    const std::string& inputs) {
   require(weights.type == StoredType::of(DType::f32) && weights.extents.size() == 1, where,
@@ -111,16 +72,13 @@ Targets load_classes(const Hdf5File& file, const std::string& name, const Stored
                      const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());
   const std::int64_t of_each = array.count() / array.extents[0];
+  const std::string where = file.name() + ":" + name;
   Targets targets;
   targets.values = reading.load(count * sizeof(std::int32_t) + sizeof(std::int64_t), [&](std::byte* to) {
     std::int64_t largest = 0;
     read_in_pieces(file, name, array, [&](std::int64_t first, std::int64_t rows, const std::byte* values) {
       for_each_integer(array.type, rows * of_each, values, [&](std::int64_t i, std::int64_t value) {
-        require(
-            value >= 0 && value <= std::numeric_limits<std::int32_t>::max(), file.name() + ":" + name,
-            "example {} is of class {} (classes count from 0 and fit into 32 bits; see loss.ignore_class for those that have none); "
-            "correct it",
-            first + i / of_each, value);
+        check_class(value, first + i / of_each, where);
         const auto narrow = static_cast<std::int32_t>(value);
         std::memcpy(to + static_cast<std::size_t>(first * of_each + i) * sizeof narrow, &narrow, sizeof narrow);
         largest = std::max(largest, value);

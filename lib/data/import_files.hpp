@@ -7,8 +7,13 @@
 #include <vector>
 
 #include "io/hdf5.hpp"
+#include "io/raw_file.hpp"
 
 namespace lockstep {
+
+/// Throws missing_file, or bad_data for a folder, and for pipes and devices, which have no length and are read only
+/// once.
+RawFile open_input(const std::string& path);
 
 /// Throws bad_usage when it is one of the files that are read, whose only copy it would replace, and cannot_create when
 /// there is such a file already and it is not to be replaced. To be asked first, before anything is read. `inputs`:

@@ -3,42 +3,28 @@
 
 #include <vector>
 
-#include "base/error.hpp"
 #include "data/idx.hpp"
-#include "data/import_output.hpp"
-#include "io/checksum.hpp"
+#include "data/import_files.hpp"
+#include "data/import_splits.hpp"
 
 namespace lockstep {
-namespace {
-
-void write_split(Hdf5File& file, const std::string& group, const LabelledImages& all, std::int64_t first,
-                 std::int64_t count) {
-  const StoredType u8 = StoredType::of(DType::u8);
-  std::vector<std::int64_t> extents = all.images.extents;
-  extents[0] = count;
-  if (extents.size() == 3) extents.push_back(1);
-  const std::size_t image_bytes = all.images.values.size() / static_cast<std::size_t>(all.images.examples());
-  write_checked(file, group + "/inputs", u8, extents,
-                all.images.values.data() + static_cast<std::size_t>(first) * image_bytes);
-  write_checked(file, group + "/targets", u8, {count}, all.labels.values.data() + first);
-}
-
-}  // namespace
 
 std::string import_idx(const ImportIdxOptions& options) {
   check_output(options.output, options.overwrite, {options.images, options.labels});
   const LabelledImages all = read_labelled_images(options.images, options.labels);
   const std::int64_t examples = all.images.examples();
-  validate(options.validation >= 0 && options.validation < examples, ExitStatus::bad_usage,
-           "--validation {}: leaves nothing to train on (there are {} examples); give 0 to {}", options.validation,
-           examples, examples - 1);
-
-  const std::int64_t train = examples - options.validation;
+  const std::vector<SplitSize> splits = hold_out_examples(examples, options.validation);
+  std::vector<std::int64_t> image(all.images.extents.begin() + 1, all.images.extents.end());
+  if (image.size() == 2) image.push_back(1);
+  const StoredType u8 = StoredType::of(DType::u8);
   write_output(options.output, [&](Hdf5File& file) {
-    write_split(file, "/train", all, 0, train);
-    if (options.validation > 0) write_split(file, "/validation", all, train, options.validation);
+    SplitRows inputs(file, "inputs", u8, image, splits), targets(file, "targets", u8, {}, splits);
+    inputs.append(all.images.values.data(), examples);
+    targets.append(all.labels.values.data(), examples);
+    inputs.finish();
+    targets.finish();
   });
-  return fmt::format("{}: {} examples to train on, {} to validate on", options.output, train, options.validation);
+  return options.output + ": " + splits_text(splits);
 }
 
 }  // namespace lockstep

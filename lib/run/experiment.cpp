@@ -6,7 +6,7 @@
 
 #include "base/log.hpp"
 #include "data/held_out.hpp"
-#include "data/import_output.hpp"
+#include "data/import_files.hpp"
 #include "io/array_file.hpp"
 #include "run/starting_weights.hpp"
 
@@ -89,17 +89,6 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
              "{}: its targets are {} values each, but the model's output is {}; change the last layer",
              data.description(), to_string(target), to_string(output));
   }
-}
-
-/// Frameworks that keep channels first write their images so.
-void warn_of_channels_first(const Dataset& data) {
-  constexpr std::int64_t most_channels = 4;
-  const Shape& shape = data.format().input_shape;
-  if (shape.rank() != 3 || shape[0] > most_channels || shape[2] <= most_channels) return;
-  warn(
-      "{}: its examples are {}, which is read as height × width × channels; if channels come first in it, as PyTorch has them, "
-      "store them transposed: numpy.transpose(inputs, (0, 2, 3, 1))",
-      data.description(), to_string(shape));
 }
 
 /// The data and the network that a deck asks for must suit each other.
@@ -197,7 +186,7 @@ void check_metrics(std::span<const std::string> names, const Loss& loss, const S
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
   return with_positions(config.source, [&] {
     Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
-    warn_of_channels_first(*data.train);
+    warn_of_channels_first(data.train->format().input_shape, data.train->description());
     std::optional<Graph> graph;
     std::unique_ptr<Loss> loss;
     reading.run_collectively([&] {

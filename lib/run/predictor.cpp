@@ -12,7 +12,7 @@
 
 #include "checkpoint/training_arrays.hpp"
 #include "data/held_out.hpp"
-#include "data/import_output.hpp"
+#include "data/import_files.hpp"
 #include "io/array_file.hpp"
 #include "ops/convert.hpp"
 #include "run/experiment.hpp"

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "data/stored_examples.hpp"
+
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+namespace lockstep {
+void check_inputs(const StoredArray& inputs, const std::string& where) {
+  const auto dtype = inputs.type.dtype();
+  const std::string shape = extents_text(inputs.extents);
+  validate(dtype == DType::u8 || dtype == DType::f32, ExitStatus::bad_data,
+           "{}: holds {} (u8 or f32 is expected); store it as f32", where, to_string(inputs.type));
+  const auto rank = inputs.extents.size();
+  validate(rank != 3 || dtype == DType::f32, ExitStatus::bad_data,
+           "{}: has the shape {} (images have four dimensions); store it as N×H×W×C, C = 1 for grey images, or "
+           "sequences N×T×C as f32",
+           where, shape);
+  validate(rank >= 2 && rank <= 5, ExitStatus::bad_data,
+           "{}: has the shape {} (N×features, N×T×C, N×H×W×C or N×D×H×W×C is expected); reshape it", where, shape);
+  validate(inputs.extents[0] > 0, ExitStatus::bad_data, "{}: has no examples; give at least one", where);
+  validate(inputs.count() > 0, ExitStatus::bad_data,
+           "{}: has the shape {}, so that its examples are empty; give them values", where, shape);
+}
+
+void check_targets(const StoredArray& targets, const std::string& where, std::int64_t examples,
+                   const std::string& inputs) {
+  const bool classes = targets.type.kind == StoredType::Kind::integer;
+  const std::string shape = extents_text(targets.extents);
+  validate(classes || targets.type == StoredType::of(DType::f32), ExitStatus::bad_data,
+           "{}: holds {} (integers for classes, or f32, are expected); store it as one of these", where,
+           to_string(targets.type));
+  const auto rank = targets.extents.size();
+  if (classes)
+    validate(rank == 1 || (rank >= 1 && targets.count() != targets.extents[0]), ExitStatus::bad_data,
+             "{}: has the shape {} (class targets are N numbers, or N×H×W for one at each place of a picture); reshape "
+             "it (y.ravel() makes N numbers of N×1)",
+             where, shape);
+  else
+    validate(rank >= 2, ExitStatus::bad_data,
+             "{}: has the shape {} (f32 targets are N×K, or N×H×W×K for K at each place of a picture); reshape it "
+             "(y[:, None] makes N×1 of N numbers), or, if these are classes, store them as integers: "
+             "labels.astype(\"i4\")",
+             where, shape);
+  validate(targets.extents[0] == 0 || targets.count() > 0, ExitStatus::bad_data,
+           "{}: has the shape {}, so that its examples have no targets; give them some", where, shape);
+  validate(targets.extents[0] == examples, ExitStatus::bad_data,
+           "{}: has {} targets ({} has {} examples); give each example its target", where, targets.extents[0], inputs,
+           examples);
+}
+
+void check_class(std::int64_t value, std::int64_t example, const std::string& where) {
+  validate(value >= 0 && value <= std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
+           "{}: example {} is of class {} (classes count from 0 and fit into 32 bits; see loss.ignore_class for those "
+           "that have none); correct it",
+           where, example, value);
+}
+
+void warn_of_channels_first(const Shape& example, const std::string& where) {
+  constexpr std::int64_t most_channels = 4;
+  if (example.rank() != 3 || example[0] > most_channels || example[2] <= most_channels) return;
+  warn(
+      "{}: its examples are {}, which is read as height × width × channels; if channels come first in it, as PyTorch has them, "
+      "store them transposed: numpy.transpose(inputs, (0, 2, 3, 1))",
+      where, to_string(example));
+}
+
+}  // namespace lockstep
