@@ -9,7 +9,9 @@
 #include "command_parts.hpp"
 #include "commands.hpp"
 #include "config/deck.hpp"
+#include "data/import_cifar.hpp"
 #include "data/import_idx.hpp"
+#include "data/import_npy.hpp"
 #include "data/import_text.hpp"
 #include "io/inspect.hpp"
 #include "io/replace_file.hpp"
@@ -41,32 +43,69 @@ void replace_generated_part(const std::string& page, const std::string& text) {
   replace_text_file(page, before.substr(0, place + mark.size()) + text.substr(0, text.find_last_not_of('\n') + 2));
 }
 
-void declare_import(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("import", "Make an HDF5 dataset of other files");
-  command->require_subcommand(1);
-
-  CLI::App* idx = command->add_subcommand("idx",
-                                          "Images and labels in IDX files (MNIST and its like), plain or gzipped");
-  const auto idx_options = std::make_shared<ImportIdxOptions>();
-  idx->add_option("--images", idx_options->images, "IDX file of images")->required();
-  idx->add_option("--labels", idx_options->labels, "IDX file of labels")->required();
-  idx->add_option("--validation", idx_options->validation, "the last N examples become the validation split")
+void declare_last_examples(CLI::App& importer, std::int64_t& examples) {
+  importer.add_option("--validation", examples, "the last N examples become the validation split")
       ->check(CLI::NonNegativeNumber);
-  idx->add_option("--output", idx_options->output, "HDF5 file to make")->required();
-  idx->add_flag("--overwrite", idx_options->overwrite, "replace the output file when there is one");
-  idx->callback(
-      [&chosen, idx_options] { chosen = printing([idx_options] { return import_idx(*idx_options) + "\n"; }); });
+}
 
-  CLI::App* text = command->add_subcommand("text", "Characters of a text file as tokens");
-  const auto text_options = std::make_shared<ImportTextOptions>();
-  text->add_option("--file", text_options->file, "text file (UTF-8)")->required();
-  text->add_option("--validation", text_options->validation,
-                   "this fraction, from the end, becomes the validation split")
+/// What every importer has.
+template <class Options>
+void declare_output(CLI::App& importer, Command& chosen, const std::shared_ptr<Options>& options,
+                    std::function<std::string(const Options&)> work) {
+  importer.add_option("--output", options->output, "HDF5 file to make")->required();
+  importer.add_flag("--overwrite", options->overwrite, "replace the output file when there is one");
+  importer.callback([&chosen, options, work] { chosen = printing([options, work] { return work(*options) + "\n"; }); });
+}
+
+void declare_idx(CLI::App& import, Command& chosen) {
+  CLI::App* idx = import.add_subcommand("idx", "Images and labels in IDX files (MNIST and its like), plain or gzipped");
+  const auto options = std::make_shared<ImportIdxOptions>();
+  idx->add_option("--images", options->images, "IDX file of images")->required();
+  idx->add_option("--labels", options->labels, "IDX file of labels")->required();
+  declare_last_examples(*idx, options->validation);
+  declare_output<ImportIdxOptions>(*idx, chosen, options, import_idx);
+}
+
+void declare_cifar(CLI::App& import, Command& chosen, const char* name, const CifarFormat& format) {
+  CLI::App* cifar = import.add_subcommand(name, fmt::format("Images of {}, the binary version", format.name));
+  const auto options = std::make_shared<ImportCifarOptions>();
+  CLI::Option_group* source = cifar->add_option_group("The images");
+  source->add_option("--folder", options->folder, fmt::format("the folder {} of {}", format.folder, format.archive));
+  source->add_option("--files", options->files, fmt::format("these of its files; {} is to test on", format.test_file))
+      ->option_text("FILE ...");
+  source->require_option(1);
+  declare_last_examples(*cifar, options->validation);
+  declare_output<ImportCifarOptions>(*cifar, chosen, options, [&format](const ImportCifarOptions& complete) {
+    return import_cifar(format, complete);
+  });
+}
+
+void declare_npy(CLI::App& import, Command& chosen) {
+  CLI::App* npy = import.add_subcommand("npy", "Inputs and targets in NumPy's .npy files");
+  const auto options = std::make_shared<ImportNpyOptions>();
+  npy->add_option("--inputs", options->inputs, "array N×H×W×C or N×F of u1, f4 or f8")->required();
+  npy->add_option("--targets", options->targets, "array of N classes, integers, or N×K values, f4 or f8")->required();
+  declare_last_examples(*npy, options->validation);
+  declare_output<ImportNpyOptions>(*npy, chosen, options, import_npy);
+}
+
+void declare_text(CLI::App& import, Command& chosen) {
+  CLI::App* text = import.add_subcommand("text", "Characters of a text file as tokens");
+  const auto options = std::make_shared<ImportTextOptions>();
+  text->add_option("--file", options->file, "text file (UTF-8)")->required();
+  text->add_option("--validation", options->validation, "this fraction, from the end, becomes the validation split")
       ->check(CLI::Range(0.0, 1.0));
-  text->add_option("--output", text_options->output, "HDF5 file to make")->required();
-  text->add_flag("--overwrite", text_options->overwrite, "replace the output file when there is one");
-  text->callback(
-      [&chosen, text_options] { chosen = printing([text_options] { return import_text(*text_options) + "\n"; }); });
+  declare_output<ImportTextOptions>(*text, chosen, options, import_text);
+}
+
+void declare_import(CLI::App& app, Command& chosen) {
+  CLI::App* import = app.add_subcommand("import", "Make an HDF5 dataset of other files");
+  import->require_subcommand(1);
+  declare_idx(*import, chosen);
+  declare_cifar(*import, chosen, "cifar10", cifar10);
+  declare_cifar(*import, chosen, "cifar100", cifar100);
+  declare_npy(*import, chosen);
+  declare_text(*import, chosen);
 }
 
 void declare_inspect(CLI::App& app, Command& chosen) {
