@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What `import npy` reads of a file before its numbers, which reach to the file's end.
+#include "data/stored_examples.hpp"
+#include "io/npy.hpp"
+#include "support.hpp"
+
+namespace lockstep::fuzz {
+
+void read(Bytes bytes) {
+  static const Folder folder;
+  static ScratchFile array(folder / "array");
+  may_refuse([&] {
+    const std::string& name = array.holding(bytes);
+    const NpyArray npy = read_npy_header(RawFile(name, RawFile::Access::read));
+    require(npy.begin + npy.array.bytes() == bytes.size(), "the numbers end where the file does",
+            extents_text(npy.array.extents));
+    check_inputs(npy.array, name);
+    check_targets(npy.array, name, npy.array.extents[0], name);
+  });
+}
+
+void mend(std::span<std::uint8_t>) {}
+
+}  // namespace lockstep::fuzz
