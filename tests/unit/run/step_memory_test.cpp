@@ -2,6 +2,7 @@
 // What steps are planned to need of memory.
 #include "train/step_memory.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "run/experiment.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::int64_t inputs = 600, classes = 7;
 
-RunConfig deck(const std::string& parallel) {
+RunConfig planned_deck(const std::string& parallel) {
   return read_run_config(
       parse_deck("data: {synthetic: {kind: random, shape: [600], classes: 7, train: 512, validation: 0}}\n"
                  "model: {layers: [{linear: 600}, relu, {linear: 7}]}\n"
@@ -26,7 +27,7 @@ struct Planned {
   RunConfig config;
   Experiment experiment;
 
-  explicit Planned(const std::string& parallel) : config(deck(parallel)), experiment(open_experiment(config)) {}
+  explicit Planned(const std::string& parallel) : config(planned_deck(parallel)), experiment(open_experiment(config)) {}
   StepMemory memory(RankCount ranks) { return step_memory(config, experiment.graph, *experiment.data.train, ranks); }
   std::int64_t trained() const { return ParameterLayout(experiment.graph, DType::f32).trained_size(); }
 };
@@ -95,9 +96,11 @@ TEST(StepMemory, NamesWaysThatTheDeckAllows) {
 }
 
 TEST(StepMemory, RefusalsRecommendWhatTheDeckAllows) {
-  const auto refusal = [](const std::string& parallel) -> std::string {
-    Planned planned(parallel + ", memory_gb: 0.005");
-    const RankCount ranks{8, 4};
+  const RankCount ranks{8, 4};
+  const double needed = Planned("").memory(ranks).total(), divided = Planned("shard: optimizer").memory(ranks).total();
+  ASSERT_LT(divided, needed);
+  const auto refusal = [&](const std::string& parallel) -> std::string {
+    Planned planned(parallel + fmt::format(", memory_gb: {}", 0.5e-9 * (needed + divided)));
     try {
       check_memory(planned.config, planned.experiment.graph, planned.memory(ranks), ranks);
     } catch (const KeyError& error) {
@@ -106,8 +109,8 @@ TEST(StepMemory, RefusalsRecommendWhatTheDeckAllows) {
     return "";
   };
   EXPECT_NE(refusal("overlap: poll").find("; shard: optimizer needs "), std::string::npos) << refusal("overlap: poll");
-  for (const char* compress : {"compress: {}", "local: {every: 2}"})
-    EXPECT_NE(refusal(compress).find("; take more ranks"), std::string::npos) << refusal(compress);
+  for (const char* whole : {"compress: {}", "local: {every: 2}"})
+    EXPECT_NE(refusal(whole).find("; take more ranks"), std::string::npos) << refusal(whole);
 }
 
 }  // namespace
