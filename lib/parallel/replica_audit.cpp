@@ -11,35 +11,83 @@
 #include "io/checksum.hpp"
 
 namespace lockstep {
+namespace {
 
-ReplicaAudit::ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer,
-                           States states)
-    : comm_(comm) {
+void* place_in(const Tensor& numbers, std::int64_t element) {
+  return static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(element) * size_of(numbers.dtype);
+}
+
+std::string state_part_name(const Parameter& parameter, const Optimizer::State& state) {
+  return parameter.name + " (" + state.name + ")";
+}
+
+}  // namespace
+
+ReplicaAudit::ReplicaAudit(const Communicator& all, const Communicator* same_part, const ParameterBuffer& parameters,
+                           const Optimizer& optimizer, States states)
+    : all_(all) {
+  const auto add = [&](const Communicator& ranks) -> std::vector<Part>& {
+    return replicas_.emplace_back(Replicas{.ranks = ranks, .numbers = ranks.all_gather(all_.rank())}).parts;
+  };
+  add_whole(parameters, optimizer, states, add(all_));
+  if (same_part && same_part->size() > 1) add_owned(parameters, optimizer, add(*same_part));
+  bool has_parts = false;
+  for (Replicas& replicas : replicas_) {
+    replicas.hashes.resize(replicas.parts.size());
+    has_parts |= replicas.ranks.size() > 1 && !replicas.parts.empty();
+    if constexpr (memory_is_separate)
+      for (const Part& part : replicas.parts) staging_.resize(std::max(staging_.size(), part.values.bytes()));
+  }
+  compares_anything_ = all_.all_reduce_max(has_parts ? 1 : 0) != 0;
+}
+
+void ReplicaAudit::add_whole(const ParameterBuffer& parameters, const Optimizer& optimizer, States states,
+                             std::vector<Part>& parts) {
   for (const Parameter& parameter : parameters.parameters())
     if (!parameters.windows().division.values || parameter.kind != ParameterSpec::Kind::trained)
-      parts_.push_back({.name = parameter.name, .values = parameters.values(parameter)});
-  if (!parameters.layout().is_divided() && states == States::alike)
-    for (const auto& state : optimizer.states())
-      for (const Parameter& parameter : state.layout) {
-        Part part{.name = parameter.name + " (" + state.name + ")",
-                  .values = {nullptr, state.values.dtype, parameter.shape},
-                  .offloaded = state.offloaded,
-                  .first = parameter.range.first};
-        if (!part.offloaded)
-          part.values.data = static_cast<std::byte*>(state.values.data) +
-                             static_cast<std::size_t>(part.first) * size_of(state.values.dtype);
-        parts_.push_back(std::move(part));
-      }
-  hashes_.resize(parts_.size());
-  if constexpr (memory_is_separate)
-    for (const Part& part : parts_) staging_.resize(std::max(staging_.size(), part.values.bytes()));
+      parts.push_back({.name = parameter.name, .values = parameters.values(parameter)});
+  if (parameters.layout().is_divided() || states == States::own) return;
+  for (const auto& state : optimizer.states())
+    for (const Parameter& parameter : state.layout) {
+      Part part{.name = state_part_name(parameter, state),
+                .values = {nullptr, state.values.dtype, parameter.shape},
+                .offloaded = state.offloaded,
+                .first = parameter.range.first};
+      if (!part.offloaded) part.values.data = place_in(state.values, part.first);
+      parts.push_back(std::move(part));
+    }
+}
+
+/// Ranges that are owned stand one after the other in states, and in values that are divided.
+void ReplicaAudit::add_owned(const ParameterBuffer& parameters, const Optimizer& optimizer, std::vector<Part>& parts) {
+  const auto add = [&](const std::string& name, const Tensor& numbers, const OffloadedState& offloaded,
+                       const ParameterRange& place) {
+    Part part{
+        .name = name, .values = {nullptr, numbers.dtype, {place.count}}, .offloaded = offloaded, .first = place.first};
+    if (!offloaded) part.values.data = place_in(numbers, place.first);
+    parts.push_back(std::move(part));
+  };
+  const OffloadedValues* const elsewhere = optimizer.offloaded_values();
+  std::int64_t before = 0;  // elements of ranges that are owned
+  for (const ParameterRange& owned : parameters.layout().owned()) {
+    for (const Parameter& parameter : trained_parameters(parameters.parameters())) {
+      const ParameterRange part = owned.within(parameter.range);
+      if (part.count == 0) continue;
+      const ParameterRange place{before + part.first - owned.first, part.count};
+      if (parameters.windows().division.values)
+        add(parameter.name, parameters.owned().values(), elsewhere ? elsewhere->as_state() : OffloadedState{}, place);
+      for (const auto& state : optimizer.states())
+        add(state_part_name(parameter, state), state.values, state.offloaded, place);
+    }
+    before += owned.count;
+  }
 }
 
 std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Part& part) {
   const Tensor& values = part.values;
   if (part.offloaded) {
     constexpr std::int64_t most = std::int64_t{1} << 17;
-    staging_.resize(static_cast<std::size_t>(most) * size_of(values.dtype));
+    staging_.resize(std::max(staging_.size(), static_cast<std::size_t>(most) * size_of(values.dtype)));
     RunningHash hash;
     for (std::int64_t first = 0; first < values.count(); first += most) {
       const std::int64_t count = std::min(most, values.count() - first);
@@ -55,43 +103,60 @@ std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Part& part) {
 
 void ReplicaAudit::compare(const ExecSpace& space, std::int64_t step) {
   space.fence("lockstep::replica_audit");
-  for (std::size_t i = 0; i < parts_.size(); ++i) hashes_[i] = hash(space, parts_[i]);
-  const std::uint64_t all = hash_of(hashes_.data(), hashes_.size() * sizeof(hashes_[0]));
-  std::int64_t of_this_rank = 0;
-  std::memcpy(&of_this_rank, &all, sizeof(all));
-  const std::vector<std::int64_t> of_ranks = comm_.all_gather(of_this_rank);
-  if (std::ranges::count(of_ranks, of_ranks[0]) != comm_.size()) report(of_ranks, step);
+  std::string found;
+  for (Replicas& replicas : replicas_)  // what all hold differs for all: then all leave the others out
+    if (found.empty()) found = complaint(space, replicas, step);
+  // Those that own the same know by themselves; the others are told.
+  const int nobody = all_.size();
+  const auto first = static_cast<int>(-all_.all_reduce_max(-(found.empty() ? nobody : all_.rank())));
+  if (first == nobody) return;
+  all_.broadcast(found, first);
+  throw SharedError(ExitStatus::internal, found);
 }
 
-void ReplicaAudit::report(const std::vector<std::int64_t>& of_ranks, std::int64_t step) const {
+std::string ReplicaAudit::complaint(const ExecSpace& space, Replicas& replicas, std::int64_t step) {
+  std::vector<std::uint64_t>& hashes = replicas.hashes;
+  for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = hash(space, replicas.parts[i]);
+  const std::uint64_t all = hash_of(hashes.data(), hashes.size() * sizeof(hashes[0]));
+  std::int64_t of_this_rank = 0;
+  std::memcpy(&of_this_rank, &all, sizeof(all));
+  const std::vector<std::int64_t> of_ranks = replicas.ranks.all_gather(of_this_rank);
+  if (std::ranges::count(of_ranks, of_ranks[0]) == replicas.ranks.size()) return "";
+  return report(replicas, of_ranks, step);
+}
+
+std::string ReplicaAudit::report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks,
+                                 std::int64_t step) {
   // What most ranks hold is taken for right; of as many, what the first of them hold.
   std::map<std::int64_t, std::int64_t> holders;
   for (const std::int64_t hash : of_ranks) ++holders[hash];
   const auto most = std::ranges::max_element(of_ranks, {}, [&](std::int64_t hash) { return holders[hash]; });
   const int reference = static_cast<int>(most - of_ranks.begin());
 
-  std::string right(reinterpret_cast<const char*>(hashes_.data()), hashes_.size() * sizeof(hashes_[0]));
-  comm_.broadcast(right, reference);
+  const Communicator& ranks = replicas.ranks;
+  const std::vector<std::uint64_t>& hashes = replicas.hashes;
+  std::string right(reinterpret_cast<const char*>(hashes.data()), hashes.size() * sizeof(hashes[0]));
+  ranks.broadcast(right, reference);
   std::size_t part = 0;
-  while (part < hashes_.size() &&
-         std::memcmp(&hashes_[part], right.data() + part * sizeof(hashes_[0]), sizeof(hashes_[0])) == 0)
+  while (part < hashes.size() &&
+         std::memcmp(&hashes[part], right.data() + part * sizeof(hashes[0]), sizeof(hashes[0])) == 0)
     ++part;
-  const std::vector<std::int64_t> first_parts = comm_.all_gather(static_cast<std::int64_t>(part));
+  const std::vector<std::int64_t> first_parts = ranks.all_gather(static_cast<std::int64_t>(part));
 
   std::vector<std::string> others;
-  for (int rank = 0; rank < comm_.size(); ++rank) {
-    if (of_ranks[static_cast<std::size_t>(rank)] == *most) continue;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto number = static_cast<std::size_t>(rank);
+    if (of_ranks[number] == *most) continue;
     std::string host = host_name();
-    comm_.broadcast(host, rank);
-    others.push_back(fmt::format("rank {} on {}, first in '{}'", rank, host,
-                                 parts_[static_cast<std::size_t>(first_parts[static_cast<std::size_t>(rank)])].name));
+    ranks.broadcast(host, rank);
+    others.push_back(fmt::format("rank {} on {}, first in '{}'", replicas.numbers[number], host,
+                                 replicas.parts[static_cast<std::size_t>(first_parts[number])].name));
   }
   const auto agreeing = holders[*most];
-  throw SharedError(
-      ExitStatus::internal,
-      fmt::format("step {}: replicas differ: {} rank{} agree{}, and not {} (parallel.audit_every); memory or a "
-                  "processor may be faulty there: go on from the last checkpoint, without that host",
-                  step, agreeing, agreeing == 1 ? "" : "s", agreeing == 1 ? "s" : "", fmt::join(others, "; ")));
+  return fmt::format(
+      "step {}: replicas differ: {} rank{} agree{}, and not {} (parallel.audit_every); memory or a "
+      "processor may be faulty there: go on from the last checkpoint, without that host",
+      step, agreeing, agreeing == 1 ? "" : "s", agreeing == 1 ? "s" : "", fmt::join(others, "; "));
 }
 
 }  // namespace lockstep

@@ -11,16 +11,20 @@
 
 namespace lockstep {
 
-/// Compares what all ranks must hold alike, bit for bit: parameters, statistics, and, unless each rank has a part of
-/// it, the optimizer's state. They part when memory or an arithmetic unit fails, or somebody changes them on some ranks
-/// only.
+/// Compares what ranks must hold alike, bit for bit: parameters, statistics, and the optimizer's state. They part when
+/// memory or an arithmetic unit fails, or somebody changes them on some ranks only. Of what ranks divide, those are
+/// compared that own the same.
 class ReplicaAudit {
  public:
   /// `states`: whether the optimizer's are alike, where ranks have all of them.
   enum class States { alike, own };
-  ReplicaAudit(const Communicator& comm, const ParameterBuffer& parameters, const Optimizer& optimizer,
-               States states = States::alike);
+  /// `same_part`: the ranks that own what this one does, where they divide what is trained; null: nobody else does.
+  /// Collective.
+  ReplicaAudit(const Communicator& all, const Communicator* same_part, const ParameterBuffer& parameters,
+               const Optimizer& optimizer, States states = States::alike);
 
+  /// Whether any rank has what another one must have, too.
+  bool compares_anything() const { return compares_anything_; }
   /// Throws SharedError(internal) on all ranks when any differs: it names the ranks, their hosts, and the first
   /// parameter. Collective.
   void compare(const ExecSpace& space, std::int64_t step);
@@ -33,14 +37,26 @@ class ReplicaAudit {
     OffloadedState offloaded = {};  ///< where they are instead, if anywhere, from element
     std::int64_t first = 0;
   };
+  /// What some ranks hold alike.
+  struct Replicas {
+    Communicator ranks;
+    std::vector<std::int64_t> numbers;  ///< theirs, among all
+    std::vector<Part> parts = {};
+    std::vector<std::uint64_t> hashes = {};  ///< of them
+  };
 
+  static void add_whole(const ParameterBuffer& parameters, const Optimizer& optimizer, States states,
+                        std::vector<Part>& parts);
+  static void add_owned(const ParameterBuffer& parameters, const Optimizer& optimizer, std::vector<Part>& parts);
   std::uint64_t hash(const ExecSpace& space, const Part& part);
-  [[noreturn]] void report(const std::vector<std::int64_t>& of_ranks, std::int64_t step) const;
+  /// What is wrong with them; empty: nothing. Collective over their ranks.
+  std::string complaint(const ExecSpace& space, Replicas& replicas, std::int64_t step);
+  static std::string report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks, std::int64_t step);
 
-  const Communicator& comm_;
-  std::vector<Part> parts_;
-  std::vector<std::uint64_t> hashes_;  ///< of them
-  std::vector<std::byte> staging_;     ///< of a piece, or of the largest part, where the host cannot read it in place
+  Communicator all_;
+  std::vector<Replicas> replicas_;  ///< all ranks, and then those that own the same
+  bool compares_anything_ = false;
+  std::vector<std::byte> staging_;  ///< of a piece, or of the largest part, where the host cannot read it in place
 };
 
 }  // namespace lockstep

@@ -30,6 +30,9 @@ class StrategyState {
   virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
   /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
   virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;
+  /// Where ranks divide what is trained, those that own what this one does; null: nobody else does, or nothing is
+  /// divided.
+  virtual const Communicator* ranks_of_same_part() const { return nullptr; }
   /// Whether they may change before this rank does the next update.
   virtual bool held_numbers_change_early() const { return false; }
 };

@@ -21,10 +21,7 @@ RunCheckpoints::RunCheckpoints(const Communicator& comm, const RunConfig& config
       state_(trainer.strategy()),
       contents_(std::move(contents)),
       numbers_(comm_, state_.held_numbers(trainer_.optimizer())) {
-  if (comm_.size() > 1 && audit_every_ > 0)
-    audit_.emplace(
-        comm_, trainer_.model().parameters(), trainer_.optimizer(),
-        trainer_.strategy().ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own);
+  if (comm_.size() > 1 && audit_every_ > 0) begin_audits();
   trainer_.before_update([this] {
     if (writer_) writer_->wait_for_snapshot();
     else giving_.wait_for_copy();
@@ -90,6 +87,18 @@ bool RunCheckpoints::has_come(const StepsDone& steps, const StepRequests& votes)
   const std::int64_t every_steps = options_.every_steps, every_epochs = options_.every_epochs;
   return votes.checkpoint || (every_steps > 0 && steps.have_come_to(every_steps)) ||
          (every_epochs > 0 && steps.have_ended(every_epochs));
+}
+
+void RunCheckpoints::begin_audits() {
+  audit_.emplace(
+      comm_, state_.ranks_of_same_part(), trainer_.model().parameters(), trainer_.optimizer(),
+      trainer_.strategy().ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own);
+  if (audit_->compares_anything()) return;
+  audit_.reset();
+  if (comm_.is_root())
+    warn(
+        "parallel.audit_every: there is nothing to compare, as parallel.shard leaves each number to one rank alone; "
+        "leave it out, or divide the model in groups (parallel.shard_group), which are compared");
 }
 
 void RunCheckpoints::audit_if_due(std::int64_t steps) {

@@ -100,6 +100,7 @@ class RunCheckpoints {
  private:
   bool has_come(const StepsDone& steps, const StepRequests& votes) const;
   CheckpointWriter::Contents contents();
+  void begin_audits();
   void compare_replicas();
   bool is_good();
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/replica_audit.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "checkpoint/checkpoint.hpp"
 #include "core/random.hpp"
 #include "mpi/serial_training.hpp"
+#include "ops/elementwise.hpp"
 #include "run/training_run.hpp"
 #include "support/fixtures.hpp"
 
@@ -47,7 +49,7 @@ class Audit : public testing::Test {
       "unused");
   Model model = make_model(config, open_experiment(config).graph, 1, Purpose::training);
   std::unique_ptr<Optimizer> optimizer = config.optimizer.make(model.parameters());
-  ReplicaAudit audit{comm, model.parameters(), *optimizer};
+  ReplicaAudit audit{comm, nullptr, model.parameters(), *optimizer};
 };
 
 TEST_F(Audit, SaysNothingWhenAllAgree) { EXPECT_EQ(complaint(0), ""); }
@@ -82,6 +84,36 @@ TEST_F(Audit, FindsEveryFlippedBit) {
   EXPECT_EQ(complaint(1000), "");
 }
 
+/// As ranks that divide a model, whose part of it other ranks have as well: of the odd ranks another part.
+TEST_F(Audit, FindsFlippedBitsOfWhatRanksOwn) {
+  if (comm.size() < 3) GTEST_SKIP() << "all ranks own something else";
+  const Communicator same = comm.split(comm.rank() % 2);
+  ParameterBuffer& parameters = model.parameters();
+  const Parameter &first = parameters.parameters()[0], &second = parameters.parameters()[1];
+  const bool even = comm.rank() % 2 == 0;
+  const ParameterRange own = even ? ParameterRange{0, second.range.first}
+                                  : ParameterRange{second.range.first, parameters.trained_size() - second.range.first};
+  parameters.own({own});
+  const std::unique_ptr<Optimizer> divided = config.optimizer.make(parameters);
+  for (const auto& state : divided->states()) fill_zero(space, state.values);
+  ReplicaAudit of_parts(comm, &same, parameters, *divided);
+  EXPECT_TRUE(of_parts.compares_anything());
+  EXPECT_NO_THROW(of_parts.compare(space, 1));
+  const int faulty = comm.size() - 1;
+  const Tensor& numbers = divided->states()[1].values;
+  if (comm.rank() == faulty) flip(numbers, 3);
+  const std::string name = (faulty % 2 == 0 ? first : second).name + " (" + divided->states()[1].name + ")";
+  try {
+    of_parts.compare(space, 2);
+    ADD_FAILURE() << "nothing was found";
+  } catch (const SharedError& error) {  // on all ranks
+    EXPECT_THAT(error.what(), testing::HasSubstr("first in '" + name + "'"));
+    EXPECT_THAT(error.what(), testing::HasSubstr(fmt::format("rank {} on ", faulty)));
+  }
+  // Without any that own the same, states are nobody else's.
+  EXPECT_NO_THROW(ReplicaAudit(comm, nullptr, parameters, *divided).compare(space, 3));
+}
+
 /// A bit of one rank's parameters flips in the middle of a run, before its sixth update.
 struct Fault {
   static constexpr int step = 6;
@@ -91,22 +123,24 @@ struct Fault {
 
   static void strike(const char* region) {
     if (region != phase_names[static_cast<std::size_t>(StepPhase::optimizer)] || ++updates != step || !is_here) return;
-    auto* word = static_cast<std::uint32_t*>(run->trainer().model().parameters().values().data);
+    const ParameterBuffer& parameters = run->trainer().model().parameters();
+    auto* word = static_cast<std::uint32_t*>(
+        (parameters.windows().division.values ? parameters.owned().values() : parameters.values()).data);
     Kokkos::parallel_for(1, KOKKOS_LAMBDA(int) { *word ^= 1u << 20; });
     Kokkos::fence();
   }
 };
 
-TEST(AuditOfARun, StopsItAndKeepsTheLastGoodCheckpoint) {
-  const Communicator comm = Communicator::world();
-  if (comm.size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
+void expect_a_fault_is_found(const Communicator& comm, const std::string& parallel) {
   const test::TemporaryFolder folder;
   std::string name = (folder.path() / "run").string();
   comm.broadcast(name);
   const RunConfig config = test::read_run_config(
       "{data: {synthetic: {kind: random, shape: [6], classes: 7, train: 64}}, run: {steps: 20},"
-      " parallel: {audit_every: 4}, checkpoint: {every_steps: 2},"
-      " model: {layers: [{linear: {features: 7}}]}, optimizer: {type: sgd}}",
+      " parallel: {audit_every: 4" +
+          parallel +
+          "}, checkpoint: {every_steps: 2},"
+          " model: {layers: [{linear: {features: 7}}]}, optimizer: {type: sgd}}",
       name);
   std::optional<TrainingRun> run(std::in_place, config, comm);
   Fault::run = &*run;
@@ -130,6 +164,18 @@ TEST(AuditOfARun, StopsItAndKeepsTheLastGoodCheckpoint) {
     EXPECT_FALSE(std::filesystem::exists(checkpoints / checkpoint_name(6)));
   }
   comm.barrier();
+}
+
+TEST(AuditOfARun, StopsItAndKeepsTheLastGoodCheckpoint) {
+  const Communicator comm = Communicator::world();
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
+  expect_a_fault_is_found(comm, "");
+}
+
+TEST(AuditOfARun, ComparesGroupsThatDivideTheModel) {
+  const Communicator comm = Communicator::world();
+  if (comm.size() != 4) GTEST_SKIP() << "for two groups of two ranks";
+  expect_a_fault_is_found(comm, ", shard: parameters, shard_group: 2, share_parameters: false");
 }
 
 }  // namespace

@@ -218,6 +218,14 @@ class Parallel(LockstepTest):
             result = self.lockstep("check", "deck.yaml", "--ranks", 2, f"parallel={parallel}")
             self.assertNotIn("has no effect", result.out + result.err)
 
+    def test_audits_that_have_nothing_to_compare_are_warned_of(self):
+        self.deck(run={"steps": 2})
+        words = "parallel.audit_every: there is nothing to compare"
+        for ranks, parallel, said in ((2, "{shard: parameters, share_parameters: false}", 1), (4, "{shard: parameters, shard_group: 2, share_parameters: false}", 0),
+                                      (2, "{shard: gradients}", 0), (2, "{}", 0)):
+            result = self.lockstep("train", "deck.yaml", "run.overwrite=true", f"parallel={parallel}", "parallel.audit_every=1", ranks=ranks)
+            self.assertEqual((result.out + result.err).count(words), said, result)
+
     def test_what_does_not_go_together(self):
         for parallel, words in (("{wire: fp16}", ["parallel.wire", "take bf16"]),
                                 ("{deterministic: {}, wire: bf16}", ["parallel.wire", "leave one out"]),

@@ -48,6 +48,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
     return owned_numbers(parameters_, optimizer, groups_.ranks.all.is_root(), groups_.of_first_group());
   }
+  const Communicator* ranks_of_same_part() const override { return &groups_.replicas.all; }
   bool held_numbers_change_early() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
 
