@@ -23,12 +23,16 @@ Tensor part_of(const Tensor& numbers, const Stretch& stretch) {
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,
                              const Tensor& gradients, const GradientBuckets& buckets)
     : gradients_(gradients), overlaps_(config.overlap != ParallelConfig::Overlap::none), sums_(std::move(sums)) {
-  using Wire = ParallelConfig::Wire;
-  if (config.wire != Wire::fp32 && gradients.dtype == DType::f32 && !buckets.trained.empty())
-    rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", config.wire == Wire::bf16 ? DType::bf16 : DType::f16,
-                           {buckets.trained.back().end});
+  if (const DType type = type_on_wire(config, gradients.dtype); type != gradients.dtype && !buckets.trained.empty())
+    rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", type, {buckets.trained.back().end});
   add_buckets(buckets.trained, rounded_.get());
   add_buckets(buckets.statistics, {});
+}
+
+DType DeviceReducer::type_on_wire(const ParallelConfig& config, DType gradients) {
+  using Wire = ParallelConfig::Wire;
+  if (config.wire == Wire::fp32 || gradients != DType::f32) return gradients;
+  return config.wire == Wire::bf16 ? DType::bf16 : DType::f16;
 }
 
 void DeviceReducer::add_buckets(std::span<const Stretch> buckets, const Tensor& rounded) {

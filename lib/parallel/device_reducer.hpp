@@ -20,6 +20,9 @@ class DeviceReducer final : public GradientReducer {
   DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums, const Tensor& gradients,
                 const GradientBuckets& buckets);
 
+  /// In which gradients of this type travel; in another one a copy of all has room beside them.
+  static DType type_on_wire(const ParallelConfig& config, DType gradients);
+
   void ready(const ExecSpace& space, std::int64_t end) override;
   void shard_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;

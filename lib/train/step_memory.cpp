@@ -14,6 +14,7 @@
 #include "parallel/asynchronous/played_gradients.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/deterministic_reducer.hpp"
+#include "parallel/device_reducer.hpp"
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
@@ -194,6 +195,18 @@ ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
 
 }  // namespace
 
+double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks,
+                  const DeviceFacts& devices) {
+  const DType type = DeviceReducer::type_on_wire(config, layout.master());
+  if (type == layout.master() || config.asynchronous.present || config.backup.present) return 0;
+  if (!devices.all_have_devices || choose_device_sums(config, devices).way == DeviceSums::Way::on_hosts) return 0;
+  // Sums of all; of groups of parallel.local; and of those of a node.
+  const LocalConfig& local = config.local;
+  const std::int64_t of_node = ranks.all / ranks.nodes, of_group = local.present ? local.group.value_or(of_node) : 1;
+  const int sums = 1 + (of_group > 1 ? 1 : 0) + (local.present && local.nests() && of_node > of_group ? 1 : 0);
+  return sums * static_cast<double>(layout.trained_size()) * static_cast<double>(size_of(type));
+}
+
 ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks) {
   const ParallelConfig& parallel = config.parallel;
   const DividedModel model(config, graph, plan, ranks);
@@ -201,6 +214,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   // Of the first rank of a node, whose ranks sum in its memory.
   const CompressionMemory compression = compression_memory(parallel, model.layout, ranks.nodes);
   memory.gradients += compression.left_over + compression.buffers;
+  memory.gradients += wire_bytes(parallel, model.layout, ranks, expected_devices(ranks.all));
   memory.states = state_bytes(model);
   memory.checkpoint = compression.left_over;
   if (!model.elsewhere)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "comm/choose_device_sums.hpp"
 #include "data/dataset.hpp"
 #include "train/training_config.hpp"
 
@@ -28,6 +29,10 @@ struct ModelMemory {
 };
 /// Throws KeyError where the deck's groups do not suit the ranks.
 ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks);
+
+/// Of gradients as they travel in 16 bits between devices, beside the gradients, in bytes.
+double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks,
+                  const DeviceFacts& devices);
 
 /// What a step needs on each rank, in bytes.
 struct StepMemory : ModelMemory {

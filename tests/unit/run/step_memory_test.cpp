@@ -78,6 +78,24 @@ TEST(StepMemory, ThinMatricesOfCompressedSums) {
               static_cast<double>(4 * (q + p + rows + inputs)));
 }
 
+TEST(StepMemory, GradientsThatTravelInSixteenBitsBetweenDevices) {
+  const RankCount ranks{8, 4};
+  const auto bytes = [&](const std::string& parallel, const DeviceFacts& devices) {
+    const Planned planned(parallel);
+    return wire_bytes(planned.config.parallel, ParameterLayout(planned.experiment.graph, DType::f32), ranks, devices);
+  };
+  const DeviceFacts hosts{.ranks = 8}, devices{.ranks = 8, .all_have_devices = true, .has_nccl = true};
+  const double copy = 2.0 * static_cast<double>(Planned("").trained());
+  for (const char* wire : {"wire: bf16", "wire: fp16"}) {
+    EXPECT_EQ(bytes(wire, devices), copy) << wire;
+    EXPECT_EQ(bytes(wire, hosts), 0) << wire;
+    EXPECT_EQ(bytes(std::string(wire) + ", all_reduce: ring", devices), 0) << "summed on hosts";
+  }
+  EXPECT_EQ(bytes("", devices), 0);
+  EXPECT_EQ(bytes("wire: bf16, local: {every: 4}", devices), copy);
+  EXPECT_EQ(bytes("wire: bf16, local: {every: 4, group: 2}", devices), 2 * copy);
+}
+
 std::string ways_of(const std::string& parallel) {
   Planned planned(parallel);
   const RankCount ranks{8, 4};
