@@ -45,10 +45,10 @@ class Wires {
 class EmulatedTransport final : public Transport {
  public:
   /// `numbers`: of the ranks, by which `wires` knows them.
-  EmulatedTransport(const Communicator& ranks, const EmulatedNetwork& network, std::shared_ptr<Wires> wires,
-                    std::vector<std::int64_t> numbers)
-      : data_(mpi_transport(ranks)),
-        times_(mpi_transport(ranks)),
+  EmulatedTransport(std::unique_ptr<Transport> data, std::unique_ptr<Transport> times, const EmulatedNetwork& network,
+                    std::shared_ptr<Wires> wires, std::vector<std::int64_t> numbers)
+      : data_(std::move(data)),
+        times_(std::move(times)),
         network_(network),
         wires_(std::move(wires)),
         numbers_(std::move(numbers)) {}
@@ -93,8 +93,14 @@ class Emulation final : public Interconnect {
         number_(ranks.rank()),
         wires_(std::make_shared<Wires>(network.bandwidth_gbps, ranks.size())) {}
 
-  std::unique_ptr<Transport> transport(const Communicator& ranks) const override {
-    return std::make_unique<EmulatedTransport>(ranks, network_, wires_, ranks.all_gather(number_));
+  std::vector<std::unique_ptr<Transport>> transports(const Communicator& ranks, int count) const override {
+    const std::vector<std::int64_t> numbers = ranks.all_gather(number_);
+    std::vector<std::unique_ptr<Transport>> data = mpi_transports(ranks, count), times = mpi_transports(ranks, count),
+                                            all;
+    for (std::size_t i = 0; i < data.size(); ++i)
+      all.push_back(
+          std::make_unique<EmulatedTransport>(std::move(data[i]), std::move(times[i]), network_, wires_, numbers));
+    return all;
   }
   Communicator node(const Communicator& ranks) const override {
     return ranks.split(static_cast<int>(number_ / network_.ranks_per_node));

@@ -2,6 +2,7 @@
 #include "comm/mpi_transport.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "comm/mpi_handle.hpp"
@@ -42,8 +43,9 @@ class Message {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(const Communicator& ranks, std::size_t largest_piece)
-      : ranks_(ranks.duplicate()), send_(largest_piece), receive_(largest_piece) {}
+  /// `ranks`: a communicator on which this tag is of no other messages.
+  MpiTransport(Communicator ranks, int tag, std::size_t largest_piece)
+      : ranks_(std::move(ranks)), tag_(tag), send_(largest_piece), receive_(largest_piece) {}
   ~MpiTransport() override {
     // Only after a failure is anything still under way, and the end of this process is near; or it is revoked.
     if (!ranks_were_lost()) receive_.cancel();
@@ -54,13 +56,13 @@ class MpiTransport final : public Transport {
 
   void send(int peer, const void* data, std::size_t bytes) override {
     send_.begin(bytes, [&](std::size_t first, int count, MPI_Request* request) {
-      return MPI_Isend(static_cast<const std::byte*>(data) + first, count, MPI_BYTE, peer, 0, ranks_.mpi().comm,
+      return MPI_Isend(static_cast<const std::byte*>(data) + first, count, MPI_BYTE, peer, tag_, ranks_.mpi().comm,
                        request);
     });
   }
   void receive(int peer, void* data, std::size_t bytes) override {
     receive_.begin(bytes, [&](std::size_t first, int count, MPI_Request* request) {
-      return MPI_Irecv(static_cast<std::byte*>(data) + first, count, MPI_BYTE, peer, 0, ranks_.mpi().comm, request);
+      return MPI_Irecv(static_cast<std::byte*>(data) + first, count, MPI_BYTE, peer, tag_, ranks_.mpi().comm, request);
     });
   }
   bool sent() override { return send_.has_ended(); }
@@ -68,17 +70,30 @@ class MpiTransport final : public Transport {
 
  private:
   Communicator ranks_;
+  int tag_;
   Message send_, receive_;
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> mpi_transport(const Communicator& ranks, std::size_t largest_piece) {
-  return std::make_unique<MpiTransport>(ranks, largest_piece);
+  return std::move(mpi_transports(ranks, 1, largest_piece).front());
+}
+
+std::vector<std::unique_ptr<Transport>> mpi_transports(const Communicator& ranks, int count,
+                                                       std::size_t largest_piece) {
+  const Communicator own = ranks.duplicate();
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int tag = 0; tag < count; ++tag) transports.push_back(std::make_unique<MpiTransport>(own, tag, largest_piece));
+  return transports;
 }
 
 std::unique_ptr<Transport> make_transport(const Communicator& ranks) {
-  return ranks.network() ? ranks.network()->transport(ranks) : mpi_transport(ranks);
+  return std::move(make_transports(ranks, 1).front());
+}
+
+std::vector<std::unique_ptr<Transport>> make_transports(const Communicator& ranks, int count) {
+  return ranks.network() ? ranks.network()->transports(ranks, count) : mpi_transports(ranks, count);
 }
 
 }  // namespace lockstep

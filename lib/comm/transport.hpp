@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
 
@@ -30,8 +31,8 @@ class Interconnect {
  public:
   virtual ~Interconnect() = default;
 
-  /// Collective over `ranks`.
-  virtual std::unique_ptr<Transport> transport(const Communicator& ranks) const = 0;
+  /// See make_transports.
+  virtual std::vector<std::unique_ptr<Transport>> transports(const Communicator& ranks, int count) const = 0;
   /// The ranks that share memory with this one. Collective over `ranks`.
   virtual Communicator node(const Communicator& ranks) const = 0;
   /// "emulated: 50 µs, 1 GB/s".
@@ -40,5 +41,8 @@ class Interconnect {
 
 /// Over the communicator's network, apart from all other messages of its ranks. Collective.
 std::unique_ptr<Transport> make_transport(const Communicator& ranks);
+/// So many of them, apart from each other: a message of one is for the same one there. However many, they take what one
+/// does of MPI's. Collective.
+std::vector<std::unique_ptr<Transport>> make_transports(const Communicator& ranks, int count);
 
 }  // namespace lockstep

@@ -68,6 +68,18 @@ TEST_F(Communication, SendsInPiecesWhatIsLargerThanMpiCounts) {
   }
 }
 
+TEST_F(Communication, TransportsOfOneCommunicatorAreApart) {
+  const std::vector<std::unique_ptr<Transport>> transports = make_transports(comm, 3);
+  ASSERT_EQ(transports.size(), 3U);
+  const int next = (comm.rank() + 1) % comm.size(), last = (comm.rank() + comm.size() - 1) % comm.size();
+  std::vector<int> sent, received(3, -1);
+  for (int i = 0; i < 3; ++i) sent.push_back(10 * comm.rank() + i);
+  for (std::size_t i = 0; i < 3; ++i) transports[i]->receive(last, &received[i], sizeof(int));
+  for (std::size_t i = 3; i-- > 0;) transports[i]->send(next, &sent[i], sizeof(int));  // in another order
+  for (const auto& each : transports) wait_until([&] { return each->sent() && each->received(); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(received[static_cast<std::size_t>(i)], 10 * last + i);
+}
+
 TEST_F(Communication, SumsAndMaximaOfNumbers) {
   double values[2] = {1.0, static_cast<double>(comm.rank())};
   comm.all_reduce_sum(values);

@@ -17,8 +17,11 @@ class CountingNetwork final : public Interconnect {
  public:
   explicit CountingNetwork(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
 
-  std::unique_ptr<Transport> transport(const Communicator& ranks) const override {
-    return std::make_unique<Counting>(mpi_transport(ranks), bytes_);
+  std::vector<std::unique_ptr<Transport>> transports(const Communicator& ranks, int count) const override {
+    std::vector<std::unique_ptr<Transport>> all;
+    for (std::unique_ptr<Transport>& each : mpi_transports(ranks, count))
+      all.push_back(std::make_unique<Counting>(std::move(each), bytes_));
+    return all;
   }
   Communicator node(const Communicator& ranks) const override { return ranks.split(ranks.rank() / ranks_per_node_); }
   std::string description() const override { return "counting"; }

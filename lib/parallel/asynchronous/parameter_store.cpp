@@ -30,13 +30,14 @@ ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& ru
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
   values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
+  std::vector<std::unique_ptr<Transport>> transports = make_transports(ranks, 2 * ranks.size());
   for (int rank = 0; rank < ranks.size(); ++rank) {
     Worker& worker = workers_.emplace_back();
     const Shape of_worker{rank < servers_ ? 0 : own_.count};
     worker.read = OwnedTensor("lockstep::parameter_store::read", dtype, of_worker);
     worker.gradient = OwnedTensor("lockstep::parameter_store::gradient", dtype, of_worker);
-    worker.values = make_transport(ranks);
-    worker.gradients = make_transport(ranks);
+    worker.values = std::move(transports[static_cast<std::size_t>(2 * rank)]);
+    worker.gradients = std::move(transports[static_cast<std::size_t>(2 * rank + 1)]);
   }
 }
 
