@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "data/held_out.hpp"
 #include "data/import_files.hpp"
+#include "data/stored_examples.hpp"
 #include "io/array_file.hpp"
 #include "run/starting_weights.hpp"
 
