@@ -29,7 +29,9 @@ void declare_study(CLI::App& app, Command& chosen) {
         DeckNode node = parse_deck(text, *file);
         for (const auto& assignment : *overrides) apply_override(node, assignment);
         study = read_study_config(std::move(node));
-        if (comm.is_root()) base = read_deck_file(study.base_file());
+        if (!comm.is_root()) return;
+        study.require_files();
+        base = read_deck_file(study.base_file());
       });
       comm.broadcast(base);
       return run_study(study, base, comm);

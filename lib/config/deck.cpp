@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/missing_file.hpp"
 #include "base/text.hpp"
 #include "config/deck_builder.hpp"
 #include "config/deck_text.hpp"
@@ -68,8 +69,8 @@ const DeckNode* DeckNode::find(std::string_view key) const {
   return nullptr;
 }
 
-DeckError::DeckError(const DeckPosition& where, std::string_view path, std::string_view problem)
-    : Error(ExitStatus::bad_deck,
+DeckError::DeckError(const DeckPosition& where, std::string_view path, std::string_view problem, ExitStatus status)
+    : Error(status,
             fmt::format("{}{}{}{}",
                         where.file.empty() ? "" : fmt::format("{}:{}:{}: ", where.file, where.line, where.column),
                         for_message(path, max_path), path.empty() ? "" : ": ", for_message(problem, max_problem))),
@@ -83,7 +84,14 @@ DeckError located(const DeckNode& deck, const KeyError& error) {
     if (child == nullptr) break;
     node = child;
   }
-  return DeckError(node->position, error.path(), error.problem());
+  return DeckError(node->position, error.path(), error.problem(), error.status());
+}
+
+void require_file_of(const std::string& key, const std::string& file, std::string_view advice) {
+  std::error_code code;
+  if (std::filesystem::status(file, code).type() == std::filesystem::file_type::not_found)
+    throw KeyError(key, fmt::format("{}: no such file; {}", file, advice.empty() ? advice_on_missing(file) : advice),
+                   ExitStatus::missing_file);
 }
 
 namespace {
@@ -152,9 +160,9 @@ void set_value(DeckNode& deck, const std::string& path, DeckNode value, const De
 std::string read_text_file(const std::string& path) {
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
-  validate(status.type() != std::filesystem::file_type::not_found, ExitStatus::missing_file,
-           "{}: no such file; check the path (relative paths start at the working folder)", path);
-  validate(status.type() != std::filesystem::file_type::directory, ExitStatus::missing_file,
+  validate(status.type() != std::filesystem::file_type::not_found, ExitStatus::missing_file, "{}: no such file; {}",
+           path, advice_on_missing(path));
+  validate(status.type() != std::filesystem::file_type::directory, ExitStatus::bad_data,
            "{}: is a folder, not a file; name a file in it", path);
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -43,11 +43,12 @@ struct DeckNode::Entry {
   DeckNode value;
 };
 
-/// A complaint about a deck, "FILE:LINE:COL: key.path: problem; what to do"; exit status 78.
-/// (Without the place where the configuration was not read from a deck.)
+/// A complaint about a deck, "FILE:LINE:COL: key.path: problem; what to do"; exit status 78, unless it is about what a
+/// key names. (Without the place where the configuration was not read from a deck.)
 class DeckError : public Error {
  public:
-  DeckError(const DeckPosition& where, std::string_view path, std::string_view problem);
+  DeckError(const DeckPosition& where, std::string_view path, std::string_view problem,
+            ExitStatus status = ExitStatus::bad_deck);
 
   const DeckPosition& where() const { return where_; }
 
@@ -55,11 +56,12 @@ class DeckError : public Error {
   DeckPosition where_;
 };
 
-/// A complaint about a key by code that does not know the deck: a rule between the deck and the data, say. Status 78.
+/// A complaint about a key by code that does not know the deck: a rule between the deck and the data, say. Status as of
+/// a DeckError.
 class KeyError : public Error {
  public:
-  KeyError(const std::string& path, const std::string& problem)
-      : Error(ExitStatus::bad_deck, path + ": " + problem), path_(path), problem_(problem) {}
+  KeyError(const std::string& path, const std::string& problem, ExitStatus status = ExitStatus::bad_deck)
+      : Error(status, path + ": " + problem), path_(path), problem_(problem) {}
 
   const std::string& path() const { return path_; }
   const std::string& problem() const { return problem_; }
@@ -74,6 +76,10 @@ template <class... Args>
 void validate_key(bool ok, const std::string& path, fmt::format_string<Args...> message, Args&&... args) {
   if (!ok) throw KeyError(path, fmt::format(message, std::forward<Args>(args)...));
 }
+
+/// Throws KeyError, of status missing_file, where there is not the file that a key names. `advice`: what to do, when
+/// not given what advice_on_missing says.
+void require_file_of(const std::string& key, const std::string& file, std::string_view advice = {});
 
 /// A KeyError's complaint at the key's place in the deck, or, where the deck leaves the key out, at that of the section
 /// that it belongs to.

@@ -103,6 +103,12 @@ void check_like_train(const Dataset& train, const Dataset* other) {
 
 Datasets open_files(const DataConfig& config, const SharedReading& reading) {
   const DataPlace place = DataPlace::of(config.file);
+  reading.run_collectively([&] {
+    for (const auto& [key, named] : {std::pair("data.file", &config.file),
+                                     {"data.validation_file", &config.validation_file},
+                                     {"data.test_file", &config.test_file}})
+      if (!named->empty()) require_file_of(key, DataPlace::of(*named).file);
+  });
   const std::shared_ptr<const Hdf5File> file = open_file(place.file, reading);
   reading.run_collectively([&] {
     validate(place.group.empty(), ExitStatus::bad_deck, "{}: names a group, but data.file is a file that has /train",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/missing_file.hpp"
 #include "base/text.hpp"
 #include "io/hdf5_calls.hpp"
 #include "io/object_header.hpp"
@@ -20,8 +21,7 @@ void require_readable_file(const std::filesystem::path& path) {
   const auto status = std::filesystem::status(path, code);
   validate(std::filesystem::exists(status) ||
                (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory),
-           ExitStatus::missing_file, "{}: no such file; check the path (relative paths start at the working folder)",
-           path.string());
+           ExitStatus::missing_file, "{}: no such file; {}", path.string(), advice_on_missing(path));
   validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
   if (std::filesystem::is_directory(status)) {
     const std::filesystem::path latest = path / "checkpoints" / "latest";  // of a run's output folder

@@ -58,6 +58,7 @@ std::string layer_table(const Graph& graph) {
 std::string starting_point(const RunConfig& config, const Experiment& experiment, PlannedRun run) {
   const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
   RunFolder folder(config);
+  require_resumed_file(config);
   if (run == PlannedRun::elsewhere && folder.goes_on_by_itself()) {
     if (!list_checkpoints(folder.checkpoints()).empty())
       return "the newest checkpoint of its folder, which is not looked at (the plan is for elsewhere)";
@@ -67,14 +68,14 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
     return fmt::format("{}, after step {}", file, step_of(*checkpoint, file));
   }
   if (const std::string& file = config.run.branch_from; !file.empty()) {
-    const Checkpoint checkpoint = open_checkpoint(file);
+    const Checkpoint checkpoint = open_branching_point(config);
     check_branch(checkpoint, file, config.optimizer, parameters);
     return fmt::format("{}: its parameters and its optimizer's state, which {} steps have made", file,
                        optimizer_steps_of(checkpoint, file));
   }
   const WeightsConfig& weights = config.model.weights;
   if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);
-  return choose_weights(weights, read_parameters(weights.file), experiment.graph, parameters).text;
+  return choose_weights(weights, read_weights(weights), experiment.graph, parameters).text;
 }
 
 /// Throws cannot_create where a run could not make its folder, or write there, as far as can be seen without doing so.
@@ -159,7 +160,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   try {
     start = starting_point(config, experiment, run);
   } catch (const KeyError& error) {
-    if (config.run.resume != "auto") throw;
+    if (config.run.resume != "auto" || error.status() == ExitStatus::missing_file) throw;
     refusal = located(config.source, error);
     start = fmt::format("nothing: {} holds a run that this deck cannot go on with", config.output_dir());
   }

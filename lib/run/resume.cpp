@@ -2,6 +2,7 @@
 #include "run/resume.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/log.hpp"
 #include "checkpoint/training_arrays.hpp"
@@ -46,6 +47,25 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
 }
 
 }  // namespace
+
+void require_resumed_file(const RunConfig& config) {
+  const std::string& file = config.run.resume;
+  const bool is_word = file.find_first_of("./") == std::string::npos;
+  if (file == "auto" || file == "never") return;
+  if (std::error_code code; is_word && !std::filesystem::exists(file, code))
+    throw KeyError(
+        "run.resume",
+        fmt::format("'{}' is neither auto nor never, and there is no such file; write auto to go on, or never "
+                    "to begin anew",
+                    file),
+        ExitStatus::missing_file);
+  require_file_of("run.resume", file);
+}
+
+Checkpoint open_branching_point(const RunConfig& config, const std::function<void()>& progress) {
+  require_file_of("run.branch_from", config.run.branch_from);
+  return open_checkpoint(config.run.branch_from, progress);
+}
 
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const std::string& key) {

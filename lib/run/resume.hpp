@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,12 @@
 #include "run/run_config.hpp"
 
 namespace lockstep {
+
+/// Throws KeyError where run.resume names a file that is not there.
+void require_resumed_file(const RunConfig& config);
+
+/// The checkpoint of run.branch_from; throws KeyError where there is none. `progress` is called while it is read.
+Checkpoint open_branching_point(const RunConfig& config, const std::function<void()>& progress = [] {});
 
 /// Throws unless a run of this deck can go on from the checkpoint: KeyError for what would change the order of
 /// the examples, and for another network or optimizer than that of the run in the deck's folder (run.resume: auto);

@@ -76,6 +76,11 @@ std::string listed(const std::string& title, const std::vector<std::string>& nam
 
 }  // namespace
 
+ParameterFile read_weights(const WeightsConfig& config) {
+  require_file_of("model.weights.file", config.file);
+  return read_parameters(config.file);
+}
+
 ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& file, const Graph& graph,
                              const std::vector<Parameter>& parameters) {
   using Layout = WeightsConfig::Layout;

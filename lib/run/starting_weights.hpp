@@ -19,6 +19,9 @@ struct ChosenWeights {
   std::string text;                 ///< all that, for the log
 };
 
+/// The parameters in the file that the deck's model.weights names. Throws KeyError where there is none.
+ParameterFile read_weights(const WeightsConfig& config);
+
 /// By model.weights. Throws bad_data for a file that does not fit as it must (`match`), and KeyError where the order of
 /// a flatten's values is to be told (`layout`).
 ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& file, const Graph& graph,

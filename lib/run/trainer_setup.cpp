@@ -183,7 +183,7 @@ void initialize_parameters(const RunConfig& config, Model& model) {
   const WeightsConfig& weights = config.model.weights;
   if (!weights.present) return;
   const ChosenWeights chosen = with_positions(config.source, [&] {
-    return choose_weights(weights, read_parameters(weights.file), model.graph(), parameters.parameters());
+    return choose_weights(weights, read_weights(weights), model.graph(), parameters.parameters());
   });
   set_parameters(space, chosen.taken, parameters);
   log("{}", chosen.text);

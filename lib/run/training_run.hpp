@@ -60,7 +60,7 @@ class TrainingRun {
   void begin();
   bool open_folder();
   void restore(const Checkpoint& checkpoint, const std::string& file);
-  void branch(const std::string& file);
+  void branch();
   void share_state();
   void describe_state(StateFields& fields);
 

@@ -107,12 +107,13 @@ void TrainingRun::share_state() {
 
 /// Finds where to begin, and makes the files that the run will write; on rank 0. Whether no checkpoint is there.
 bool TrainingRun::open_folder() {
+  if (!folder_.goes_on_by_itself()) with_positions(config_.source, [&] { require_resumed_file(config_); });
   const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
   if (checkpoint) {
     restore(*checkpoint, folder_.resumed_from());
   } else {
     initialize_parameters(config_, trainer_->model());
-    if (!config_.run.branch_from.empty()) branch(config_.run.branch_from);
+    if (!config_.run.branch_from.empty()) branch();
   }
   is_complete_ = finished() && folder_.has_ended();
   const std::int64_t step = trainer_->steps();
@@ -156,8 +157,10 @@ void TrainingRun::restore(const Checkpoint& checkpoint, const std::string& file)
 }
 
 /// Begins with what another run has come to; on rank 0.
-void TrainingRun::branch(const std::string& file) {
-  const Checkpoint checkpoint = open_checkpoint(file, [] { heartbeat().beat(); });
+void TrainingRun::branch() {
+  const std::string& file = config_.run.branch_from;
+  const Checkpoint checkpoint = with_positions(
+      config_.source, [&] { return open_branching_point(config_, [] { heartbeat().beat(); }); });
   with_positions(config_.source, [&] {
     check_branch(checkpoint, file, config_.optimizer, trainer_->model().parameters().parameters());
   });

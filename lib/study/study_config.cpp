@@ -150,6 +150,21 @@ std::string StudyConfig::branch_file() const {
   return fs::path(source.position.file).parent_path() / branch_from.checkpoint;
 }
 
+void StudyConfig::require_files() const {
+  const fs::path here = fs::absolute(source.position.file).parent_path();
+  const auto require = [&](const char* key, const std::string& given, const std::string& file) {
+    std::error_code code;
+    const std::string advice = fs::exists(given, code)
+                                   ? fmt::format("write {}", fs::proximate(given, here, code).string())
+                                   : "check it";
+    require_file_of(key, file, "its path begins where the study file is: " + advice);
+  };
+  with_positions(source, [&] {
+    require("base", base, base_file());
+    if (branch_from.present) require("branch_from.checkpoint", branch_from.checkpoint, branch_file());
+  });
+}
+
 std::string StudyConfig::folder() const {
   if (!output_dir.empty()) return output_dir;
   return "studies/" + (name.empty() ? fs::path(source.position.file).stem().string() : name);

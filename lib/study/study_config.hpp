@@ -77,6 +77,8 @@ struct StudyConfig : Config {
   std::string base_file() const;
   /// Likewise the checkpoint's.
   std::string branch_file() const;
+  /// Throws DeckError where one of these two is not there.
+  void require_files() const;
   std::string folder() const;
   /// Feasible trials that each group is to have.
   std::int64_t trials() const { return trials_feasible.value_or(space.keys.empty() ? seeds : 20); }

@@ -136,6 +136,8 @@ class Predict(LockstepTest):
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),
                 (65, ["two.h5:/small: its examples are 14×14×1", "was trained on others"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", CHECKPOINT, "--data", "gone.h5", "--output", "y.npy"]),
+                (66, ["run/checkpoints/best: no such file; this run keeps no best checkpoint (checkpoint.keep_best); use run/checkpoints/latest"],
+                 ["predict", "run/checkpoints/best", "--data", "data.h5", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", "gone.h5", "--data", "data.h5", "--output", "y.npy"]),
                 (65, ["holds no parameters"], ["predict", "data.h5", "--data", "data.h5", "--output", "y.npy"]),
                 (73, ["no/y.npy"], [*run[:3], "data.h5:/train", "--output", "no/y.npy"]),

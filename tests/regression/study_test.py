@@ -257,7 +257,7 @@ class Branches(StudyTest):
                 self.refused(78, words, "study", "study.yaml")
         self.study(base="base.yaml", batches=[32, 64], space=None, trials_feasible=None, budget={"examples": 1024},
                    evaluations=2, branch_from={**branch, "checkpoint": "nowhere.h5"}, goal=goal, output_dir="bad")
-        self.refused(66, ["nowhere.h5"], "study", "study.yaml")
+        self.refused(66, ["branch_from.checkpoint: nowhere.h5: no such file; its path begins where the study file is: check it"], "study", "study.yaml")
         self.base_refused()
 
     def base_refused(self):
@@ -326,7 +326,12 @@ class BadInput(StudyTest):
                 self.refused(78, words, "study", "study.yaml")
         self.assertFalse((self.folder / "study/trials/00-0000").exists())
         self.study(base="nowhere.yaml")
-        self.refused(66, ["nowhere.yaml"], "study", "study.yaml")
+        self.refused(66, ["study.yaml:1:", "base: nowhere.yaml: no such file; its path begins where the study file is: check it"], "study", "study.yaml")
+        (self.folder / "below").mkdir()
+        self.study(base="below/deck.yaml")
+        self.write("below/deck.yaml", (self.folder / "deck.yaml").read_text())
+        (self.folder / "study.yaml").rename(self.folder / "below/study.yaml")
+        self.refused(66, ["base: below/below/deck.yaml: no such file; its path begins where the study file is: write deck.yaml"], "study", "below/study.yaml")
         self.study(ranks_per_trial=2)
         self.refused(78, ["ranks_per_trial", "cannot be divided"], "study", "study.yaml", ranks=3)
 

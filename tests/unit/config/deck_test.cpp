@@ -175,7 +175,25 @@ TEST(ReadTextFile, SaysWhatIsMissing) {
     EXPECT_EQ(error.status(), ExitStatus::missing_file);
     EXPECT_THAT(error.what(), StartsWith("/nonexistent/deck.yaml: no such file"));
   }
-  EXPECT_THROW(read_text_file("/"), Error);
+  try {
+    read_text_file("/");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::bad_data);
+    EXPECT_THAT(error.what(), StartsWith("/: is a folder"));
+  }
+}
+
+TEST(RequireFileOf, SaysWhichKeyNamesIt) {
+  const DeckNode deck = parse_deck("data:\n  file: /nonexistent/x.h5\n", "deck.yaml");
+  try {
+    with_positions(deck, [] { require_file_of("data.file", "/nonexistent/x.h5"); });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::missing_file);
+    EXPECT_THAT(error.what(), StartsWith("deck.yaml:2:9: data.file: /nonexistent/x.h5: no such file; check the path"));
+  }
+  require_file_of("data.file", "/");
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "base/missing_file.hpp"
+
+#include <fmt/format.h>
+
+namespace lockstep {
+
+std::string advice_on_missing(const std::filesystem::path& file) {
+  const std::filesystem::path latest = file.parent_path() / "latest";
+  std::error_code code;
+  if (file.filename() == "best" && std::filesystem::exists(latest, code))
+    return fmt::format("this run keeps no best checkpoint (checkpoint.keep_best); use {}", latest.string());
+  return "check the path (relative paths start at the working folder)";
+}
+
+}  // namespace lockstep

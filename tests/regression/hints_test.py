@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Mistakes of people who are new to Lockstep, and what to do that they are told: where it is, by name, and in one line."""
+import unittest
+
+from program import LockstepTest
+
+
+class Hints(LockstepTest):
+    def setUp(self):
+        super().setUp()
+        self.deck()
+
+    def both(self, status, words, *arguments):
+        """Of a plan, and of a run on several ranks."""
+        self.refused(status, words, "check", *arguments)
+        self.refused(status, words, "train", *arguments, ranks=2)
+
+    def test_missing_files_of_keys(self):
+        """The key that names one, and its place."""
+        no_such = "nothing.h5: no such file; check the path (relative paths start at the working folder)"
+        self.deck("bad.yaml", data={"file": "nothing.h5"})
+        self.both(66, [f"bad.yaml:2:16: data.file: {no_such}"], "bad.yaml")
+        self.deck("bad.yaml", model={"preset": "fc", "weights": "nothing.h5"})
+        self.both(66, ["bad.yaml:3:", f"model.weights.file: {no_such}"], "bad.yaml")
+        self.both(66, [f"run.branch_from: {no_such}"], "deck.yaml", "run.branch_from=nothing.h5")
+        self.both(66, [f"run.resume: {no_such}"], "deck.yaml", "run.resume=nothing.h5")
+        for word in ("true", "latest", "no"):
+            self.both(66, [f"run.resume: '{word}' is neither auto nor never, and there is no such file; write auto to go on"], "deck.yaml", f"run.resume={word}")
+        self.write("text.txt", "to be or not to be " * 20)
+        self.lockstep("import", "text", "--file", "text.txt", "--output", "text.h5")
+        for key in ("validation_file", "test_file"):
+            self.both(66, [f"data.{key}: {no_such}"], "deck.yaml", f"data={{file: text.h5, sequence_length: 4, {key}: 'nothing.h5:/group'}}")
+
+
+if __name__ == "__main__":
+    import program
+    program.main()
