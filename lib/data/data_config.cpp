@@ -332,9 +332,10 @@ std::unique_ptr<Dataset> open_examples(const std::string& place, const std::stri
 }
 
 std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string& preferred,
-                                     std::optional<std::int64_t> sequence_length, const SharedReading& reading) {
+                                     const std::optional<ExampleFormat>& network, const SharedReading& reading) {
   const DataPlace parsed = DataPlace::of(place);
   const std::shared_ptr<const Hdf5File> file = open_file(parsed.file, reading);
+  const bool wants_tokens = network && network->has_tokens();
   std::string inputs, group;
   reading.run_collectively([&] {
     const std::vector<std::string> datasets = file->datasets();
@@ -343,9 +344,17 @@ std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string
     else group = group_in(*file, parsed, preferred);
     if (inputs.empty() && file->has(group + "/inputs") && !file->has(group + "/targets")) inputs = group + "/inputs";
     if (inputs.ends_with("/tokens")) inputs.clear(), group = parsed.group.substr(0, parsed.group.rfind('/'));
+    const bool of_tokens = inputs.empty() && file->has(group + "/tokens");
+    if (!network || of_tokens == wants_tokens) return;
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}:{}: holds {}, but the network of the checkpoint reads {}{}; give inputs of that {}",
+                            file->name(), inputs + group, of_tokens ? "tokens" : "no tokens",
+                            to_string(network->input_shape), wants_tokens ? " tokens" : "",
+                            wants_tokens ? "kind, as `lockstep import text` makes them" : "shape"));
   });
   reading.agree(file->name(), "inputs in " + inputs + group);
-  return inputs.empty() ? open_group(file, group, sequence_length, reading) : open_hdf5_inputs(file, inputs, reading);
+  if (!inputs.empty()) return open_hdf5_inputs(file, inputs, reading);
+  return open_group(file, group, wants_tokens ? std::optional(network->input_shape[0]) : std::nullopt, reading);
 }
 
 }  // namespace lockstep

@@ -90,9 +90,10 @@ Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const Share
 std::unique_ptr<Dataset> open_examples(const std::string& place, const std::string& preferred,
                                        std::optional<std::int64_t> sequence_length, const SharedReading& reading = {});
 
-/// What a network is to predict of: as open_examples, and targets are not needed; or FILE:/DATASET of inputs alone, or
-/// the only dataset in FILE. Collective.
+/// What the network of a checkpoint is to predict of: as open_examples, and targets are not needed; or FILE:/DATASET of
+/// inputs alone, or the only dataset in FILE. `network`: what it reads, where that is known. Throws missing_file and
+/// bad_data. Collective.
 std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string& preferred,
-                                     std::optional<std::int64_t> sequence_length, const SharedReading& reading = {});
+                                     const std::optional<ExampleFormat>& network, const SharedReading& reading = {});
 
 }  // namespace lockstep

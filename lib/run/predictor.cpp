@@ -145,8 +145,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   trained.share(comm);
   const RunConfig& config = trained.config;
   const SharedReading reading(comm, config.source);
-  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, config.data.sequence_length,
-                                                    reading);
+  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
   std::optional<Blocks> blocks;
   reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());

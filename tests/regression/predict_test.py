@@ -120,6 +120,11 @@ class Predict(LockstepTest):
         with h5py.File(self.folder / "two.h5", "w") as file:
             file["a"] = file["b"] = numpy.zeros((3, 28, 28, 1), "u1")
             file["small"] = numpy.zeros((3, 14, 14, 1), "u1")
+        self.write("text.txt", "to be or not to be " * 20)
+        self.lockstep("import", "text", "--file", "text.txt", "--validation", 0.2, "--output", "text.h5")
+        self.deck("words.yaml", data={"file": "text.h5", "sequence_length": 8}, run={"steps": 1, "output_dir": "words"},
+                  model={"layers": [{"embedding": {"vocabulary": 16, "features": 4}}, {"linear": 16}]})
+        self.lockstep("train", "words.yaml")
         self.write("taken.npy", "mine")
         self.deck("deck.yaml", data={"file": "data.h5"}, run={"epochs": 3},
                   model={"layers": ["flatten", {"linear": 16}, {"batch_norm": {}}, "relu", {"linear": 10}]})
@@ -135,6 +140,10 @@ class Predict(LockstepTest):
                 (65, ["two.h5: is no dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),
                 (65, ["two.h5:/small: its examples are 14×14×1", "was trained on others"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),
+                (65, ["text.h5:/validation: holds tokens, but the network of the checkpoint reads 28×28×1; give inputs of that shape"],
+                 ["predict", CHECKPOINT, "--data", "text.h5:/validation", "--output", "y.npy"]),
+                (65, ["data.h5:/validation: holds no tokens, but the network of the checkpoint reads 8 tokens; give inputs of that kind, as `lockstep import text`"],
+                 ["predict", "words/checkpoints/latest", "--data", "data.h5:/validation", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", CHECKPOINT, "--data", "gone.h5", "--output", "y.npy"]),
                 (66, ["run/checkpoints/best: no such file; this run keeps no best checkpoint (checkpoint.keep_best); use run/checkpoints/latest"],
                  ["predict", "run/checkpoints/best", "--data", "data.h5", "--output", "y.npy"]),
