@@ -7,6 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "config/fields_text.hpp"
+#include "nn/metric_table.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -40,6 +43,16 @@ bool ValidationMetric::is_better(double value, double than) const {
   return better_of(name()) == Better::less ? value < than : value > than;
 }
 
+std::string ValidationMetric::problem_with(double value) const {
+  const Range range = values_of(name());
+  const auto is_in = [&](double number) { return range.min <= number && number <= range.max; };
+  if (is_in(value)) return "";
+  const bool is_share = range.min == 0 && range.max == 1;
+  return fmt::format("{} is out of range ({} is {}); {}", value, text_,
+                     is_share ? "a share, 0 to 1" : range_text(range),
+                     is_share && is_in(value / 100) ? fmt::format("write {:.12g}", value / 100) : "give a value in it");
+}
+
 void ValidationMetric::describe(Fields& fields, std::string_view help) {
   const std::span<const std::string_view> names = validation_names();
   int index = static_cast<int>(std::ranges::find(names, text_) - names.begin());
@@ -51,6 +64,8 @@ void TargetOptions::describe(Fields& fields) {
   metric.describe(fields, "what is looked at after each evaluation");
   fields.number("value", value, any_number,
                 "this or better ends the run: an accuracy at least this, a loss at most this", Presence::required);
+  const std::string problem = metric.problem_with(value);
+  fields.check(problem.empty(), "value", problem);
 }
 
 void PatienceOptions::describe(Fields& fields) {

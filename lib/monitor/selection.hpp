@@ -25,6 +25,8 @@ class ValidationMetric {
   /// None where there is nothing to compare: a loss that is not finite.
   std::optional<double> value_of(const Metrics& metrics) const;
   bool is_better(double value, double than) const;
+  /// What is wrong with a value to be reached that it never has; empty: nothing.
+  std::string problem_with(double value) const;
 
   void describe(Fields& fields, std::string_view help);
 

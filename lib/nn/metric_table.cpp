@@ -18,22 +18,25 @@ std::unique_ptr<Metric> make(const Shape& one_output, std::int64_t ignored) {
   return std::make_unique<M>(one_output, ignored, options...);
 }
 
+constexpr Range at_most_one{.max = 1};
+
 constexpr MetricKind table[] = {
-    {"perplexity", "e to the mean cross entropy, without label smoothing", Better::less, true, 1, make<Perplexity>},
-    {"top_2", "share whose class is among the two likeliest", Better::more, true, 3, make<TopK, 2>},
-    {"top_3", "share whose class is among the three likeliest", Better::more, true, 4, make<TopK, 3>},
-    {"top_5", "share whose class is among the five likeliest", Better::more, true, 6, make<TopK, 5>},
-    {"precision", "share of the predictions of a class that are right, mean over classes", Better::more, true, 2,
-     make<ClassScore, ClassScore::Of::precision>},
-    {"recall", "share of the examples of a class that are predicted as it, mean over classes", Better::more, true, 2,
-     make<ClassScore, ClassScore::Of::recall>},
-    {"f1", "harmonic mean of precision and recall of a class, mean over classes", Better::more, true, 2,
+    {"perplexity", "e to the mean cross entropy, without label smoothing", Better::less, at_least_one, true, 1,
+     make<Perplexity>},
+    {"top_2", "share whose class is among the two likeliest", Better::more, fraction, true, 3, make<TopK, 2>},
+    {"top_3", "share whose class is among the three likeliest", Better::more, fraction, true, 4, make<TopK, 3>},
+    {"top_5", "share whose class is among the five likeliest", Better::more, fraction, true, 6, make<TopK, 5>},
+    {"precision", "share of the predictions of a class that are right, mean over classes", Better::more, fraction, true,
+     2, make<ClassScore, ClassScore::Of::precision>},
+    {"recall", "share of the examples of a class that are predicted as it, mean over classes", Better::more, fraction,
+     true, 2, make<ClassScore, ClassScore::Of::recall>},
+    {"f1", "harmonic mean of precision and recall of a class, mean over classes", Better::more, fraction, true, 2,
      make<ClassScore, ClassScore::Of::f1>},
-    {"iou", "intersection over union of the targets and predictions of a class, mean over classes", Better::more, true,
-     2, make<ClassScore, ClassScore::Of::iou>},
-    {"r_squared", "share of the targets' variance that is explained, mean over channels", Better::more, false, 1,
-     make<RSquared>},
-    {"auc", "area under the ROC curve of targets 0 and 1, mean over channels", Better::more, false, 1,
+    {"iou", "intersection over union of the targets and predictions of a class, mean over classes", Better::more,
+     fraction, true, 2, make<ClassScore, ClassScore::Of::iou>},
+    {"r_squared", "share of the targets' variance that is explained, mean over channels", Better::more, at_most_one,
+     false, 1, make<RSquared>},
+    {"auc", "area under the ROC curve of targets 0 and 1, mean over channels", Better::more, fraction, false, 1,
      make<AreaUnderCurve>},
 };
 
@@ -68,6 +71,12 @@ Better better_of(std::string_view name) {
   if (name == "loss") return Better::less;
   const MetricKind* kind = find_metric(name);
   return kind ? kind->better : Better::more;
+}
+
+Range values_of(std::string_view name) {
+  if (name == "loss") return any_number;
+  const MetricKind* kind = find_metric(name);
+  return kind ? kind->values : fraction;
 }
 
 }  // namespace lockstep

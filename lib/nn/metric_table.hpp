@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "config/fields.hpp"
 #include "nn/metric.hpp"
 
 namespace lockstep {
@@ -16,6 +17,7 @@ struct MetricKind {
   std::string_view name;  ///< in decks, metrics.csv and summary.json
   std::string_view help;
   Better better;
+  Range values;       ///< that it may have
   bool of_classes;    ///< or of values: what the targets are
   int least_outputs;  ///< with fewer it says nothing
   /// one_output: the shape of an example's output; ignored: targets of this number do not count (-1: there are none).
@@ -33,5 +35,7 @@ const MetricKind* find_metric(std::string_view name);
 std::span<const std::string_view> evaluation_names();
 /// Whether results are better with more or with less of the number of this name (one of evaluation_names).
 Better better_of(std::string_view name);
+/// What values it may have.
+Range values_of(std::string_view name);
 
 }  // namespace lockstep

@@ -38,6 +38,8 @@ void GoalOptions::describe(Fields& fields) {
   static constexpr std::string_view kinds[] = {"value", "best"};
   fields.need(Needs::exactly_one, kinds, "trials could not be compared");
   const bool less_is_better = metric.is_better(0, 1);
+  const std::string problem = value ? metric.problem_with(*value) : "";
+  fields.check(problem.empty(), "value", problem);
   fields.check(
       best.empty() || (best == "min") == less_is_better, "best",
       fmt::format("{} of {} would be its worst; write {}", best, metric.text(), less_is_better ? "min" : "max"));

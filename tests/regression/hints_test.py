@@ -31,6 +31,16 @@ class Hints(LockstepTest):
         for key in ("validation_file", "test_file"):
             self.both(66, [f"data.{key}: {no_such}"], "deck.yaml", f"data={{file: text.h5, sequence_length: 4, {key}: 'nothing.h5:/group'}}")
 
+    def test_targets_that_are_never_reached(self):
+        for metric, value, words in (("accuracy", 98, "98 is out of range (validation_accuracy is a share, 0 to 1); write 0.98"), ("accuracy", -1, "give a value in it"),
+                                     ("top_5", 250, "250 is out of range (validation_top_5 is a share, 0 to 1); give a value in it"),
+                                     ("auc", 1.5, "write 0.015"), ("perplexity", 0.5, "0.5 is out of range (validation_perplexity is at least 1); give"),
+                                     ("r_squared", 1.25, "1.25 is out of range (validation_r_squared is at most 1); give")):
+            self.both(78, [f"run.target.value: {words}" if words[0].isdigit() else words], "deck.yaml",
+                      f"run.target={{metric: validation_{metric}, value: {value}}}")
+        self.write("study.yaml", "base: deck.yaml\nbudget: {steps: 4}\ngoal: {metric: validation_accuracy, value: 98}\nspace: {optimizer.learning_rate: {log: [0.01, 3]}}\n")
+        self.refused(78, ["study.yaml:3:", "goal.value: 98 is out of range", "write 0.98"], "study", "study.yaml")
+
 
 if __name__ == "__main__":
     import program
