@@ -71,15 +71,17 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
                "its output is {} (targets of {} ask for a vector); end with a flatten or linear layer",
                to_string(output), data.description());
   if (loss.wants_classes()) {
+    const bool one_hot = target.rank() == 1 && output.rank() == 1 && target == output;
+    const std::string_view one_hot_advice = one_hot ? "; if they are one-hot, store labels.argmax(axis=1)" : "";
     validate(format.has_classes(), ExitStatus::bad_data,
              "{}: its targets are values, but loss cross_entropy reads classes; use a loss of values, as loss: {{type: "
-             "mse}}, or store classes as N integers: labels.astype(\"i4\")",
-             data.description());
+             "mse}}, or store classes as N integers: labels.astype(\"i4\"){}",
+             data.description(), one_hot_advice);
     const Shape places(output.extents().first(static_cast<std::size_t>(std::max(output.rank() - 1, 0))));
     validate(
         places == target, ExitStatus::bad_data,
-        "{}: its targets are {} classes each, but the model's output is {} (it is to be {}×classes); change the model",
-        data.description(), to_string(target), to_string(output), to_string(target));
+        "{}: its targets are {} classes each, but the model's output is {} (it is to be {}×classes); change the model{}",
+        data.description(), to_string(target), to_string(output), to_string(target), one_hot_advice);
     data.check_classes(output[-1], loss.ignored_class());
   } else {
     validate(!format.has_classes(), ExitStatus::bad_data,

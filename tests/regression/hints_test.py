@@ -4,6 +4,12 @@ import unittest
 
 from program import LockstepTest
 
+try:
+    import h5py
+    import numpy
+except ImportError:
+    h5py = None
+
 
 class Hints(LockstepTest):
     def setUp(self):
@@ -40,6 +46,17 @@ class Hints(LockstepTest):
                       f"run.target={{metric: validation_{metric}, value: {value}}}")
         self.write("study.yaml", "base: deck.yaml\nbudget: {steps: 4}\ngoal: {metric: validation_accuracy, value: 98}\nspace: {optimizer.learning_rate: {log: [0.01, 3]}}\n")
         self.refused(78, ["study.yaml:3:", "goal.value: 98 is out of range", "write 0.98"], "study", "study.yaml")
+
+    @unittest.skipUnless(h5py, "no h5py")
+    def test_one_hot_labels(self):
+        advice = "; if they are one-hot, store labels.argmax(axis=1)"
+        for outputs, one_hot in ((10, True), (7, False)):
+            for kind, words in (("f4", "its targets are values, but loss cross_entropy reads classes"), ("i4", "its targets are 10 classes each")):
+                with h5py.File(self.folder / "data.h5", "w") as file:
+                    file["train/inputs"], file["train/targets"] = numpy.zeros((20, 6), "f4"), numpy.eye(10, dtype=kind)[numpy.arange(20) % 10]
+                self.deck(data={"file": "data.h5"}, model={"layers": [{"linear": outputs}]})
+                result = self.refused(65, [words], "check", "deck.yaml")
+                self.assertEqual(result.errors()[0].endswith(advice), one_hot, result)
 
 
 if __name__ == "__main__":
