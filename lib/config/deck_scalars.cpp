@@ -45,6 +45,13 @@ bool less(double a, std::int64_t b) {
 }
 bool less(double a, double b) { return a < b; }
 
+/// `is_meant`: what stands there would be what is wanted, without its quotes.
+void refuse_quotes(const DeckNode& node, bool is_meant) {
+  if (node.quoted && is_meant)
+    throw DeckError(node.position, node.path,
+                    fmt::format("\"{}\" is text (it stands in quotes); remove the quotes", node.text));
+}
+
 [[noreturn]] void out_of_range(const DeckNode& node, const Range& range) {
   throw DeckError(node.position, node.path,
                   fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
@@ -103,10 +110,18 @@ std::string to_text(const DeckNode& node, const TextForm& form) {
   return node.text;
 }
 
+bool to_boolean(const DeckNode& node) {
+  const bool is_one = node.kind == DeckNode::Kind::scalar && (node.text == "true" || node.text == "false");
+  refuse_quotes(node, is_one);
+  if (!is_one) wrong_type(node, "true or false");
+  return node.text == "true";
+}
+
 std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted) {
   std::int64_t value = 0;
   const Parsed parsed = parse_number(node.text, value);
-  if (node.kind != DeckNode::Kind::scalar || node.quoted || parsed == Parsed::no_number) wrong_type(node, wanted);
+  refuse_quotes(node, parsed != Parsed::no_number);
+  if (node.kind != DeckNode::Kind::scalar || parsed == Parsed::no_number) wrong_type(node, wanted);
   if (parsed == Parsed::too_large) {  // for 64 bits
     constexpr double most = 9.2e18;
     range.min = std::max(range.min, -most);
@@ -119,9 +134,9 @@ std::int64_t to_integer(const DeckNode& node, Range range, std::string_view want
 
 double to_number(const DeckNode& node, Range range) {
   double value = 0;
-  if (node.kind != DeckNode::Kind::scalar || node.quoted || parse_number(node.text, value) != Parsed::number ||
-      !std::isfinite(value))
-    wrong_type(node, "a finite number");
+  const bool is_one = parse_number(node.text, value) == Parsed::number && std::isfinite(value);
+  refuse_quotes(node, is_one);
+  if (node.kind != DeckNode::Kind::scalar || !is_one) wrong_type(node, "a finite number");
   require_range(node, value, range);
   return value;
 }

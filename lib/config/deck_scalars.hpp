@@ -28,6 +28,7 @@ std::string replacement(const DeckNode& mapping, const std::vector<std::string_v
 
 /// An empty form: any text.
 std::string to_text(const DeckNode& node, const TextForm& form = {});
+bool to_boolean(const DeckNode& node);
 std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted = "a whole number");
 double to_number(const DeckNode& node, Range range);
 

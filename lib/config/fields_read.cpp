@@ -19,11 +19,7 @@ class Reader final : public Fields {
       : node_(node), reading_(reading), complaints_(reading.complaints), complaints_before_(complaints_.size()) {}
 
   void boolean(std::string_view key, bool& value, std::string_view) override {
-    with(key, Presence::optional, [&](const DeckNode& node) {
-      if (node.kind != DeckNode::Kind::scalar || node.quoted || (node.text != "true" && node.text != "false"))
-        wrong_type(node, "true or false");
-      value = node.text == "true";
-    });
+    with(key, Presence::optional, [&](const DeckNode& node) { value = to_boolean(node); });
   }
 
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view, Presence presence) override {

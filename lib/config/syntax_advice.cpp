@@ -39,23 +39,76 @@ struct Bracket {
   std::size_t line, column;  ///< from 1
 };
 
-/// The brackets that are open behind `count` lines and `columns` of the next one. Quoted text and comments have none.
-std::vector<Bracket> open_brackets(const std::vector<std::string_view>& lines, std::size_t count, std::size_t columns) {
-  std::vector<Bracket> open;
-  char quote = 0;
-  for (std::size_t i = 0; i < lines.size() && i <= count; ++i) {
-    const std::string_view line = i < count ? lines[i] : lines[i].substr(0, columns);
+/// The brackets that are open behind the lines that it has read. Quoted text and comments have none.
+class Brackets {
+ public:
+  void read(std::string_view line) {
+    ++lines_;
     for (std::size_t j = 0; j < line.size(); ++j) {
       const char c = line[j];
       const bool begins_word = j == 0 || !is_of_word(line[j - 1]);
-      if (quote != 0) quote = c == quote ? 0 : quote;
-      else if ((c == '"' || c == '\'') && begins_word) quote = c;
+      if (quote_ != 0) quote_ = c == quote_ ? 0 : quote_;
+      else if ((c == '"' || c == '\'') && begins_word) quote_ = c;
       else if (c == '#' && (j == 0 || line[j - 1] == ' ')) break;
-      else if (c == '{' || c == '[') open.push_back({c, i + 1, j + 1});
-      else if ((c == '}' || c == ']') && !open.empty()) open.pop_back();
+      else if (c == '{' || c == '[') open_.push_back({c, lines_, j + 1});
+      else if ((c == '}' || c == ']') && !open_.empty()) open_.pop_back();
     }
   }
-  return open;
+
+  const std::vector<Bracket>& open() const { return open_; }
+  bool are_closed() const { return open_.empty() && quote_ == 0; }
+
+ private:
+  std::vector<Bracket> open_;
+  char quote_ = 0;
+  std::size_t lines_ = 0;
+};
+
+/// Those of `count` lines, and of so many columns of the next one.
+std::vector<Bracket> open_brackets(const std::vector<std::string_view>& lines, std::size_t count, std::size_t columns) {
+  Brackets brackets;
+  for (std::size_t i = 0; i < lines.size() && i <= count; ++i)
+    brackets.read(i < count ? lines[i] : lines[i].substr(0, columns));
+  return brackets.open();
+}
+
+/// Without a comment, and spaces at its end.
+std::string_view content_of(std::string_view line) {
+  line = line.substr(0, line.starts_with('#') ? 0 : line.find(" #"));
+  return line.substr(0, line.find_last_not_of(" \r") + 1);
+}
+
+/// What is wrong with the first of these lines that begins beside the columns of the entries above it. Empty: none
+/// does.
+std::string uneven_indentation(const std::vector<std::string_view>& lines, std::size_t count) {
+  std::vector<std::size_t> levels;  // columns in which entries begin, from 0
+  Brackets brackets;
+  bool opens_level = false;  // the entry before, by having nothing behind its colon
+  for (std::size_t i = 0; i < std::min(count, lines.size()); ++i) {
+    const std::string_view line = content_of(lines[i]);
+    const bool is_inside = !brackets.are_closed();
+    brackets.read(lines[i]);
+    std::size_t begin = line.find_first_not_of(' ');
+    if (is_inside || begin == std::string_view::npos) continue;
+    const auto is_item = [&] { return line.substr(begin).starts_with("- ") || line.substr(begin) == "-"; };
+    if (!is_item() && !line.ends_with(':') && line.find(": ") == std::string_view::npos) continue;
+    std::size_t beside = 0;
+    bool is_beside = !levels.empty() && begin > levels.back() && !opens_level;
+    if (is_beside) beside = levels.back();
+    for (; !levels.empty() && levels.back() > begin; levels.pop_back()) is_beside = true, beside = levels.back();
+    const bool is_known = !levels.empty() && levels.back() == begin;
+    if (is_beside && !is_known)
+      return fmt::format("line {} begins in column {}, the entries above it in column {}; indent them alike", i + 1,
+                         begin + 1, beside + 1);
+    if (!is_known) levels.push_back(begin);
+    while (is_item()) {
+      begin = line.find_first_not_of(' ', begin + 1);
+      if (begin == std::string_view::npos) break;
+      levels.push_back(begin);
+    }
+    opens_level = line.ends_with(':') || line.ends_with('-');
+  }
+  return "";
 }
 
 }  // namespace
@@ -69,7 +122,8 @@ std::string syntax_advice(const std::string& text, const DeckPosition& where) {
                        open.back().column);
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && i + 1 > found; --i)
     if (lacks_space(lines[i - 1])) return fmt::format("is a space missing behind the colon in line {}?", i);
-  return "mend the syntax";
+  const std::string uneven = uneven_indentation(lines, found + 1);
+  return uneven.empty() ? "mend the syntax" : uneven;
 }
 
 }  // namespace lockstep

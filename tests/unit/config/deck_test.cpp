@@ -71,8 +71,20 @@ TEST(Deck, BrokenYaml) {
   EXPECT_THAT(complaint("a: 1\n: 2\n"), StartsWith("deck.yaml:2:1: a key is not plain text"));
   EXPECT_THAT(complaint("a: {b: 'x}',\n  c: [1, 2\nd: 3\n"), HasSubstr("is the [ of line 2, column 6 closed?"));
   EXPECT_THAT(complaint("a:\n  # b:1\n  b:1\n  c: 2\n"), HasSubstr("is a space missing behind the colon in line 3?"));
-  EXPECT_THAT(complaint("a:\n  - b: 1\n   c: 2\n"), HasSubstr("; mend the syntax"));
+  EXPECT_THAT(complaint("a: 'x' y\n"), HasSubstr("; mend the syntax"));
   EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("not valid YAML"));
+}
+
+TEST(Deck, IndentationIsCompared) {
+  const auto alike = [](int line, int column, int above) {
+    return HasSubstr(fmt::format("; line {} begins in column {}, the entries above it in column {}; indent them alike",
+                                 line, column, above));
+  };
+  EXPECT_THAT(complaint("a:\n  - b: 1\n   c: 2\n"), alike(3, 4, 5));
+  EXPECT_THAT(complaint("run:\n  epochs: 1\n   seed: 2\n"), alike(3, 4, 3));
+  EXPECT_THAT(complaint("run:\n    epochs: 1\n  seed: 2\nb: 3\n"), alike(3, 3, 5));
+  EXPECT_THAT(complaint("a: {b: [1,\n 2]}  # c: d\n\nlayers:\n- relu\n- conv:\n    x: 1\n   # no: entry\n   y: 2\n"),
+              alike(9, 4, 5));
 }
 
 TEST(Deck, ADeckIsText) {

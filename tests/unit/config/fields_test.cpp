@@ -93,10 +93,14 @@ TEST(Fields, UnknownKeysNameTheNearest) {
 TEST(Fields, WrongTypes) {
   EXPECT_THAT(example_complaint("flag: yes"),
               AllOf(StartsWith("deck.yaml:1:7: flag: 'yes' is given"), HasSubstr("true or false")));
-  EXPECT_THAT(example_complaint("flag: 'true'"), HasSubstr("true or false"));
   EXPECT_THAT(example_complaint("count: 3.5"), HasSubstr("a whole number"));
   EXPECT_THAT(example_complaint("count: 3x"), HasSubstr("a whole number"));
-  EXPECT_THAT(example_complaint("count: '3'"), HasSubstr("a whole number"));
+  EXPECT_THAT(example_complaint("count: '3x'"), HasSubstr("'3x' is given (a whole number is expected)"));
+  const std::pair<const char*, const char*> quoted[] = {
+      {"flag: 'true'", "true"}, {"count: '3'", "3"}, {"rate: \"0.05\"", "0.05"}, {"padding: '+2'", "+2"}};
+  for (const auto& [deck, value] : quoted)
+    EXPECT_THAT(example_complaint(deck),
+                HasSubstr(fmt::format(": \"{}\" is text (it stands in quotes); remove the quotes", value)));
   EXPECT_THAT(example_complaint("count: [3]"), AllOf(HasSubstr("a list"), HasSubstr("a whole number")));
   EXPECT_THAT(example_complaint("rate: fast"), HasSubstr("a finite number"));
   EXPECT_THAT(example_complaint("rate: .nan"), HasSubstr("a finite number"));
