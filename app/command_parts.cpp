@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "command_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -33,6 +35,12 @@ RunConfig DeckArguments::read(const Communicator& comm) const {
 void take_stop_signals() {
   StopRequest::take_signals();
   ::signal(SIGPIPE, SIG_IGN);
+}
+
+std::function<std::string(const std::string&)> saying(const CLI::Validator& check, const std::string& problem) {
+  return [check, problem](const std::string& given) {
+    return check(given).empty() ? std::string() : fmt::format("'{}' {}", given, problem);
+  };
 }
 
 void print(const std::string& text) {

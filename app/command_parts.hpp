@@ -28,6 +28,9 @@ struct DeckArguments {
 /// take a while.
 void take_stop_signals();
 
+/// A check of an option's value: `problem` is said of what does not pass `check`.
+std::function<std::string(const std::string&)> saying(const CLI::Validator& check, const std::string& problem);
+
 /// Text that is a command's result goes to standard output whole. Throws io_error, as on a full disk; a reader that has
 /// gone wants no more.
 void print(const std::string& text);

@@ -89,15 +89,9 @@ void declare_check(CLI::App& app, Command& chosen) {
                                 "--memory", options->memory,
                                 "gigabytes (10^9 bytes) that a rank may take, of these ways (default: the deck's)")
                             ->option_text("GB")
-                            ->check([](const std::string& text) {
-                              double value = 0;
-                              return CLI::detail::lexical_cast(text, value)
-                                         ? ""
-                                         : fmt::format(
-                                               "'{}' is no number of gigabytes (10^9 bytes); write it without a unit, "
-                                               "as --memory 40",
-                                               text);
-                            });
+                            ->check(saying(CLI::Number,
+                                           "is no number of gigabytes (10^9 bytes); write it without a unit, as "
+                                           "--memory 40"));
   CLI::Option* machine = command
                              ->add_option("--machine", options->machine,
                                           "say in one line what these ranks of a described machine will take "

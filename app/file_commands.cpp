@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,7 +47,9 @@ void replace_generated_part(const std::string& page, const std::string& text) {
 
 void declare_last_examples(CLI::App& importer, std::int64_t& examples) {
   importer.add_option("--validation", examples, "the last N examples become the validation split")
-      ->check(CLI::NonNegativeNumber);
+      ->check(saying(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()),
+                     "is no number of examples (import text alone takes a fraction); write it whole, as "
+                     "--validation 5000"));
 }
 
 /// What every importer has.
@@ -94,7 +98,8 @@ void declare_text(CLI::App& import, Command& chosen) {
   const auto options = std::make_shared<ImportTextOptions>();
   text->add_option("--file", options->file, "text file (UTF-8)")->required();
   text->add_option("--validation", options->validation, "this fraction, from the end, becomes the validation split")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(saying(CLI::Range(0.0, 1.0),
+                     "is no fraction of the text (other importers count examples); write it as --validation 0.1"));
   declare_output<ImportTextOptions>(*text, chosen, options, import_text);
 }
 

@@ -2,21 +2,52 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "commands.hpp"
 #include "config/fields.hpp"
+#include "run/other_names.hpp"
 
 namespace lockstep {
 namespace {
+
+/// "lockstep bench gemm", as far as the words are commands.
+struct CalledCommand {
+  const CLI::App* app;
+  std::string name;
+  std::span<char* const> rest;  ///< of the words, behind its own
+};
+
+CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) {
+  CalledCommand called{&app, app.get_name(), arguments};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    const auto subs = called.app->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (subs.empty() && word.starts_with('-')) continue;
+    if (subs.empty()) break;
+    called = {subs.front(), called.name + " " + subs.front()->get_name(), arguments.subspan(i + 1)};
+  }
+  return called;
+}
+
+/// Launchers have such an option, and the number behind it.
+std::string advice_on_ranks(std::string_view option, std::span<char* const> behind) {
+  if (option != "-n" && option != "-np" && option != "--np") return "";
+  const std::string ranks = behind.empty() ? "RANKS" : behind[0];
+  return fmt::format(
+      " (a launcher starts the ranks); write -n {0}, as mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …", ranks);
+}
 
 /// A word in the place of a command, or an option in front of one, that the program does not have. Empty: it is another
 /// mistake.
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments) {
   const CLI::App* command = &app;
   std::string option;  // in front of a command, and none of what that is one of
-  for (const std::string_view word : arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
     std::vector<std::string> known;
     const CLI::App* next = nullptr;
     for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
@@ -24,11 +55,14 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
       if (sub->get_name() == word) next = sub;
     }
     if (known.empty()) break;
+    const std::span<char* const> behind = arguments.subspan(i + 1);
     if (word.starts_with('-')) {
       if (option.empty() && !command->get_option_no_throw(std::string(word)))
-        option = fmt::format("'{}' is no option of {}", word, command->get_name());
+        option = fmt::format("'{}' is no option of {}{}", word, command->get_name(), advice_on_ranks(word, behind));
       continue;
     }
+    const auto is_command = [&](const char* other) { return std::ranges::find(known, other) != known.end(); };
+    if (!next && !option.empty() && std::ranges::any_of(behind, is_command)) continue;  // it is that option's value
     if (!next) {
       const std::string near = nearest(word, known);
       return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
@@ -39,37 +73,77 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
   return option;
 }
 
-/// A change to the deck that is written as an option. Empty: there is none.
-std::string override_with_dashes(std::span<char* const> arguments) {
-  for (const std::string_view word : arguments) {
-    const auto equals = word.find('=');
-    if (!word.starts_with("--") || word.substr(0, equals).find('.') == std::string_view::npos) continue;
-    return fmt::format("'{}' is no option; a change to the deck is written without --: {}{}", word, word.substr(2),
-                       equals == std::string_view::npos ? "=VALUE" : "");
+bool is_option(std::string_view word) {
+  const bool is_number = word.size() > 1 && (word[1] == '.' || (word[1] >= '0' && word[1] <= '9'));
+  return word.size() > 1 && word.starts_with('-') && !is_number;
+}
+
+/// A change to the deck that is written as an option, as --run.epochs=5 or --epochs 5. Empty: it is none.
+std::string override_with_dashes(std::string_view option, std::span<char* const> behind) {
+  const auto equals = option.find('=');
+  std::string key(option.substr(0, equals));
+  key.erase(0, key.find_first_not_of('-'));
+  std::string value = "=VALUE";
+  if (equals != std::string_view::npos) value = option.substr(equals);
+  else if (!behind.empty() && !is_option(behind[0])) value = fmt::format("={}", behind[0]);
+  if (key.find('.') == std::string::npos) {
+    std::ranges::replace(key, '-', '_');
+    const std::optional<MeantKey> meant = meant_key(key);
+    if (!meant) return "";
+    if (meant->instead.empty())
+      return fmt::format("'{}' is no option, and not needed ({}); remove it", option, meant->why);
+    if (!meant->is_path())
+      return fmt::format(
+          "'{}' is no option; the deck has {}, and a change to it is written without --, as run.epochs=5", option,
+          meant->instead);
+    key = meant->instead;
+  }
+  return fmt::format("'{}' is no option; a change to the deck is written without --: {}{}", option, key, value);
+}
+
+/// The first option that the command does not have. Empty: it has them all.
+std::string unknown_option(const CalledCommand& called) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : called.app->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const bool has_deck = called.app->get_option_no_throw("DECK") != nullptr;
+  const bool has_overrides = called.app->get_option_no_throw("OVERRIDES") != nullptr;
+  for (std::size_t i = 0; i < called.rest.size(); ++i) {
+    const std::string_view word = called.rest[i];
+    if (!is_option(word)) continue;
+    const std::span<char* const> behind = called.rest.subspan(i + 1);
+    const std::string name(word.substr(0, word.find('=')));
+    if (const CLI::Option* option = called.app->get_option_no_throw(name)) {
+      if (name == word && option->get_items_expected_max() > 0) ++i;  // its value
+      continue;
+    }
+    const bool names_path = name.find('.') != std::string::npos;
+    if (has_deck || (has_overrides && names_path))
+      if (std::string change = override_with_dashes(word, behind); !change.empty()) return change;
+    const std::string of_launcher = advice_on_ranks(name, behind), near = nearest(name, known);
+    return fmt::format("'{}' is no option of {}{}", name, called.name,
+                       !of_launcher.empty() ? of_launcher
+                       : near.empty()       ? ""
+                                            : fmt::format("; did you mean '{}'?", near));
   }
   return "";
 }
 
-/// "lockstep bench gemm", as far as the words are commands.
-std::string command_of(const CLI::App& app, std::span<char* const> arguments) {
-  const CLI::App* command = &app;
-  std::string name = app.get_name();
-  for (const std::string_view word : arguments) {
-    const auto subs = command->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
-    if (subs.empty() && word.starts_with('-')) continue;
-    if (subs.empty()) break;
-    command = subs.front();
-    name += " " + command->get_name();
-  }
-  return name;
+/// What stands where nothing more is expected; the parser says it from its end to its beginning. Empty: nothing does.
+std::string unexpected_words(const CLI::App& app, const std::string& found) {
+  if (!found.starts_with("The following argument")) return "";
+  const std::vector<std::string> words = app.remaining(true);
+  return fmt::format("'{}' {} not expected here", fmt::join(words, "', '"), words.size() == 1 ? "is" : "are");
 }
 
 }  // namespace
 
 std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const std::string& found) {
+  const CalledCommand called = command_of(app, arguments);
   std::string problem = unknown_command(app, arguments);
-  if (problem.empty()) problem = override_with_dashes(arguments);
-  return fmt::format("command line: {}; see {} --help", problem.empty() ? found : problem, command_of(app, arguments));
+  if (problem.empty()) problem = unknown_option(called);
+  if (problem.empty()) problem = unexpected_words(app, found);
+  return fmt::format("command line: {}; see {} --help", problem.empty() ? found : problem, called.name);
 }
 
 }  // namespace lockstep

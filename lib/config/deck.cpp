@@ -138,7 +138,7 @@ DeckNode parse_deck(const std::string& text, const std::string& file) {
 void apply_override(DeckNode& deck, const std::string& assignment) {
   const auto equals = assignment.find('=');
   validate(equals != std::string::npos && equals > 0, ExitStatus::bad_usage,
-           "'{}' is not an override (no '='); write key.path=value", assignment);
+           "'{}' is not an override (no '='); write key.path=value, without spaces around =", assignment);
   const std::string path = assignment.substr(0, equals);
   validate(path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos, ExitStatus::bad_usage,
            "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);

@@ -1,7 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/other_names.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "run/run_config.hpp"
+
 namespace lockstep {
+namespace {
+
+/// Of a section, as the schema has it: keys that it always has, and those of its alternatives.
+bool has_key(const nlohmann::json& section, const std::string& name) {
+  if (const auto keys = section.find("properties"); keys != section.end() && keys->contains(name)) return true;
+  for (const char* several : {"anyOf", "allOf"})
+    if (const auto parts = section.find(several); parts != section.end())
+      if (std::ranges::any_of(*parts,
+                              [&](const nlohmann::json& part) { return has_key(part.value("then", part), name); }))
+        return true;
+  return false;
+}
+
+}  // namespace
 
 std::span<const OtherName> other_names_of_keys() {
   static constexpr std::string_view
@@ -72,6 +94,24 @@ std::span<const OtherName> other_names_of_keys() {
   };
   // clang-format on
   return names;
+}
+
+bool MeantKey::is_path() const {
+  return std::ranges::all_of(instead, [](char c) { return (c >= 'a' && c <= 'z') || c == '_' || c == '.'; });
+}
+
+std::optional<MeantKey> meant_key(std::string_view name) {
+  for (const OtherName& other : other_names_of_keys())
+    if (other.name == name && (other.section.empty() || other.section == "*") &&
+        (other.instead.empty() || other.instead.find('.') != std::string_view::npos))
+      return MeantKey{std::string(other.instead), std::string(other.why)};
+  RunConfig config;
+  std::vector<std::string> sections;
+  const nlohmann::json schema = nlohmann::json::parse(json_schema(config, ""));
+  for (const auto& [section, keys] : schema.at("properties").items())
+    if (has_key(keys, std::string(name))) sections.push_back(section);
+  if (sections.size() != 1) return std::nullopt;
+  return MeantKey{fmt::format("{}.{}", sections.front(), name), ""};
 }
 
 }  // namespace lockstep

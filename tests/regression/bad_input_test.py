@@ -452,7 +452,7 @@ class BadUsage(LockstepTest):
                                   ["--memory: '40GB' is no number of gigabytes (10^9 bytes); write it without a unit, as --memory 40; see lockstep check --help"]),
                                  (["train", "deck.yaml", "--optimizer.learning_rate=0.1"],
                                   ["a change to the deck is written without --: optimizer.learning_rate=0.1; see lockstep train --help"]),
-                                 (["bench", "gemm", "--fast"], ["--fast; see lockstep bench gemm --help"])):
+                                 (["bench", "gemm", "--fast"], ["'--fast' is no option of lockstep bench gemm; see lockstep bench gemm --help"])):
             for ranks in RANKS:
                 with self.subTest(arguments=arguments, ranks=ranks):
                     self.refused(64, words, *arguments, ranks=ranks)

@@ -47,6 +47,34 @@ class Hints(LockstepTest):
         self.write("study.yaml", "base: deck.yaml\nbudget: {steps: 4}\ngoal: {metric: validation_accuracy, value: 98}\nspace: {optimizer.learning_rate: {log: [0.01, 3]}}\n")
         self.refused(78, ["study.yaml:3:", "goal.value: 98 is out of range", "write 0.98"], "study", "study.yaml")
 
+    def test_keys_given_as_options(self):
+        """Keys of a deck stand behind it as section.key=value."""
+        written = "is no option; a change to the deck is written without --: "
+        for arguments, words in ((("--epochs", "5"), f"'--epochs' {written}run.epochs=5; see lockstep train --help"), (("--epochs=5",), f"'--epochs=5' {written}run.epochs=5"),
+                                 (("--resume",), f"'--resume' {written}run.resume=VALUE"), (("--lr", "0.1"), f"'--lr' {written}optimizer.learning_rate=0.1"),
+                                 (("--learning-rate", "-1"), f"{written}optimizer.learning_rate=-1"), (("run.seed=3", "--batch-size", "64"), f"{written}batch.global=64"),
+                                 (("--run.epochs", "5"), f"'--run.epochs' {written}run.epochs=5"),
+                                 (("--amp",), "'--amp' is no option; the deck has precision.compute: bf16, or fp16, and a change to it is written without --, as run.epochs=5"),
+                                 (("--num-workers", "8"), "'--num-workers' is no option, and not needed (a thread of each rank reads ahead of the steps); remove it"),
+                                 (("batch.global", "=", "64"), "'batch.global' is not an override (no '='); write key.path=value, without spaces around =")):
+            self.refused(64, [words], "train", "deck.yaml", *arguments)
+
+    def test_options_that_are_misspelt(self):
+        self.refused(64, ["'--image' is no option of lockstep import idx; did you mean '--images'?; see lockstep import idx --help"],
+                     "import", "idx", "--image", "F", "--labels", "L", "--output", "x.h5")
+        self.refused(64, ["'--rank' is no option of lockstep check; did you mean '--ranks'?"], "check", "deck.yaml", "--rank", "4")
+        self.refused(64, ["'first', 'second' are not expected here; see lockstep inspect"], "inspect", "x.h5", "first", "second")
+        for before in (["-np", "2"], ["-n", "2"]):
+            self.refused(64, [f"'{before[0]}' is no option of lockstep (a launcher starts the ranks); write -n 2, as mpirun -n 2 lockstep …, or scripts/lockstep -n 2 …"],
+                         *before, "train", "deck.yaml")
+        self.refused(64, ["'-np' is no option of lockstep train (a launcher starts the ranks); write -n 2"], "train", "deck.yaml", "-np", "2")
+
+    def test_counts_and_fractions(self):
+        self.refused(64, ["--validation: '0.1' is no number of examples (import text alone takes a fraction); write it whole, as --validation 5000"],
+                     "import", "idx", "--images", "i", "--labels", "l", "--output", "x.h5", "--validation", "0.1")
+        self.refused(64, ["--validation: '1000' is no fraction of the text (other importers count examples); write it as --validation 0.1"],
+                     "import", "text", "--file", "t", "--output", "x.h5", "--validation", "1000")
+
     @unittest.skipUnless(h5py, "no h5py")
     def test_one_hot_labels(self):
         advice = "; if they are one-hot, store labels.argmax(axis=1)"

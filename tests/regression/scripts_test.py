@@ -56,6 +56,8 @@ class Scripts(LockstepTest):
         for arguments in (["-n", "0"], ["-n", "two"], ["-n"], ["--ranks", "0"], ["--ranks=two"], ["--preset", "fast"], ["--preset"],
                           ["info", "-n", "0"], ["info", "-n"], ["info", "--preset", "fast"]):
             self.assertEqual(self.script(*arguments).returncode, 64, arguments)
+        done = self.script("-np", "2", "train", "deck.yaml")
+        self.assertEqual((done.returncode, done.stderr), (64, "error: -np: no such option; write -n 2\n"))
 
 
 if __name__ == "__main__":
