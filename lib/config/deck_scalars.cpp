@@ -82,11 +82,14 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
   return fmt::format("known here: {}", fmt::join(words, ", "));
 }
 
-void refuse_word(const DeckNode& node, const std::vector<std::string>& words, const std::string& meant) {
-  const std::string near = meant.empty() ? nearest(node.text, words) : meant;
+void refuse_word(const DeckNode& node, const std::vector<std::string>& words, const std::string& advice) {
+  const std::string near = advice.empty() ? nearest(node.text, words) : "";
+  const std::string known = fmt::format("(known: {})", fmt::join(words, ", "));
+  // The advice comes first: the end of a long list may be left out.
   throw DeckError(node.position, node.path,
-                  fmt::format("'{}' is unknown (known: {}); {}", node.text, fmt::join(words, ", "),
-                              near.empty() ? "use one of these" : fmt::format("did you mean '{}'?", near)));
+                  !advice.empty() ? fmt::format("'{}' is unknown; {} {}", node.text, advice, known)
+                  : !near.empty() ? fmt::format("'{}' is unknown; did you mean '{}'? {}", node.text, near, known)
+                                  : fmt::format("'{}' is unknown {}; use one of these", node.text, known));
 }
 
 std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys) {

@@ -18,9 +18,9 @@ DeckError of_wrong_type(const DeckNode& node, std::string_view wanted, std::stri
 
 /// "did you mean 'steps'?", or which words are known.
 std::string suggestion(std::string_view word, const std::vector<std::string>& words);
-/// None of the words that may stand there does. `meant`: which of them it is likely to stand for, when that is known.
+/// None of the words that may stand there does. `advice`: what to do, when not given that of `suggestion`.
 [[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words,
-                              const std::string& meant = {});
+                              const std::string& advice = {});
 
 /// Of keys that exclude each other: what to do where the command line has set one of them beside the deck's, as further
 /// advice. Empty where it has not.

@@ -63,9 +63,13 @@ std::string other_key(std::span<const OtherName> names, std::string_view section
   return "";
 }
 
-std::string other_word(std::span<const OtherName> names, std::string_view word, const std::vector<std::string>& words) {
-  for (const OtherName& other : names)
-    if (other.name == word && std::ranges::find(words, other.instead) != words.end()) return std::string(other.instead);
+std::string other_word(std::span<const OtherName> names, std::string_view path, std::string_view word,
+                       const std::vector<std::string>& words) {
+  for (const OtherName& other : names) {
+    if (other.name != word) continue;
+    if (std::ranges::find(words, other.instead) != words.end()) return fmt::format("did you mean '{}'?", other.instead);
+    if (other.section == path) return fmt::format("write {}", other.instead);
+  }
   return "";
 }
 

@@ -16,8 +16,10 @@ namespace lockstep {
 /// `names` is it.
 std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key);
 
-/// The word of a deck, one of `words`, for what another program calls `word`. Empty: there is none.
-std::string other_word(std::span<const OtherName> names, std::string_view word, const std::vector<std::string>& words);
+/// What to do about `word` at the key `path`, where another program's is one of `words`, or what another key says here.
+/// Empty: none of `names` is it.
+std::string other_word(std::span<const OtherName> names, std::string_view path, std::string_view word,
+                       const std::vector<std::string>& words);
 
 /// Complaint about a key beside `chooser: chosen` that other alternatives have. Empty: none has it.
 std::string key_of_other_alternatives(std::string_view key, std::string_view chooser, std::string_view chosen,

@@ -274,7 +274,7 @@ class Reader final : public Fields {
   }
 
   [[noreturn]] void refuse(const DeckNode& node, const std::vector<std::string>& words) const {
-    refuse_word(node, words, other_word(reading_.other_names, node.text, words));
+    refuse_word(node, words, other_word(reading_.other_names, node.path, node.text, words));
   }
 
   template <class Work>
@@ -336,9 +336,10 @@ class Reader final : public Fields {
           if (const std::string problem = misplaced_option(node, entry, alternatives); !problem.empty())
             throw DeckError(entry.position, entry.value.path, problem);
           std::vector<std::string> words = names_of(alternatives);
+          const std::string meant = other_word(reading_.other_names, node.path, entry.key, words);
           words.insert(words.end(), {"name", "from"});
           throw DeckError(entry.position, entry.value.path,
-                          fmt::format("unknown key; {}", suggestion(entry.key, words)));
+                          fmt::format("unknown key; {}", meant.empty() ? suggestion(entry.key, words) : meant));
         }
       }
       if (!options) throw DeckError(node.position, node.path, "the entry names no type; write - type or - {type: {…}}");

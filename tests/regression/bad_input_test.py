@@ -221,7 +221,7 @@ class BadInput(LockstepTest):
         errors = "\n".join(self.lockstep("check", "bad.yaml", status=78).errors())
         for words in ("batch.batch_size: has another name here (examples a step, of all ranks together); write global",
                       "batch.gradient_accumulation_steps: is not needed here (it follows from batch.global, ",
-                      "optimizer.type: 'AdamW' is unknown (known: sgd, ", "did you mean 'adamw'?", "precision.compute: 'bfloat16' is unknown", "did you mean 'bf16'?",
+                      "optimizer.type: 'AdamW' is unknown; did you mean 'adamw'? (known: sgd, ", "precision.compute: 'bfloat16' is unknown", "did you mean 'bf16'?",
                       "precision.amp: has another name here; write compute: bf16, or fp16", "zero_optimization: has another name here (ZeRO's stages 1, 2 and 3); write parallel.shard: ",
                       "seed: has another name here; write run.seed", "fp16: has another name here; write precision.compute: fp16", "num_workers: is not needed here"):
             self.assertIn(words, errors)

@@ -75,6 +75,22 @@ class Hints(LockstepTest):
         self.refused(64, ["--validation: '1000' is no fraction of the text (other importers count examples); write it as --validation 0.1"],
                      "import", "text", "--file", "t", "--output", "x.h5", "--validation", "1000")
 
+    def test_names_that_others_use(self):
+        for assignment, words in (("run={steps: 1, manual_seed: 3}", "run.manual_seed: has another name here (of all ranks); write seed"),
+                                  ("output_dir=x", "output_dir: has another name here; write run.output_dir"),
+                                  ("optimizer.wd=0.1", "optimizer.wd: has another name here; write weight_decay"),
+                                  ("optimizer.groups=[{match: '*weight', wd: 0.1}]", "optimizer.groups.0.wd: has another name here; write weight_decay"),
+                                  ("zero_stage=2", "write parallel.shard: optimizer, gradients or parameters"),
+                                  ("precision.compute=tf32", "precision.compute: 'tf32' is unknown; write providers: {tf32: true} (known: fp32"),
+                                  ("precision.tf32=true", "precision.tf32: has another name here; write providers: {tf32: true}"),
+                                  ("model.layers=[flatten, {dropout: {p: 0.1}}]", "model.layers.1.dropout.p: has another name here; write rate"),
+                                  ("model.layers=[{embedding: {num_embeddings: 9, features: 4}}]", "num_embeddings: has another name here; write vocabulary"),
+                                  ("model.layers=[{embedding: {embedding_dim: 9, vocabulary: 4}}]", "embedding_dim: has another name here; write features"),
+                                  ("model.layers=[flatten, {dense: {features: 10}}]", "model.layers.1.dense: unknown key; did you mean 'linear'?"),
+                                  ("model.layers=[multi_head_attention]", "model.layers.0: 'multi_head_attention' is unknown; did you mean 'attention'? (known: "),
+                                  ("model.layers=[flaten]", "model.layers.0: 'flaten' is unknown; did you mean 'flatten'? (known: ")):
+            self.refused(78, [words], "check", "deck.yaml", assignment)
+
     @unittest.skipUnless(h5py, "no h5py")
     def test_one_hot_labels(self):
         advice = "; if they are one-hot, store labels.argmax(axis=1)"

@@ -124,7 +124,9 @@ TEST(Fields, WrongTypes) {
 
 TEST(Fields, WrongWords) {
   EXPECT_THAT(example_complaint("color: gren"),
-              AllOf(HasSubstr("'gren' is unknown (known: red, green, dark_blue)"), HasSubstr("did you mean 'green'?")));
+              HasSubstr("'gren' is unknown; did you mean 'green'? (known: red, green, dark_blue)"));
+  EXPECT_THAT(example_complaint("color: violet_0"),
+              HasSubstr("'violet_0' is unknown (known: red, green, dark_blue); use one of these"));
   EXPECT_THAT(example_complaint("figure: {type: cirlce}"), HasSubstr("did you mean 'circle'?"));
   EXPECT_THAT(example_complaint("parts: [circel]"), HasSubstr("did you mean 'circle'?"));
   EXPECT_THAT(example_complaint("parts: [{circle: {radius: 1}, square: {}}]"), HasSubstr("a second type"));
