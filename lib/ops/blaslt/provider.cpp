@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "core/device.hpp"
@@ -25,7 +26,7 @@ blaslt::Handle handle() {
   return made;
 }
 
-decltype(blaslt::f32) blaslt_type(DType dtype) {
+std::remove_const_t<decltype(blaslt::f32)> blaslt_type(DType dtype) {
   switch (dtype) {
     case DType::f64: return blaslt::f64;
     case DType::bf16: return blaslt::bf16;
