@@ -9,8 +9,6 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t copied_bytes = std::size_t{2} << 20;  // of one huge page (scratch_memory)
-
 constexpr std::uint64_t aligned_down(std::uint64_t place) {
   return place / ScratchFile::alignment * ScratchFile::alignment;
 }

@@ -17,6 +17,9 @@ namespace lockstep {
 /// after the other.
 class BlockFile final : public BlockStore {
  public:
+  /// What is fetched, of any place and length, passes through so much memory: a huge page (scratch_memory).
+  static constexpr std::size_t copied_bytes = std::size_t{2} << 20;
+
   /// Slots of `block_bytes`, a multiple of ScratchFile::alignment. Throws what ScratchFile throws.
   BlockFile(const std::filesystem::path& folder, std::size_t block_bytes, std::size_t slots);
   BlockFile(const BlockFile&) = delete;

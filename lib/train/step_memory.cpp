@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "io/block_file.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/played_gradients.hpp"
@@ -138,6 +139,7 @@ ModelMemory offloaded_memory(const DividedModel& model, ModelMemory memory) {
   memory.states = static_cast<double>(
       OffloadedStates::divide(model.parallel.offload.block_mb, model.master, states + (model.elsewhere ? 1 : 0), count)
           .bytes_in_memory());
+  if (model.elsewhere && !memory_is_separate) memory.states += static_cast<double>(BlockFile::copied_bytes);
   return memory;
 }
 

@@ -3,7 +3,7 @@
 """What parallel.offload saves in memory, and what it costs in time; called by perf/run offload.
 
 Memory: the sum of the ranks' proportional set sizes while they train, with and without, beside the formula: 8 bytes a parameter of AdamW, less three
-blocks a rank; and with the parameters there, too, beside the state alone: 4 bytes a parameter, on one rank less the windows, which it has then. Time: steps with
+blocks a rank; and with the parameters there, too, beside the state alone: 4 bytes a parameter, less what each rank fetches units through, and on one rank less the windows, which it has then. Time: steps with
 and without in turns, medians over rounds, beside the time that the disk takes to read and write the state (and the parameters, which each pass reads once more), at a
 rate that as many processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state. With a limit of the
 gradient's norm an update waits for the end of the backward pass.
@@ -27,6 +27,7 @@ from proportional import proportional_bytes
 LAYERS, WIDTH, INPUTS = 11, 2048, 64
 BLOCK = 16 * 10**6
 FILE_BLOCK = BLOCK // 4096 * 4096
+FETCHED_THROUGH = 2 << 20  # BlockFile::copied_bytes
 
 
 def deck(steps):
@@ -124,7 +125,7 @@ def main():
         for ranks, shard in ((1, "none"), (2, "parameters")):
             alone = "parallel.share_parameters=false"
             (count, states), (_, both) = (memory_of(lockstep, ranks, *how, alone) for how in ((shard, STATE), ("parameters", BOTH)))
-            expected = 4 * count - (WINDOWS if ranks == 1 else 0)
+            expected = 4 * count - ranks * FETCHED_THROUGH - (WINDOWS if ranks == 1 else 0)
             print(f"| {ranks} | {shard} | {states / 1e6:.0f} | {both / 1e6:.0f} | {(states - both) / 1e6:.1f} | {expected / 1e6:.1f} | {(states - both) / expected:.3f} |", flush=True)
         print("\n| ranks, shard | offloaded | clip_norm | batch a rank | in memory, ms | offloaded, ms | disk, MB/s a rank | disk, ms | larger of the two | offloaded / that | offloaded / sum |\n"
               "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
