@@ -50,7 +50,8 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
     const std::string_view word = arguments[i];
     std::vector<std::string> known;
     const CLI::App* next = nullptr;
-    for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
+    const auto has_name = [](const CLI::App* sub) { return !sub->get_name().empty(); };  // groups of options have none
+    for (const CLI::App* sub : command->get_subcommands(has_name)) {
       known.push_back(sub->get_name());
       if (sub->get_name() == word) next = sub;
     }

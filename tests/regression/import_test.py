@@ -19,7 +19,7 @@ def record(number, labels):
     """An image of which each class is bright in another place of another plane."""
     label = labels[-1]
     planes = bytearray((31 * k + 17 * number) % 60 for k in range(3072))
-    at = label % 3 * 1024 + label * 64
+    at = label % 3 * 1024 + label % 16 * 64
     planes[at:at + 64] = bytes([220] * 64)
     return bytes(labels) + planes
 
