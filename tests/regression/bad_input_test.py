@@ -443,7 +443,7 @@ class BadUsage(LockstepTest):
     def test_commands_that_are_none(self):
         for arguments, words in ((["trian", "deck.yaml"], ["'trian' is no command of lockstep (train, check,", "; did you mean 'train'?"]),
                                  (["bench", "gem"], ["'gem' is no command of bench (peak, gemm, ", "; did you mean 'gemm'?"]),
-                                 (["import", "idxx", "--images", "x"], ["'idxx' is no command of import (idx, text)", "; did you mean 'idx'?"]),
+                                 (["import", "idxx", "--images", "x"], ["'idxx' is no command of import (idx, cifar10, cifar100, npy, text)", "; did you mean 'idx'?"]),
                                  (["--quick", "chek"], ["'chek' is no command of lockstep", "; did you mean 'check'?"]),
                                  (["--verison"], ["'--verison' is no option of lockstep"]),
                                  (["--quick", "train", "deck.yaml"], ["'--quick' is no option of lockstep"]),

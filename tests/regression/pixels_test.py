@@ -71,7 +71,7 @@ class Pixels(LockstepTest):
         result = self.train("run", 1, run={"epochs": 1, "output_dir": "run", "log_every": 1, "evaluate_every": "8 steps",
                                            "patience": {"evaluations": 2}},
                             data={"file": "pixels.h5", "shuffle": False}, batch={"global": 2},
-                            loss_watch={"on_anomaly": "stop", "window": 20}, checkpoint={"keep_best": 1})
+                            loss_watch={"on_anomaly": "stop", "window": 20}, checkpoint={"keep_best": {"count": 1}})
         rows = {split: [row for row in metrics(self.folder / "run") if row["split"] == split] for split in ("train", "validation")}
         for row in rows["train"][:24] + rows["validation"]:
             self.assertEqual((row["loss"], row["accuracy"]), ("nan", "nan"), row)
