@@ -187,17 +187,21 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   auto& nodes = graph_.nodes();
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
-  if (batch_ == 0) await_parameters_from(context, 0);  // for which other ranks wait
   int time = 0;
   for (const Segment& segment : plan_.forward) {
     enter(context, time++);
     await_statistics(context, segment);
+    // A rank without examples waits for what others wait for, in their order: while ranks wait for statistics, their
+    // parameters do not travel.
+    if (batch_ == 0)
+      for (const Task& task : segment.tasks) await_parameters_of(context, static_cast<std::size_t>(task.node));
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
       await_parameters_of(context, static_cast<std::size_t>(task.node));
       run(context, task, chunk, input);
     });
     send_statistics(context, segment, Task::Kind::accumulate_statistics);
   }
+  if (batch_ == 0) await_parameters_from(context, 0);
   enter(context, time);
 }
 
