@@ -54,12 +54,9 @@ std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock&
   const double each = 1e3 / static_cast<double>(std::max<std::int64_t>(1, steps));
   // Passes wait for parameters, and for buckets of gradients: that time is the exchange's, not the pass's.
   const auto phase_ms = [&](StepPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
-  return {{"data", phase_ms(StepPhase::data)},
-          {"forward", phase_ms(StepPhase::forward)},
-          {"backward", phase_ms(StepPhase::backward)},
-          {"reduce_exposed", each * reduce_seconds},
-          {"optimizer", phase_ms(StepPhase::optimizer)},
-          {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+  return {{"data", phase_ms(StepPhase::data)},           {"forward", phase_ms(StepPhase::forward)},
+          {"backward", phase_ms(StepPhase::backward)},   {"reduce_exposed", each * reduce_seconds},
+          {"optimizer", phase_ms(StepPhase::optimizer)}, {"checkpoint", phase_ms(StepPhase::checkpoint)}};
 }
 
 std::string summary_json(const Summary& s) {

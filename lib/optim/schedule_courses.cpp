@@ -179,8 +179,8 @@ struct Cosine final : Course {
   }
 };
 
-/// Vaswani et al., "Attention is all you need", 2017, with the value at the warm-up's end as its unit. Steps are counted
-/// from 1, as the warm-up does: its last one alone has that value.
+/// Vaswani et al., "Attention is all you need", 2017, with the value at the warm-up's end as its unit. Steps are
+/// counted from 1, as the warm-up does: its last one alone has that value.
 struct InverseSqrt final : Course {
   void describe(Fields&) override {}
   Factor over(const RunLength&, std::int64_t warmup) const override {
