@@ -64,7 +64,7 @@ class Brackets {
   std::size_t lines_ = 0;
 };
 
-/// Those of `count` lines, and of so many columns of the next one.
+/// Brackets that are open behind the first `count` lines and so many columns of the next one.
 std::vector<Bracket> open_brackets(const std::vector<std::string_view>& lines, std::size_t count, std::size_t columns) {
   Brackets brackets;
   for (std::size_t i = 0; i < lines.size() && i <= count; ++i)

@@ -18,7 +18,8 @@ struct SplitSize {
 
 /// /train, and the last `validation` of all rows as /validation.
 std::vector<SplitSize> hold_out_last(std::int64_t rows, std::int64_t validation);
-/// The same of examples, as `--validation` has asked for. Throws bad_usage when none are left to train on.
+/// Examples to train on and, as `--validation` has asked for, the last ones to validate on. Throws bad_usage when none
+/// are left to train on.
 std::vector<SplitSize> hold_out_examples(std::int64_t examples, std::int64_t validation);
 
 /// "3 examples to train on, 2 to validate on"; ", 4 to test on", where there are such.

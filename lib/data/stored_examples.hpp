@@ -17,7 +17,7 @@ void check_inputs(const StoredArray& inputs, const std::string& where);
 void check_targets(const StoredArray& targets, const std::string& where, std::int64_t examples,
                    const std::string& inputs);
 
-/// That an integer is the number of a class.
+/// Throws bad_data, naming the example, where an integer is not the number of a class.
 void check_class(std::int64_t value, std::int64_t example, const std::string& where);
 
 /// A warning where the shape of examples looks like that of images whose channels come first, as some frameworks keep

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Of a ParallelStrategy: which examples ranks compute. For who reads data.
+/// Which examples ranks compute: a part of ParallelStrategy, for who reads data.
 class BatchDealing {
  public:
   virtual ~BatchDealing() = default;
@@ -18,11 +18,11 @@ class BatchDealing {
   /// asks for a part of a batch before each step.
   enum class Dealing { batches, in_known_order, as_they_come };
   virtual Dealing dealing() const { return Dealing::batches; }
-  /// Of other dealing than that of batches: equal parts of each.
+  /// How many equal parts a batch has, where steps or ranks take parts; 0: batches are divided.
   virtual std::int64_t parts_of_batch() const { return 0; }
-  /// In a known order, those that step number `step` takes.
+  /// The parts that step number `step` takes, where their order is known.
   virtual std::span<const std::int64_t> parts_of(std::int64_t /*step*/) const { return {}; }
-  /// As they come, the next one. Waits for it.
+  /// The part of this rank's next step, where they come to ranks that ask. Waits for it.
   virtual PartRequest next_part(const ExecSpace& /*space*/) { return {}; }
 
   /// Examples of a batch of so many by which the parameters change.

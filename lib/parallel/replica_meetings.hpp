@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Of a ParallelStrategy: when ranks hold the same, and when groups of them go their own ways in between. For who looks
-/// at parameters, or at how long steps take.
+/// When ranks hold the same, and when groups of them go their own ways in between: a part of ParallelStrategy, for who
+/// looks at parameters, or at how long steps take.
 class ReplicaMeetings {
  public:
   virtual ~ReplicaMeetings() = default;

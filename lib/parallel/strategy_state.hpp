@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Of a ParallelStrategy: parameters and the optimizer's states as ranks hold them, outside of a step. For who sets
-/// them, or puts them into checkpoints.
+/// Parameters and the optimizer's states as ranks hold them, outside of a step: a part of ParallelStrategy, for who
+/// sets them, or puts them into checkpoints.
 class StrategyState {
  public:
   virtual ~StrategyState() = default;

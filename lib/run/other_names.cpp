@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Of a section, as the schema has it: keys that it always has, and those of its alternatives.
+/// Whether a section of the schema has a key, always or in one of its alternatives.
 bool has_key(const nlohmann::json& section, const std::string& name) {
   if (const auto keys = section.find("properties"); keys != section.end() && keys->contains(name)) return true;
   for (const char* several : {"anyOf", "allOf"})

@@ -51,7 +51,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-/// Of a file itself, which may be a link to another.
+/// Where a file itself is, even if it is a link to another.
 fs::path place_of(const fs::path& file) {
   return fs::weakly_canonical(fs::absolute(file).parent_path()) / file.filename();
 }

@@ -46,7 +46,7 @@ class PhaseClock {
 
   /// Seconds that the device, or the host, has spent in a phase: in those passages that have ended.
   double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
-  /// Of these, seconds that the host has waited for other ranks.
+  /// Seconds of a phase that the host has waited for other ranks.
   double waited(StepPhase phase) const { return waited_[static_cast<std::size_t>(phase)]; }
   double waited_in_steps() const {
     double seconds = 0;

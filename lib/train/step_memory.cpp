@@ -67,7 +67,7 @@ struct DividedModel {
   /// Numbers of what is trained, of a rank that has a part of them.
   double owned() const { return divides ? trained() / group : 0; }
   double master_bytes() const { return static_cast<double>(size_of(master)); }
-  /// Of the buffers that add up so many gradients in a fixed tree.
+  /// Bytes of the buffers that add up so many gradients in a fixed tree.
   double tree_bytes(std::int64_t shards, int of_ranks) const {
     return master_bytes() *
            static_cast<double>(layout.summed_size() *
@@ -143,7 +143,7 @@ ModelMemory offloaded_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// Of servers, if there are any: workers have none of this.
+/// Free-running workers keep the parameters in slices: all of them, or the servers alone, of which this is one then.
 ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
   const ParallelConfig& parallel = model.parallel;
   const int ranks = model.ranks.all;
@@ -156,7 +156,7 @@ ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// A replay's file alone says how many workers there are.
+/// Workers that step by themselves have states and versions of their own. Of a replay, the file alone says how many.
 ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
   const std::int64_t workers = asynchronous.simulation.ranks,
@@ -170,7 +170,7 @@ ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memor
   return memory;
 }
 
-/// Of a replay, the file alone says how many workers there are.
+/// Gradients of a schedule need versions of the parameters. Of a replay, the file alone says of how many workers.
 ModelMemory played_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
   const std::int64_t workers = asynchronous.simulation.ranks;
@@ -213,7 +213,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const ParallelConfig& parallel = config.parallel;
   const DividedModel model(config, graph, plan, ranks);
   ModelMemory memory = fixed_tree_memory(model, divided_memory(model));
-  // Of the first rank of a node, whose ranks sum in its memory.
+  // As the first rank of a node has it, whose ranks sum in its memory.
   const CompressionMemory compression = compression_memory(parallel, model.layout, ranks.nodes);
   memory.gradients += compression.left_over + compression.buffers;
   memory.gradients += wire_bytes(parallel, model.layout, ranks, expected_devices(ranks.all));

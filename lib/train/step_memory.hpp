@@ -30,7 +30,7 @@ struct ModelMemory {
 /// Throws KeyError where the deck's groups do not suit the ranks.
 ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const StepPlan& plan, RankCount ranks);
 
-/// Of gradients as they travel in 16 bits between devices, beside the gradients, in bytes.
+/// Bytes of the copies of gradients in 16 bits that travel between devices (DeviceReducer).
 double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks,
                   const DeviceFacts& devices);
 

@@ -50,7 +50,7 @@ class Trainer final : public Stateful {
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
-  /// Of BatchDealing::Dealing::as_they_come, what this rank's next step is on.
+  /// What this rank's next step is on, where parts come to ranks that ask (BatchDealing::Dealing::as_they_come).
   PartRequest next_part();
   /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
   /// last one, too. Waits for it. Collective.

@@ -31,7 +31,7 @@ std::vector<CompressedBucket> buckets_of(const std::vector<Parameter>& trained, 
 }
 
 /// What Q of a tensor is among all, in the order of the flat buffer.
-std::vector<Parameter> thin_layout(const CompressConfig& config, const std::vector<Parameter>& trained) {
+SharedLayout thin_layout(const CompressConfig& config, const std::vector<Parameter>& trained) {
   std::vector<Parameter> layout;
   std::int64_t next = 0;
   for (const Parameter& parameter : trained)
@@ -44,9 +44,6 @@ std::vector<Parameter> thin_layout(const CompressConfig& config, const std::vect
     }
   return layout;
 }
-
-/// Of all these, one after the other.
-std::int64_t numbers_of(const std::vector<Parameter>& layout) { return layout.empty() ? 0 : layout.back().range.end(); }
 
 /// Of numbers that travel with their places, in 32 bits.
 void require_short_places(const std::vector<Parameter>& trained, CompressConfig::Method method) {
@@ -75,7 +72,7 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
   const auto buckets = buckets_of(trained, layout.trained_size(), config.bucket_mb, element_bytes);
   std::int64_t left_over = (compress.error_feedback ? layout.trained_size() : 0) +
                            (compress.corrects_momentum() ? layout.trained_size() : 0);
-  if (compress.method == CompressConfig::Method::powersgd) left_over += numbers_of(thin_layout(compress, trained));
+  if (compress.method == CompressConfig::Method::powersgd) left_over += thin_layout(compress, trained).elements();
   return {.left_over = static_cast<double>(left_over) * static_cast<double>(element_bytes),
           .buffers = static_cast<double>(buffer_bytes(compress, buckets, places, element_bytes))};
 }
@@ -106,7 +103,7 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
     velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
   if (config.compress.method != Method::powersgd) return;
   thin_layout_ = thin_layout(config.compress, trained_);
-  thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {numbers_of(thin_layout_)});
+  thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {thin_layout_.elements()});
 }
 
 std::vector<Stretch> Compression::stretches() const {
@@ -156,10 +153,9 @@ std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients)
 }
 
 void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
-  const SharedLayout trained(trained_);
   const auto add_of_all_places = [&](const char* state, const Tensor& values) {
     for (int place = 0; place < places_; ++place) {
-      HeldNumbers held{.state = state, .layout = trained, .values = values};
+      HeldNumbers held{.state = state, .layout = trained_, .values = values};
       if (place == place_) held.held = {{0, values.count()}};
       else held.values.shape = {0};
       held.part = {place, places_};
@@ -168,7 +164,7 @@ void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
   };
   if (config_.compress.error_feedback) add_of_all_places("error", errors_.get());
   if (config_.compress.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
-  if (thin_layout_.empty()) return;
+  if (thin_layout_.elements() == 0) return;
   HeldNumbers thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
   if (ranks_.all.is_root()) thin.held = {{0, thin.values.count()}};
   else thin.values.shape = {0};
@@ -177,7 +173,7 @@ void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
 }
 
 void Compression::share(const ExecSpace& space) const {
-  if (!thin_layout_.empty()) ranks_.all.broadcast(space, thin_.get());
+  if (thin_layout_.elements() > 0) ranks_.all.broadcast(space, thin_.get());
 }
 
 }  // namespace lockstep

@@ -65,7 +65,7 @@ class Compression {
   StepFacts step_;
   Momentum momentum_;
   std::vector<CompressedBucket> buckets_;
-  std::vector<Parameter> trained_, thin_layout_;
+  SharedLayout trained_, thin_layout_;
   int places_, place_ = -1;          ///< that have errors; that of this rank, if it has any
   OwnedTensor errors_, velocities_;  ///< like the flat buffer
   OwnedTensor thin_;                 ///< all Q, one after the other

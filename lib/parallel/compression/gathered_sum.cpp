@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-/// Of the largest message.
+/// Bytes of the largest message, as room for it is made.
 std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets,
                     std::size_t element_bytes) {
   const std::size_t most = largest_of(

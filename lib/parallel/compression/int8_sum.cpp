@@ -46,7 +46,7 @@ std::size_t bytes_of(std::int64_t count, std::int64_t block, std::size_t element
   return static_cast<std::size_t>(blocks_of(count, block)) * element_bytes + static_cast<std::size_t>(count);
 }
 
-/// Of the largest slice that one of so many ranks adds up: whole blocks, but for the last.
+/// Bytes of the largest slice that one of so many ranks adds up (whole blocks, but for the last), as room is made.
 std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
                     std::size_t element_bytes) {
   const std::size_t most = largest_of(buckets, [&](const CompressedBucket& bucket) {

@@ -26,7 +26,7 @@ std::int64_t most_summed_first(const CompressConfig& config, const std::vector<C
   return largest_of(buckets, [&](const CompressedBucket& bucket) { return summed_first(config, bucket); });
 }
 
-/// Of the longest row of a tensor that becomes P Qᵀ.
+/// Numbers in the longest row of the tensors that become P Qᵀ.
 std::int64_t longest_row(const CompressConfig& config, const std::vector<CompressedBucket>& buckets) {
   return largest_of(buckets, [&](const CompressedBucket& bucket) {
     std::int64_t most = 0;
