@@ -19,13 +19,14 @@ namespace {
 using Shard = ParallelConfig::Shard;
 
 RunConfig large_layers(const std::string& parallel, const std::string& optimizer = "{type: adamw}",
-                       const std::string& layer = "relu") {
+                       const std::string& layer = "relu", int width = 600) {
+  const std::string linear = "{linear: " + std::to_string(width) + "}";
   return read_run_config(
       parse_deck("data: {synthetic: {kind: random, shape: [600], classes: 7, train: 512, validation: 0}}\n"
-                 "model: {layers: [{linear: 600}, " +
-                     layer + ", {linear: 600}, relu, {linear: 600}, relu, {linear: 600}, {linear: 7}]}\n" +
-                     "run: {steps: 2}\nbatch: {global: 128}\noptimizer: " + optimizer + "\nparallel: {unit_mb: 1, " +
-                     parallel + "}\n",
+                 "model: {layers: [" +
+                     linear + ", " + layer + ", " + linear + ", relu, " + linear + ", relu, " + linear +
+                     ", {linear: 7}]}\n" + "run: {steps: 2}\nbatch: {global: 128}\noptimizer: " + optimizer +
+                     "\nparallel: {unit_mb: 1, " + parallel + "}\n",
                  "deck.yaml"));
 }
 
@@ -137,7 +138,9 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   const RankCount ranks{8, 2};
   Machine machine = nodes_of_four(1);
   (memory_is_separate ? machine.host_copy_gbps : machine.disk_gbps) = 0.5;
-  Workload workload(large_layers("shard: none, " + offloads_to()));
+  // So large that parameters elsewhere save more than what they are fetched through.
+  const auto deck = [] { return large_layers("shard: none, " + offloads_to(), "{type: adamw}", "relu", 1600); };
+  Workload workload(deck());
   const std::vector<Way> ways = ways_of(workload, machine, ranks, 0);
   EXPECT_EQ(workload.config().parallel.shard, Shard::none);
   EXPECT_FALSE(workload.config().batch.micro) << "it is as it was";
@@ -147,7 +150,7 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
                     .insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro, way.offloads,
                              way.offloads_parameters})
                     .second);
-    Workload same(large_layers("shard: none, " + offloads_to()));
+    Workload same(deck());
     same.change([&](TrainingConfig& config) {
       config.parallel.shard = way.shard;
       config.parallel.shard_group = way.group;
