@@ -39,8 +39,8 @@ Batch make_batch(const Model& model, DType dtype, std::int64_t n, std::uint64_t 
   return batch;
 }
 
-/// Losses of twenty steps of one of curves.json.
-std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider) {
+/// Losses of the first steps of one of curves.json.
+std::vector<double> train(const Json& golden, std::size_t steps, DType dtype, ProviderKind provider) {
   ModelConfig config;
   read_config(parse_deck(golden.at("model").get<std::string>(), "test"), config);
   const auto extents = golden.at("input").get<std::vector<std::int64_t>>();
@@ -61,7 +61,7 @@ std::vector<double> train(const Json& golden, DType dtype, ProviderKind provider
   const StepScalarsMemory scalars;
   const StepContext context;
   std::vector<double> losses;
-  for (std::size_t step = 0; step < golden.at("losses").size(); ++step) {
+  for (std::size_t step = 0; step < steps; ++step) {
     const Batch batch = make_batch(model, dtype, n, step % 2);
     fill_zero(context.space, sums.get());
     const Tensor outputs = model.forward(context, batch.x.get());
@@ -96,10 +96,11 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
   const auto tolerance_at = [&](std::size_t step) {
     return is_exact || step < steps_before_kinks ? tolerance : std::max(5e-3, tolerance);
   };
-  const std::vector<double> losses = train(golden, dtype, provider);
+  std::vector<double> losses = train(golden, golden.at("losses").size(), dtype, provider);
   for (std::size_t step = 0; step < losses.size(); ++step)
     ASSERT_NEAR(losses[step] / golden.at("losses")[step].get<double>(), 1.0, tolerance_at(step)) << "step " << step;
-  EXPECT_EQ(train(golden, dtype, provider), losses) << "another run is to be the same, bit for bit";
+  losses.resize(5);
+  EXPECT_EQ(train(golden, losses.size(), dtype, provider), losses) << "another run is to be the same, bit for bit";
 }
 
 INSTANTIATE_TEST_SUITE_P(
