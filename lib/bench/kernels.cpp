@@ -165,9 +165,12 @@ void KernelBench::classes_and_tokens() const {
   const double of_weight = static_cast<double>(weight.get().bytes());
   const double gathered = static_cast<double>(tokens * features) * static_cast<double>(size_of(master_dtype(dtype_)));
   row("embedding", share(tokens, features), gathered, [&] { embedding_forward(space_, read, weight.get(), y); });
-  const Buffer workspace = workspace_of(embedding_workspace_bytes(tokens, classes));
-  row("embedding, backward", share(tokens, features), of_weight,
-      [&] { embedding_backward(space_, read, y, weight.get(), Store::replace, all_of(workspace)); });
+  const Buffer workspace = workspace_of(embedding_workspace_bytes(dtype_, tokens, classes, features));
+  const auto backward = [&] { embedding_backward(space_, read, y, weight.get(), Store::replace, all_of(workspace)); };
+  row("embedding, backward", share(tokens, features), of_weight, backward);
+  for (std::int32_t& name : names) name %= 64;
+  copy_from_host(space_, names.data(), targets.get());
+  row("embedding of 64 tokens, backward", share(tokens, features), of_weight, backward);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::vector<ParameterSpec> Embedding::parameters(std::span<const Shape>) const {
 }
 
 std::size_t Embedding::prepare(std::int64_t n) {
-  return embedding_workspace_bytes(n * plan_.output[0], config_.vocabulary);
+  return embedding_workspace_bytes(plan_.dtype, n * plan_.output[0], config_.vocabulary, config_.features);
 }
 
 void Embedding::forward(const StepContext& context, const LayerTensors& t) {

@@ -59,7 +59,8 @@ void EmbeddingTables::allocate() {
 
 std::size_t EmbeddingTables::prepare(std::int64_t n) {
   const std::int64_t rows = n * std::ssize(config_.vocabularies);
-  return bytes_of_rows(rows) + embedding_workspace_bytes(rows, sum_of(config_.vocabularies));
+  return bytes_of_rows(rows) +
+         embedding_workspace_bytes(plan_.dtype, rows, sum_of(config_.vocabularies), config_.features);
 }
 
 Tensor EmbeddingTables::rows_of(const StepContext& context, const LayerTensors& t) const {

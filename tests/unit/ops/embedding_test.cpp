@@ -12,13 +12,10 @@
 namespace lockstep {
 namespace {
 
-Buffer workspace_for(std::int64_t tokens, std::int64_t vocabulary) {
-  return Buffer("workspace", std::max<std::size_t>(8, embedding_workspace_bytes(tokens, vocabulary)));
-}
-
 void backward(const Tensor& tokens, const Tensor& dy, const Tensor& dweight, Store store) {
-  const std::int64_t vocabulary = dweight.shape[0];
-  const Buffer workspace = workspace_for(tokens.count(), vocabulary);
+  const Buffer workspace(
+      "workspace",
+      std::max<std::size_t>(8, embedding_workspace_bytes(dy.dtype, tokens.count(), dweight.shape[0], dy.shape[-1])));
   const Tensor all = workspace.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace.size())});
   test::poison(all);
   const ExecSpace space;
@@ -50,6 +47,41 @@ TEST(EmbeddingOps, GradientsOfALargeVocabulary) {
     backward(given.get(), gradient.get(), dweight.get(), Store::add);
     for (double& value : expected) value *= 2;
     EXPECT_LT(test::largest_difference(test::values_of(dweight.get()), expected), 1e-13);
+  }
+}
+
+/// One token that comes more often than all others together, as what fills up sentences does; one at the edge of a
+/// piece of a sum, one beyond it, some that are rare, and places without any.
+TEST(EmbeddingOps, GradientsOfFrequentTokens) {
+  std::vector<std::int32_t> tokens(5000, 3);
+  for (std::size_t place = 0; place < tokens.size(); ++place)
+    if (place % 3 == 1)
+      tokens[place] = place < 768 ? 7 : place < 768 + 771 ? 0 : static_cast<std::int32_t>(10 + place % 20);
+  for (std::size_t place = 0; place < tokens.size(); place += 9) tokens[place] = no_row;
+  const OwnedTensor given = test::make_classes(tokens);
+  for (const std::int64_t features : {3, 16}) {
+    const auto width = static_cast<std::size_t>(features);
+    const std::vector<double> dy = test::filling(1, static_cast<std::int64_t>(tokens.size()) * features);
+    std::vector<double> expected(30 * width);
+    for (std::size_t place = 0; place < tokens.size(); ++place)
+      for (std::size_t j = 0; j < width && tokens[place] != no_row; ++j)
+        expected[static_cast<std::size_t>(tokens[place]) * width + j] += dy[place * width + j];
+
+    const OwnedTensor gradient = test::make_tensor(DType::f64, {static_cast<std::int64_t>(tokens.size()), features},
+                                                   dy);
+    const OwnedTensor dweight("dweight", DType::f64, {30, features});
+    std::vector<double> first;
+    for (int run = 0; run < 3; ++run) {
+      test::poison(dweight.get());
+      backward(given.get(), gradient.get(), dweight.get(), Store::replace);
+      const std::vector<double> found = test::values_of(dweight.get());
+      EXPECT_LT(test::largest_difference(found, expected), 1e-11);
+      if (run == 0) first = found;
+      EXPECT_EQ(found, first) << "whatever the order in which threads come by";
+    }
+    backward(given.get(), gradient.get(), dweight.get(), Store::add);
+    for (double& value : expected) value *= 2;
+    EXPECT_LT(test::largest_difference(test::values_of(dweight.get()), expected), 1e-11);
   }
 }
 

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cassert>
+
+#include "core/memory_plan.hpp"
+#include "ops/embedding.hpp"
+#include "ops/row_parts.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Each index owns some columns and goes through all tokens: nobody else writes there.
+template <class T>
+void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
+                   const T* dy, Compute<T>* dweight) {
+  const std::int64_t tiles = tiles_of(features);
+  // With one thread whole rows, which are read and written in one piece.
+  const std::int64_t parts = space.concurrency() < tiles ? space.concurrency() : tiles;
+  Kokkos::parallel_for(
+      "lockstep::embedding::backward", RangePolicy(space, 0, parts), KOKKOS_LAMBDA(const std::int64_t part) {
+        const std::int64_t first = tiles * part / parts * column_tile;
+        const std::int64_t wanted = tiles * (part + 1) / parts * column_tile;
+        const std::int64_t end = wanted < features ? wanted : features;
+        for (std::int64_t place = 0; place < count; ++place) {
+          if (tokens[place] == no_row) continue;
+          Compute<T>* to = dweight + tokens[place] * features;
+          const T* from = dy + place * features;
+          for (std::int64_t j = first; j < end; ++j) to[j] += Compute<T>(from[j]);
+        }
+      });
+}
+
+/// Places that one index of a GPU adds up. The gradients of a token that comes more often are added up in pieces of so
+/// many places, and these in their order.
+constexpr std::int32_t piece_places = 256;
+
+/// The places of each token, in their order, as GPUs need them: those of token v are sorted[first[v]] … below
+/// first[v + 1]. In a workspace.
+struct SortedPlaces {
+  std::int64_t count, vocabulary, features;
+  void* partial;           ///< sums of pieces [pieces, features]
+  std::int32_t* first;     ///< [vocabulary + 1]
+  std::int32_t* taken;     ///< [vocabulary] places that have been put; then the first piece of a frequent token
+  std::int32_t* listed;    ///< how many frequent tokens there are, and how many pieces of them
+  std::int32_t* frequent;  ///< tokens of more than piece_places places, in any order
+  std::int32_t* of_piece;  ///< the token of each piece
+  std::int32_t *unsorted, *sorted;
+
+  SortedPlaces(void* workspace, DType master, std::int64_t places, std::int64_t words, std::int64_t width)
+      : count(places), vocabulary(words), features(width), partial(workspace) {
+    first = reinterpret_cast<std::int32_t*>(static_cast<std::byte*>(workspace) +
+                                            bytes_of_pieces(master, count, features));
+    taken = first + vocabulary + 1;
+    listed = taken + vocabulary;
+    frequent = listed + 2;
+    of_piece = frequent + most_frequent(count);
+    unsorted = of_piece + most_pieces(count);
+    sorted = unsorted + count;
+  }
+
+  static std::int64_t most_frequent(std::int64_t count) { return count / piece_places; }
+  /// The last piece of a token may have a single place.
+  static std::int64_t most_pieces(std::int64_t count) { return 2 * most_frequent(count); }
+  static std::size_t bytes_of_pieces(DType master, std::int64_t count, std::int64_t features) {
+    return align_up(static_cast<std::size_t>(most_pieces(count) * features) * size_of(master));
+  }
+  static std::size_t bytes(DType master, std::int64_t count, std::int64_t vocabulary, std::int64_t features) {
+    const std::int64_t numbers = 2 * vocabulary + 3 + most_frequent(count) + most_pieces(count) + 2 * count;
+    return bytes_of_pieces(master, count, features) + static_cast<std::size_t>(numbers) * sizeof(std::int32_t);
+  }
+
+  KOKKOS_INLINE_FUNCTION std::int32_t number_of(std::int64_t token) const { return first[token + 1] - first[token]; }
+  KOKKOS_INLINE_FUNCTION static std::int32_t pieces_of(std::int32_t number) {
+    return (number + piece_places - 1) / piece_places;
+  }
+};
+
+/// Places are put with those of their token in the order of the threads that come by, and then in their own: each looks
+/// how many are before it.
+void sort_places(const ExecSpace& space, const std::int32_t* tokens, const SortedPlaces& places) {
+  const RangePolicy all(space, 0, places.count);
+  fill_zero(space, {places.first, DType::i32, {2 * places.vocabulary + 3}});
+  Kokkos::parallel_for(
+      "lockstep::embedding::count", all, KOKKOS_LAMBDA(const std::int64_t place) {
+        if (tokens[place] != no_row) Kokkos::atomic_inc(places.first + tokens[place]);
+      });
+  Kokkos::parallel_scan(
+      "lockstep::embedding::first", RangePolicy(space, 0, places.vocabulary + 1),
+      KOKKOS_LAMBDA(const std::int64_t token, std::int32_t& before, const bool is_final) {
+        const std::int32_t own = places.first[token];
+        if (is_final) places.first[token] = before;
+        before += own;
+      });
+  Kokkos::parallel_for(
+      "lockstep::embedding::place", all, KOKKOS_LAMBDA(const std::int64_t place) {
+        const std::int32_t token = tokens[place];
+        if (token == no_row || places.number_of(token) > piece_places) return;
+        const std::int32_t taken = Kokkos::atomic_fetch_inc(places.taken + token);
+        places.unsorted[places.first[token] + taken] = static_cast<std::int32_t>(place);
+      });
+  Kokkos::parallel_for(
+      "lockstep::embedding::sort", all, KOKKOS_LAMBDA(const std::int64_t place) {
+        const std::int32_t token = tokens[place];
+        if (token == no_row || places.number_of(token) > piece_places) return;
+        const std::int32_t begin = places.first[token], end = places.first[token + 1];
+        std::int32_t before = 0;
+        for (std::int32_t k = begin; k < end; ++k) before += places.unsorted[k] < place ? 1 : 0;
+        places.sorted[begin + before] = static_cast<std::int32_t>(place);
+      });
+}
+
+/// Those of frequent tokens: a team has a token and goes through all places, each of its threads through neighbouring
+/// ones.
+void sort_frequent_places(const ExecSpace& space, const std::int32_t* tokens, const SortedPlaces& places) {
+  Kokkos::parallel_for(
+      "lockstep::embedding::list_frequent", RangePolicy(space, 0, places.vocabulary),
+      KOKKOS_LAMBDA(const std::int64_t token) {
+        const std::int32_t number = places.number_of(token);
+        if (number <= piece_places) return;
+        places.frequent[Kokkos::atomic_fetch_inc(places.listed)] = static_cast<std::int32_t>(token);
+        const std::int32_t pieces = SortedPlaces::pieces_of(number);
+        const std::int32_t piece = Kokkos::atomic_fetch_add(places.listed + 1, pieces);
+        places.taken[token] = piece;
+        for (std::int32_t k = 0; k < pieces; ++k) places.of_piece[piece + k] = static_cast<std::int32_t>(token);
+      });
+  using Team = Kokkos::TeamPolicy<ExecSpace>;
+  Kokkos::parallel_for(
+      "lockstep::embedding::sort_frequent",
+      Team(space, static_cast<int>(SortedPlaces::most_frequent(places.count)), team_threads(256)),
+      KOKKOS_LAMBDA(const Team::member_type& team) {
+        if (team.league_rank() >= places.listed[0]) return;
+        const std::int32_t token = places.frequent[team.league_rank()];
+        const std::int64_t begin = places.count * team.team_rank() / team.team_size();
+        const std::int64_t end = places.count * (team.team_rank() + 1) / team.team_size();
+        std::int32_t own = 0;
+        for (std::int64_t place = begin; place < end; ++place) own += tokens[place] == token ? 1 : 0;
+        std::int32_t at = places.first[token] + team.team_scan(own);
+        for (std::int64_t place = begin; place < end; ++place)
+          if (tokens[place] == token) places.sorted[at++] = static_cast<std::int32_t>(place);
+      });
+}
+
+/// sum += columns j … of the rows that row(k) names, begin ≤ k < end.
+template <int lanes, class T, class C, class F>
+KOKKOS_INLINE_FUNCTION void add_rows(Pack<C, lanes>& sum, std::int32_t begin, std::int32_t end, const T* from,
+                                     std::int64_t features, std::int64_t j, const F& row) {
+  for (std::int32_t k = begin; k < end; ++k) {
+    const auto gradient = load_pack<lanes>(from + row(k) * features + j);
+    LOCKSTEP_UNROLL
+    for (int l = 0; l < lanes; ++l) sum.lane[l] += C(gradient.lane[l]);
+  }
+}
+
+/// An index has a piece of a frequent token, and a pack of columns.
+template <int lanes, class T>
+void add_up_pieces(const ExecSpace& space, const SortedPlaces& places, const T* dy) {
+  using C = Compute<T>;
+  const std::int64_t features = places.features, packs = features / lanes;
+  Kokkos::parallel_for(
+      "lockstep::embedding::add_up_pieces", RangePolicy(space, 0, SortedPlaces::most_pieces(places.count) * packs),
+      KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t piece = row_of(index, packs), j = (index - piece * packs) * lanes;
+        if (piece >= places.listed[1]) return;
+        const std::int32_t token = places.of_piece[piece], last = places.first[token + 1];
+        const std::int32_t before = (static_cast<std::int32_t>(piece) - places.taken[token]) * piece_places;
+        const std::int32_t begin = places.first[token] + before;
+        const std::int32_t end = last - begin < piece_places ? last : begin + piece_places;
+        Pack<C, lanes> sum = {};
+        add_rows(sum, begin, end, dy, features, j,
+                 [&](std::int32_t k) { return static_cast<std::int64_t>(places.sorted[k]); });
+        store_pack<lanes>(sum, static_cast<C*>(places.partial) + piece * features + j);
+      });
+}
+
+/// An index has a token, and a pack of columns.
+template <int lanes, class T>
+void add_up_places(const ExecSpace& space, const SortedPlaces& places, const T* dy, Compute<T>* dweight, bool add) {
+  using C = Compute<T>;
+  const std::int64_t features = places.features, packs = features / lanes;
+  Kokkos::parallel_for(
+      "lockstep::embedding::backward", RangePolicy(space, 0, places.vocabulary * packs),
+      KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t token = row_of(index, packs), j = (index - token * packs) * lanes;
+        const std::int32_t number = places.number_of(token);
+        if (add && number == 0) return;
+        C* const to = dweight + token * features + j;
+        Pack<C, lanes> sum = {};
+        if (add) sum = load_pack<lanes>(to);
+        if (number > piece_places) {
+          const std::int32_t piece = places.taken[token];
+          add_rows(sum, piece, piece + SortedPlaces::pieces_of(number), static_cast<const C*>(places.partial), features,
+                   j, [](std::int32_t k) { return static_cast<std::int64_t>(k); });
+        } else {
+          add_rows(sum, places.first[token], places.first[token + 1], dy, features, j,
+                   [&](std::int32_t k) { return static_cast<std::int64_t>(places.sorted[k]); });
+        }
+        store_pack<lanes>(sum, to);
+      });
+}
+
+}  // namespace
+
+std::size_t embedding_workspace_bytes(DType dtype, std::int64_t places, std::int64_t vocabulary,
+                                      std::int64_t features) {
+  return thread_per_element ? SortedPlaces::bytes(master_dtype(dtype), places, vocabulary, features) : 0;
+}
+
+void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
+                        Store store, const Tensor& workspace) {
+  const std::int64_t count = tokens.count(), features = dy.shape[-1], vocabulary = dweight.count() / features;
+  const auto* which = tokens.as<const std::int32_t>();
+  assert(workspace.bytes() >= embedding_workspace_bytes(dy.dtype, count, vocabulary, features));
+  if (thread_per_element) {
+    const SortedPlaces places(workspace.data, dweight.dtype, count, vocabulary, features);
+    const bool may_be_frequent = count > piece_places;
+    sort_places(space, which, places);
+    if (may_be_frequent) sort_frequent_places(space, which, places);
+    dispatch_float(dy.dtype, [&]<class T>(T) {
+      const auto run = [&]<int lanes>(std::integral_constant<int, lanes>) {
+        const auto* from = dy.as<const T>();
+        if (may_be_frequent) add_up_pieces<lanes, T>(space, places, from);
+        add_up_places<lanes, T>(space, places, from, dweight.as<Compute<T>>(), store == Store::add);
+      };
+      with_packs<T>(features, run, dy.as<const T>(), dweight.as<const Compute<T>>());
+    });
+  } else {
+    if (store == Store::replace) fill_zero(space, dweight);
+    dispatch_float(dy.dtype, [&]<class T>(T) {
+      add_up_tokens<T>(space, count, features, which, dy.as<const T>(), dweight.as<Compute<T>>());
+    });
+  }
+}
+
+}  // namespace lockstep
