@@ -8,10 +8,6 @@
 namespace lockstep {
 
 /// sum += count, unless the step is left out, of which the host may hear later. Pointers are to the step's memory.
-inline void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
-  Kokkos::parallel_for(
-      "lockstep::count_done", RangePolicy(space, 0, 1),
-      KOKKOS_LAMBDA(const std::int64_t) { *sum += *left_out != 0 ? 0.0 : count; });
-}
+void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum);
 
 }  // namespace lockstep
