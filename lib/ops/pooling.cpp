@@ -154,37 +154,61 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
 
 // A thread of a GPU has a pack of channels of one pixel.
 
-/// Where index `index` is among pixels [n, h, w] with so many packs.
+/// Where index `index` is among pixels [n, h, w] with so many packs. Of an axis 32 bits are enough, and half the work.
 struct PackOfPixel {
-  std::int64_t image, y, x, pack;
+  std::int64_t image, pack;
+  int y, x;
 
   KOKKOS_INLINE_FUNCTION PackOfPixel(std::int64_t index, std::int64_t h, std::int64_t w, std::int64_t packs) {
     const std::int64_t pixel = row_of(index, packs), line = row_of(pixel, w);
     pack = index - pixel * packs;
-    x = pixel - line * w;
+    x = static_cast<int>(pixel - line * w);
     image = row_of(line, h);
-    y = line - image * h;
+    y = static_cast<int>(line - image * h);
+  }
+};
+
+/// PoolingWindows in 32 bits.
+struct PackWindows {
+  int kernel, stride, padding;
+
+  explicit PackWindows(const PoolingWindows& w)
+      : kernel(static_cast<int>(w.kernel)), stride(static_cast<int>(w.stride)), padding(static_cast<int>(w.padding)) {}
+
+  KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride - padding; }
+  /// The first window over position i, and the one behind the last, of so many.
+  KOKKOS_INLINE_FUNCTION int begin(int i) const {
+    const int reach = i + padding - kernel + 1;
+    return reach <= 0 ? 0 : static_cast<int>(static_cast<unsigned>(reach + stride - 1) / static_cast<unsigned>(stride));
+  }
+  KOKKOS_INLINE_FUNCTION int end(int i, int count) const {
+    const int behind = static_cast<int>(static_cast<unsigned>(i + padding) / static_cast<unsigned>(stride)) + 1;
+    return behind < count ? behind : count;
   }
 };
 
 template <bool is_max, int lanes, class T>
 void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T* y, std::uint8_t* winner) {
   using C = Compute<T>;
-  const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes;
+  const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes, of_line = s.w * s.c;
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
+  const PackWindows vertical(s.vertical), horizontal(s.horizontal);
+  const int height = static_cast<int>(s.h), width = static_cast<int>(s.w);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::forward" : "lockstep::avg_pool::forward",
       RangePolicy(space, 0, s.n * out_h * out_w * packs), KOKKOS_LAMBDA(const std::int64_t index) {
         const PackOfPixel at(index, out_h, out_w, packs);
-        const std::int64_t top = at.y * s.vertical.stride - s.vertical.padding;
-        const std::int64_t left = at.x * s.horizontal.stride - s.horizontal.padding;
+        const int top = vertical.first_of(at.y), left = horizontal.first_of(at.x);
+        const int bottom = top + vertical.kernel < height ? top + vertical.kernel : height;
+        const int right = left + horizontal.kernel < width ? left + horizontal.kernel : width;
+        const T* const image = x + at.image * height * of_line + at.pack * lanes;
         C best[lanes] = {};  // or the sum
         Pack<std::uint8_t, lanes> place = {};
         bool any = false;
-        for (std::int64_t iy = top < 0 ? 0 : top; iy < top + s.vertical.kernel && iy < s.h; ++iy)
-          for (std::int64_t ix = left < 0 ? 0 : left; ix < left + s.horizontal.kernel && ix < s.w; ++ix) {
-            const auto pack = load_pack<lanes>(x + ((at.image * s.h + iy) * s.w + ix) * s.c + at.pack * lanes);
-            const auto number = static_cast<std::uint8_t>((iy - top) * s.horizontal.kernel + (ix - left));
+        for (int iy = top < 0 ? 0 : top; iy < bottom; ++iy)
+          for (int ix = left < 0 ? 0 : left; ix < right; ++ix) {
+            const auto pack = load_pack<lanes>(image + iy * of_line + ix * s.c);
+            const auto number = static_cast<std::uint8_t>((iy - top) * horizontal.kernel + (ix - left));
             LOCKSTEP_UNROLL
             for (int l = 0; l < lanes; ++l) {
               const C value = C(pack.lane[l]);
@@ -208,20 +232,23 @@ void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T*
 template <bool is_max, int lanes, class T>
 void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
   using C = Compute<T>;
-  const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes;
+  const std::int64_t packs = s.c / lanes, of_line = s.out_w() * s.c;
+  const int out_h = static_cast<int>(s.out_h()), out_w = static_cast<int>(s.out_w());
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
+  const PackWindows vertical(s.vertical), horizontal(s.horizontal);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
       RangePolicy(space, 0, s.n * s.h * s.w * packs), KOKKOS_LAMBDA(const std::int64_t index) {
         const PackOfPixel at(index, s.h, s.w, packs);
-        const Windows rows = windows_over(at.y, out_h, s.vertical), columns = windows_over(at.x, out_w, s.horizontal);
+        const int bottom = vertical.end(at.y, out_h), left = horizontal.begin(at.x),
+                  right = horizontal.end(at.x, out_w);
+        const std::int64_t image = at.image * out_h * of_line + at.pack * lanes;
         C sum[lanes] = {};
-        for (std::int64_t oy = rows.begin; oy < rows.end; ++oy)
-          for (std::int64_t ox = columns.begin; ox < columns.end; ++ox) {
-            const std::int64_t from = ((at.image * out_h + oy) * out_w + ox) * s.c + at.pack * lanes;
-            const auto own = static_cast<std::uint8_t>((at.y - (oy * s.vertical.stride - s.vertical.padding)) *
-                                                           s.horizontal.kernel +
-                                                       (at.x - (ox * s.horizontal.stride - s.horizontal.padding)));
+        for (int oy = vertical.begin(at.y); oy < bottom; ++oy)
+          for (int ox = left; ox < right; ++ox) {
+            const std::int64_t from = image + oy * of_line + ox * s.c;
+            const auto own = static_cast<std::uint8_t>((at.y - vertical.first_of(oy)) * horizontal.kernel +
+                                                       (at.x - horizontal.first_of(ox)));
             const auto gradient = load_pack<lanes>(dy + from);
             Pack<std::uint8_t, lanes> place = {};
             if (is_max) place = load_pack<lanes>(winner + from);
