@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What users get wrong: a message and an exit status of its own for each, on one rank and on four, with
-no hang, and with nothing overwritten."""
+"""What users get wrong: a message and an exit status of its own for each, on one rank, and on four for each place of the program that
+refuses something, with no hang, and with nothing overwritten. --full: all of them on four ranks too."""
 import os
+import pathlib
 import re
+import shutil
+import sys
+import tempfile
 import unittest
 
 import program
@@ -10,27 +14,35 @@ from idx import idx_file, idx_images, idx_labels
 from program import LockstepTest, snapshot
 
 RANKS = (1, 4)
+MOSTLY = RANKS if "--full" in sys.argv else RANKS[:1]
 
 
 class BadInput(LockstepTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.earlier = tempfile.TemporaryDirectory(prefix="lockstep-test-")
+        cls.addClassCleanup(cls.earlier.cleanup)
+
     def setUp(self):
         super().setUp()
-        # An earlier run, which must stay as it is whatever is wrong with the next one.
-        self.deck()
-        self.lockstep("train", "deck.yaml")
+        # An earlier run, which must stay as it is whatever is wrong with the next one. One for all tests, each of which has its copy.
+        deck, earlier = self.deck(), pathlib.Path(self.earlier.name)
+        if not (earlier / "run").exists():
+            self.lockstep("train", deck, cwd=earlier)
+        shutil.copytree(earlier / "run", self.folder / "run", symlinks=True)
         self.before = snapshot(self.folder / "run")
         self.assertIn("metrics.csv", self.before)
 
-    def check(self, status, words, *arguments, allowed=()):
-        for ranks in RANKS:
+    def check(self, status, words, *arguments, on=MOSTLY):
+        for ranks in on:
             with self.subTest(ranks=ranks):
                 here = set(os.listdir(self.folder))
                 self.refused(status, words, *arguments, ranks=ranks)
                 self.assertEqual(snapshot(self.folder / "run"), self.before, "the earlier run was changed")
-                self.assertEqual(set(os.listdir(self.folder)) - here, set(allowed), "something was left behind")
+                self.assertEqual(set(os.listdir(self.folder)) - here, set(), "something was left behind")
 
-    def train(self, status, words, *overrides):
-        self.check(status, words, "train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides)
+    def train(self, status, words, *overrides, on=MOSTLY):
+        self.check(status, words, "train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides, on=on)
 
     def dataset(self, name="data.h5", classes=10, size=28):
         images = idx_images(self.folder / "images", 40, size, size)
@@ -69,20 +81,20 @@ class BadInput(LockstepTest):
         self.train(78, ["optimizer.groups.0.decay", "unknown key"], "optimizer={groups: [{match: a, decay: 0.1}]}")
 
     def test_missing_data_file(self):
-        self.train(66, ["nothing.h5", "no such file"], "data={file: nothing.h5}")
+        self.train(66, ["nothing.h5", "no such file"], "data={file: nothing.h5}", on=RANKS)
 
     def test_missing_deck(self):
-        self.check(66, ["nothing.yaml", "no such file"], "train", "nothing.yaml")
+        self.check(66, ["nothing.yaml", "no such file"], "train", "nothing.yaml", on=RANKS)
 
     def test_missing_weights(self):
-        self.train(66, ["nothing.h5"], "model.weights=nothing.h5")
+        self.train(66, ["nothing.h5"], "model.weights=nothing.h5", on=RANKS)
 
     def test_truncated_hdf5(self):
         path = self.dataset()
         content = path.read_bytes()
         for size, words in ((len(content) // 2, "truncated"), (100, "truncated"), (0, "is empty")):
             path.write_bytes(content[:size])
-            self.train(65, ["data.h5", words], "data={file: data.h5}")
+            self.train(65, ["data.h5", words], "data={file: data.h5}", on=RANKS if size == 100 else MOSTLY)
 
     def test_damaged_hdf5(self):
         path = self.dataset()
@@ -90,15 +102,15 @@ class BadInput(LockstepTest):
         middle = len(content) // 2
         content[middle] ^= 0xFF
         path.write_bytes(content)
-        self.train(65, ["data.h5", "checksum"], "data={file: data.h5}")
+        self.train(65, ["data.h5", "checksum"], "data={file: data.h5}", on=RANKS)
 
     def test_labels_outside_the_classes(self):
         self.dataset(classes=12)
-        self.train(65, ["data.h5", "class 10"], "data={file: data.h5}")
+        self.train(65, ["data.h5", "class 10"], "data={file: data.h5}", on=RANKS)
 
     def test_images_of_another_shape(self):
         self.dataset(size=20)
-        self.train(65, ["data.h5", "20×20×1", "28×28×1"], "data={file: data.h5}", "model={preset: simple_cnn}")
+        self.train(65, ["data.h5", "20×20×1", "28×28×1"], "data={file: data.h5}", "model={preset: simple_cnn}", on=RANKS)
 
     def test_idx_with_a_wrong_magic_number(self):
         bad = idx_file(self.folder / "images", [1] * 40, 40, 1, 1, magic=0x00000D03)
@@ -112,7 +124,7 @@ class BadInput(LockstepTest):
         images = idx_images(self.folder / "images", 40)
         images.write_bytes(images.read_bytes()[:1000])
         labels = idx_labels(self.folder / "labels", 40)
-        self.check(65, ["images", "truncated"], "import", "idx", "--images", images, "--labels", labels, "--output", "new.h5")
+        self.check(65, ["images", "truncated"], "import", "idx", "--images", images, "--labels", labels, "--output", "new.h5", on=RANKS)
 
     def test_import_overwrites_nothing(self):
         path = self.dataset()
@@ -122,7 +134,7 @@ class BadInput(LockstepTest):
 
     def test_deck_with_a_tab(self):
         self.write("bad.yaml", "run:\n\tsteps: 4\n")
-        self.check(78, ["bad.yaml:2:1", "a tab is used for indentation"], "train", "bad.yaml")
+        self.check(78, ["bad.yaml:2:1", "a tab is used for indentation"], "train", "bad.yaml", on=RANKS)
 
     def test_unknown_key(self):
         self.deck("bad.yaml", batch={"globl": 16})
@@ -169,7 +181,7 @@ class BadInput(LockstepTest):
         for many in (2**32, 2**32 + 1, 0):
             network = ("--emulate-network", f"ranks_per_node={many}")
             self.train(64, [f"ranks_per_node: {many} is out of range"], *network)
-            self.check(64, [f"ranks_per_node: {many} is out of range"], "bench", "allreduce", *network)
+            self.check(64, [f"ranks_per_node: {many} is out of range"], "bench", "allreduce", *network, on=MOSTLY if many else RANKS)
 
     def test_networks_that_are_none(self):
         for text, words in (("latency_us", ["no '='"]), ("latency=1", ["unknown key", "latency_us"]), ("latency_us=-1", ["out of range"]), (",", ["no '='"]),
@@ -195,7 +207,7 @@ class BadInput(LockstepTest):
             folders += ["closed", "closed/run"]
         for folder in folders:
             words = [f"{folder}: the output folder cannot be created or changed (", "choose another run.output_dir"]
-            self.train(73, words, f"run.output_dir={folder}")
+            self.train(73, words, f"run.output_dir={folder}", on=RANKS)
             self.check(73, words, "check", "deck.yaml", f"run.output_dir={folder}")
 
     def test_whole_numbers_beyond_64_bits(self):
@@ -269,10 +281,10 @@ class BadInput(LockstepTest):
             self.assertIn("bad.yaml:7:8: model.layers.1.type: the type is the key of its options; write {linear: {features: 10}}", errors)
 
     def test_earlier_run_is_not_overwritten(self):
-        self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never")
+        self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never", on=RANKS)
 
     def test_resume_of_another_run(self):
-        self.check(78, ["batch.global=8", ": batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8")
+        self.check(78, ["batch.global=8", ": batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 8"], "train", "deck.yaml", "batch.global=8", "run.steps=8", on=RANKS)
         self.check(78, ["run.seed: was 7 in"], "train", "deck.yaml", "run.seed=8", "run.steps=8")
         self.check(78, ["data.shuffle: was true in"], "train", "deck.yaml", "data.shuffle=false", "run.steps=8")
         advice = "; keep the optimizer's options, or start from the parameters alone with model.weights"
@@ -291,7 +303,7 @@ class BadInput(LockstepTest):
         self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/exp_avg/linear_2/weight is not there)", "to begin with its parameters alone, model.weights"], "train",
                    "deck.yaml", "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
         self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/velocity/", " is not here)"], "train", "deck.yaml",
-                   "optimizer.momentum=0", "run.steps=8")
+                   "optimizer.momentum=0", "run.steps=8", on=RANKS)
         self.deck("other.yaml", batch={"global": 8})
         for command in ("check", "train"):
             self.check(78, ["other.yaml:5:19: batch.global: was 16 in"], command, "other.yaml")
@@ -300,7 +312,7 @@ class BadInput(LockstepTest):
         weights = "model.weights=run/checkpoints/step-00000004.h5"
         for command in ("check", "train"):
             self.check(65, ["step-00000004.h5:/model/linear_2/weight", "10×16"], command, "deck.yaml", "run.resume=never",
-                       "run.overwrite=true", weights, "model.layers.1={linear: {features: 12}}")
+                       "run.overwrite=true", weights, "model.layers.1={linear: {features: 12}}", on=RANKS if command == "train" else MOSTLY)
 
     def test_deck_and_data_that_do_not_fit(self):
         places = {"data.normalize.mean": {"normalize": {"mean": [0.1, 0.2], "std": [1, 1]}},
@@ -311,7 +323,8 @@ class BadInput(LockstepTest):
             self.deck("bad.yaml", data={**data, **section}, model={"layers": [{"linear": {"features": 10}}]} if "augment" in key else
                       {"layers": ["flatten", {"linear": {"features": 10}}]})
             for command in ("check", "train"):
-                self.check(78, ["bad.yaml:2:", f": {key}: "], command, "bad.yaml", "run.resume=never", "run.overwrite=true")
+                self.check(78, ["bad.yaml:2:", f": {key}: "], command, "bad.yaml", "run.resume=never", "run.overwrite=true",
+                           on=RANKS if command == "train" else MOSTLY)
         self.deck("bad.yaml", batch={"global": 65})
         self.check(78, ["bad.yaml:5:19: batch.global: 65 examples are more than the 64"], "check", "bad.yaml", "data.drop_last=true")
 
@@ -319,7 +332,7 @@ class BadInput(LockstepTest):
         for path in (self.folder / "run" / "checkpoints").iterdir():
             path.write_bytes(path.read_bytes()[:2000])
         self.before = snapshot(self.folder / "run")
-        self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8")
+        self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8", on=RANKS)
 
     def test_contradictions(self):
         self.train(78, ["model.layers: stands beside preset", "on the command line, as 'model={preset: …}'"], "model.preset=fc")
@@ -335,10 +348,10 @@ class BadInput(LockstepTest):
         self.train(78, ["model.input: has more than four dimensions"], "model.input=[1, 1, 1, 1, 1, 1, 1]")
 
     def test_layers_that_do_not_fit(self):
-        self.train(78, ["deck.yaml", "put a flatten before it"], "model.layers.0=relu")
+        self.train(78, ["deck.yaml", "put a flatten before it"], "model.layers.0=relu", on=RANKS)
 
     def test_targets_of_another_kind(self):
-        self.train(65, ["classes", "this loss reads values"], "loss={type: mse}")
+        self.train(65, ["classes", "this loss reads values"], "loss={type: mse}", on=RANKS)
         self.train(65, ["classes", "this loss reads values"], "loss={type: huber}")
         for smoothing in (1, -0.1, "nan"):
             self.train(78, ["command line", "loss.label_smoothing: "], f"loss={{label_smoothing: {smoothing}}}")
@@ -427,7 +440,7 @@ class BadInput(LockstepTest):
         self.train(78, ["parallel.compress: what compression leaves over"], "parallel={compress: {}}", "precision.compute=fp16")
         self.train(78, ["loss_watch.on_anomaly: what is skipped"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
         self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})
-        self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are whole"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true")
+        self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are whole"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true", on=RANKS)
 
 
 class BadUsage(LockstepTest):
@@ -435,7 +448,7 @@ class BadUsage(LockstepTest):
         self.deck()
         for arguments in ([], ["trian"], ["train"], ["train", "deck.yaml", "--fast"], ["train", "deck.yaml", "seed"],
                           ["check", "deck.yaml", "--ranks", "0"], ["import"], ["import", "idx"], ["evaluate", "deck.yaml"]):
-            for ranks in RANKS:
+            for ranks in RANKS if arguments in ([], ["train"]) else MOSTLY:
                 with self.subTest(arguments=arguments, ranks=ranks):
                     self.refused(64, [], *arguments, ranks=ranks)
         self.assertFalse((self.folder / "run").exists())
@@ -453,10 +466,11 @@ class BadUsage(LockstepTest):
                                  (["train", "deck.yaml", "--optimizer.learning_rate=0.1"],
                                   ["a change to the deck is written without --: optimizer.learning_rate=0.1; see lockstep train --help"]),
                                  (["bench", "gemm", "--fast"], ["'--fast' is no option of lockstep bench gemm; see lockstep bench gemm --help"])):
-            for ranks in RANKS:
+            for ranks in MOSTLY:
                 with self.subTest(arguments=arguments, ranks=ranks):
                     self.refused(64, words, *arguments, ranks=ranks)
 
 
 if __name__ == "__main__":
+    sys.argv = [argument for argument in sys.argv if argument != "--full"]
     program.main()
