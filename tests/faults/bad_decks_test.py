@@ -30,7 +30,7 @@ except ImportError:
 
 FULL = "--full" in sys.argv
 SEED = 1
-SAMPLE, BY_THE_PROGRAM = 3000, 100
+SAMPLE, BY_THE_PROGRAM = 1000, 20
 # Processor seconds and memory that work growing with the square of a deck's size would exceed on any machine; the largest decks
 # take 0.5 to 1.1 s.
 SECONDS, MEGABYTES, PATIENCE = 10.0, 1000, 60

@@ -67,7 +67,7 @@ class Disk(LockstepTest):
 
         tried, goes_on, stops, goes_on_later = 0, 0, 0, 0
         for call, most in sorted(calls.items()):
-            for number in range(1, most + 1, 1 if FULL else max(1, most // 8)):
+            for number in range(1, most + 1, 1 if FULL else max(1, most // 5)):
                 # Once, and for good.
                 faults = [(number, "EIO"), (-number, "ENOSPC"), *([(number, "short"), (-number, "short")] if call == "write" else [])]
                 for fault, error in faults if FULL else [faults[number % 2], *faults[3:]]:

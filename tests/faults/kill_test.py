@@ -17,11 +17,11 @@ from processes import ranks_of
 from program import LockstepTest, metrics, without_times
 
 NUMBERS = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
-KILLS = NUMBERS[0] if NUMBERS else 20
+KILLS = NUMBERS[0] if NUMBERS else 8
 SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 RANKS = 2
 DECK = {
-    "run": {"steps": 3000, "output_dir": "run", "log_every": 7, "seed": 7},
+    "run": {"steps": 800, "output_dir": "run", "log_every": 7, "seed": 7},
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
     "model": {"layers": ["flatten", {"linear": {"features": 64}}, "relu", {"dropout": {"rate": 0.1}}, {"linear": {"features": 10}}]},
     "optimizer": {"type": "adamw", "learning_rate": 0.002},

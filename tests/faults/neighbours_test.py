@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import h5py
@@ -17,7 +18,7 @@ from program import LockstepTest, metrics, without_times
 
 MEMORY = pathlib.Path("/dev/shm")
 NODES = ("--emulate-network", "ranks_per_node=2")
-STEPS, EVERY = 120, 3
+STEPS, EVERY = 70, 3
 DECK = {
     "run": {"steps": STEPS, "output_dir": "run", "log_every": 7, "seed": 7},
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
@@ -37,14 +38,20 @@ def arrays(checkpoint):
 
 
 class Neighbours(LockstepTest):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.whole = pathlib.Path(folder.name)
+
     def setUp(self):
         super().setUp()
         self.others = set(MEMORY.glob("lockstep-*-step-*"))
         self.addCleanup(lambda: [file.unlink(missing_ok=True) for file in self.files("*-step-*")])
-        self.deck("whole/deck.yaml", **DECK)
-        self.lockstep("train", "deck.yaml", *NODES, ranks=4, cwd=self.folder / "whole")
-        self.assertEqual(self.files("*-step-*"), [], "a run that has ended leaves nothing in memory")
-        self.deck(**DECK)
+        deck = self.deck(**DECK)
+        if not (self.whole / "run").exists():  # once for all tests
+            self.lockstep("train", deck, *NODES, ranks=4, cwd=self.whole)
+            self.assertEqual(self.files("*-step-*"), [], "a run that has ended leaves nothing in memory")
 
     def files(self, pattern):
         return sorted(set(MEMORY.glob(f"lockstep-{pattern}")) - self.others)
@@ -80,13 +87,13 @@ class Neighbours(LockstepTest):
         if warning:
             self.assertIn(warning, result.err)
         last = f"run/checkpoints/step-{STEPS:08}.h5"
-        self.assertEqual(arrays(self.folder / "whole" / last), arrays(self.folder / last))
-        self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / "run")))
+        self.assertEqual(arrays(self.whole / last), arrays(self.folder / last))
+        self.assertEqual(without_times(metrics(self.whole / "run")), without_times(metrics(self.folder / "run")))
         self.assertEqual(self.files("*-step-*"), [])
 
     def test_a_node_is_lost(self):
         self.train_and_kill(1)
-        step = self.train_and_kill(2, beyond=30)
+        step = self.train_and_kill(2, beyond=5)
         for file in self.files("*-node1-*"):
             file.unlink()
         self.goes_on(step, *NODES)
@@ -118,7 +125,7 @@ class Neighbours(LockstepTest):
         disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
         os.environ.update(LD_PRELOAD=str(disk), LOCKSTEP_DISK="node0-rank2 write -1 ENOSPC")
         try:
-            result = self.lockstep("train", "deck.yaml", *NODES, ranks=4)
+            result = self.lockstep("train", "deck.yaml", "run.steps=12", *NODES, ranks=4)
         finally:
             del os.environ["LD_PRELOAD"], os.environ["LOCKSTEP_DISK"]
         self.assertRegex(result.err, r"warning: step 3 is not in the memory of nodes: rank 0: \S*-node0-rank2-step-3.part: cannot be written \(No space left on device\)")

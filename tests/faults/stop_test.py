@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs that are asked to stop: all ranks do, at a checkpoint of the same step, with status 75, and what goes on from there is
-the run that was never stopped."""
+the run that was never stopped. Argument: about how many times one run is stopped again and again [5]."""
 import os
 import pathlib
 import random
@@ -16,6 +16,7 @@ from processes import ranks_of
 from program import LockstepTest, metrics, summary, without_times
 
 HANGING_RANK = os.environ["LOCKSTEP_HANGING_RANK"]  # see hang_test.py
+STOPS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 RUN = {"steps": 400, "output_dir": "run", "log_every": 1, "seed": 7}
 DECK = {
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}},
@@ -65,18 +66,15 @@ class Stop(LockstepTest):
 
     def test_one_rank_of_four(self):
         """Whatever the number of ranks that go on, the curve is the same."""
-        for deterministic in (False, True):
+        for deterministic, others in ((False, (1, 3)), (True, (1, 2))):
             parallel = {"parallel": {"deterministic": {"shards": 12}}} if deterministic else {}
-            self.deck(run={**RUN, "steps": 1000}, **{**DECK, "optimizer": {"type": "sgd", "learning_rate": 0.002, "momentum": 0.9}}, **parallel)
+            sections = {**DECK, "optimizer": {"type": "sgd", "learning_rate": 0.002, "momentum": 0.9}, **parallel}
             whole, stopped = f"whole{deterministic}", f"stopped{deterministic}"
+            self.deck(run={**RUN, "steps": 100, "output_dir": stopped}, **sections)
             self.lockstep("train", "deck.yaml", f"run.output_dir={whole}", ranks=4)
-            child = self.start(f"run.output_dir={stopped}", ranks=4)
-            self.wait_for_steps(child, 20, stopped)
-            os.kill(ranks_of(child.pid, program.PROGRAM)[2], signal.SIGUSR1)
-            out, _ = self.finish(child)
-            steps = self.expect_stopped(out, "SIGUSR1 (rank ", stopped)
-            self.assertLess(steps, 990)
-            for ranks in (1, 2, 3):
+            out, _ = self.finish(self.start(ranks=4, command=(HANGING_RANK, "2", "30", "forward", "signal", "deck.yaml")))
+            self.assertEqual(self.expect_stopped(out, "SIGUSR1 (rank 2 on ", stopped), 30)
+            for ranks in others:
                 again = f"{stopped}-{ranks}"
                 subprocess.run(["cp", "-r", self.folder / stopped, self.folder / again], check=True)
                 self.lockstep("train", "deck.yaml", f"run.output_dir={again}", ranks=ranks)
@@ -90,7 +88,7 @@ class Stop(LockstepTest):
 
     def test_in_an_evaluation(self):
         """It is broken off, and made up for: in the middle of a run, at its end, and behind its last checkpoint; if need be, once more."""
-        data = {"synthetic": {"kind": "glyphs", "train": 72, "validation": 40000}}
+        data = {"synthetic": {"kind": "glyphs", "train": 72, "validation": 20000}}
         for run, stops in (({"steps": 4, "evaluate_every": 1}, ((2, 2), (2, 2), (4, 5))), ({"steps": 3, "log_every": 2, "evaluate_every": 0}, ((3, 2), (3, 2)))):
             with self.subTest(run):
                 self.deck(run={**RUN, **run, "output_dir": "whole"}, **{**DECK, "data": data})
@@ -107,26 +105,25 @@ class Stop(LockstepTest):
 
     def test_each_signal(self):
         self.deck(run=ENDLESS, **DECK)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
-            for ranks in (1, 2):
-                with self.subTest(signal=number.name, ranks=ranks):
-                    folder = f"{number.name}{ranks}"
-                    child = self.start(f"run.output_dir={folder}", "run.log_every=1", ranks=ranks)
-                    self.wait_for_steps(child, 5, folder)
-                    os.kill(self.process_of(child, ranks - 1, ranks), number)
-                    out, _ = self.finish(child)
-                    self.expect_stopped(out, f"{number.name} (rank ", folder)
+        for number, ranks in ((signal.SIGTERM, 1), (signal.SIGINT, 2), (signal.SIGUSR1, 2), (signal.SIGUSR2, 1)):
+            with self.subTest(signal=number.name, ranks=ranks):
+                folder = f"{number.name}{ranks}"
+                child = self.start(f"run.output_dir={folder}", "run.log_every=1", ranks=ranks)
+                self.wait_for_steps(child, 5, folder)
+                os.kill(self.process_of(child, ranks - 1, ranks), number)
+                out, _ = self.finish(child)
+                self.expect_stopped(out, f"{number.name} (rank ", folder)
 
     def test_stopped_again_and_again(self):
         """At any moment, between and in evaluations too: every step and every evaluation is done exactly once."""
-        self.deck(run={**RUN, "steps": 1500}, **DECK)
-        whole = self.lockstep("train", "deck.yaml", "run.output_dir=whole", ranks=2)
-        chance, stops = random.Random(5), 0
-        for _ in range(60):
+        self.deck(run={**RUN, "steps": 60 * STOPS}, **DECK)
+        self.lockstep("train", "deck.yaml", "run.output_dir=whole", ranks=2)
+        curve, chance, stops = self.folder / "run/metrics.csv", random.Random(5), 0
+        for _ in range(12 * STOPS):
             child = self.start(ranks=2)
-            while child.poll() is None and not (self.folder / "run/metrics.csv").exists():
+            rows = (len(curve.read_text().splitlines()) if curve.exists() else 0) + chance.randrange(60)
+            while child.poll() is None and not (curve.exists() and len(curve.read_text().splitlines()) > rows):
                 time.sleep(0.01)
-            time.sleep(chance.uniform(0.2, 0.2 + whole.seconds / 3))
             ranks = ranks_of(child.pid, program.PROGRAM)
             if child.poll() is None and ranks:
                 try:
@@ -155,7 +152,7 @@ class Stop(LockstepTest):
     def test_time(self):
         self.deck(run=ENDLESS, **DECK)
         now = time.time()
-        cases = ((["run.wall_time=6 s"], {}), ([], {"SLURM_JOB_END_TIME": f"{now + 9:.0f}"}), ([], {"LOCKSTEP_JOB_END_TIME": f"{now + 12:.0f}"}),
+        cases = ((["run.wall_time=6 s", "checkpoint={every_minutes: 0.005, keep: 0}"], {}), ([], {"SLURM_JOB_END_TIME": f"{now + 9:.0f}"}), ([], {"LOCKSTEP_JOB_END_TIME": f"{now + 12:.0f}"}),
                  (["run.wall_time=2:00:00"], {"PBS_WALLTIME": "6", "SLURM_JOB_END_TIME": f"{now - 1000:.0f}"}))
         for overrides, environment in cases:
             with self.subTest(overrides=overrides, environment=environment):
@@ -165,6 +162,8 @@ class Stop(LockstepTest):
                 end = float(environment.get("SLURM_JOB_END_TIME", environment.get("LOCKSTEP_JOB_END_TIME", 0)))
                 self.assertLess(time.time(), end if end > start else start + 6.5)
                 self.assertGreater(summary(self.folder / "run")["steps"], 20)
+                if "checkpoint" in "".join(overrides):  # beside it, those by time
+                    self.assertGreater(len(list((self.folder / "run/checkpoints").glob("step-*.h5"))), 3)
 
     def test_time_that_is_too_short_for_the_first_evaluation(self):
         """Nobody knows yet how long it takes: as long as so many steps."""
@@ -195,11 +194,6 @@ class Stop(LockstepTest):
         self.assertEqual(out.count(said), 1, "while the rank sleeps in its step")
         self.lockstep("inspect", self.folder / "run/checkpoints/step-00000010.h5")
         self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.steps=15", ranks=2).out)
-
-    def test_checkpoints_by_time(self):
-        self.deck(run=ENDLESS, **DECK, checkpoint={"every_minutes": 0.01, "keep": 0})
-        out, _ = self.finish(self.start("run.wall_time=7 s", ranks=2))
-        self.assertGreater(len(list((self.folder / "run/checkpoints").glob("step-*.h5"))), 3)
 
     def test_durations(self):
         self.deck(run=ENDLESS, **DECK)

@@ -42,11 +42,12 @@ WRONG = [
 class Commands(LockstepTest):
     def test_help(self):
         for arguments in (["--help"], ["-h"], ["train", "--help"], ["import", "idx", "--help"]):
-            for ranks in (1, 4):
+            for ranks in (1, 2):
                 result = self.lockstep(*arguments, ranks=ranks)
                 self.assertEqual(result.out.lower().count("usage:"), 1, "said by one rank alone")
+        out = self.lockstep("--help").out
         for name in ("train", "check", "evaluate", "import", "inspect", "info", "schema"):
-            self.assertIn(name, self.lockstep("--help").out)
+            self.assertIn(name, out)
 
     def test_version(self):
         self.assertRegex(self.lockstep("--version").out, r"^lockstep \d+\.\d+\.\d+ \(\S+\)\n$")
@@ -71,7 +72,7 @@ class Commands(LockstepTest):
         images, labels = idx_images(self.folder / "images", 130), idx_labels(self.folder / "labels", 130)
         self.lockstep("train", "deck.yaml")
         self.without_mpi()
-        lines = {1: [], 4: []}
+        lines = {1: [], 2: []}
         for ranks in lines:
             with self.subTest(ranks=ranks):
                 for arguments in (
@@ -87,7 +88,7 @@ class Commands(LockstepTest):
                 self.refused(66, ["nothing.h5"], "inspect", "nothing.h5", ranks=ranks)
                 self.refused(78, ["batch.global"], "check", "deck.yaml", "batch.global=0", ranks=ranks)
                 self.assertIn(f"batch 16 = {ranks} rank", self.lockstep("check", "deck.yaml", ranks=ranks).out)
-        self.assertEqual(lines[1], lines[4], "said by one rank alone")
+        self.assertEqual(lines[1], lines[2], "said by one rank alone")
         for arguments in (["train", "deck.yaml"], ["check", "deck.yaml", "--time"], ["bench", "peak"]):
             self.assertNotEqual(program.run(*arguments, cwd=self.folder).status, 0, f"MPI could start: {arguments}")
 

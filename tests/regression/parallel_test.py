@@ -199,24 +199,23 @@ class Parallel(LockstepTest):
 
     def test_clocks_that_differ(self):
         # Rank 0 decides when the time for a checkpoint has come; the audit before it is all ranks'.
-        self.deck(run={"steps": 300, "log_every": 1}, parallel={"audit_every": 1000}, checkpoint={"every_minutes": 0.0002})
+        self.deck(run={"steps": 100, "log_every": 1}, parallel={"audit_every": 1000}, checkpoint={"every_minutes": 0.0002})
         self.train("run", ranks=3)
-        self.deck(run={"steps": 300, "log_every": 1}, parallel={"audit_every": 5}, checkpoint={"every_steps": 5})
+        self.deck(run={"steps": 100, "log_every": 1}, parallel={"audit_every": 5}, checkpoint={"every_steps": 5})
         self.train("again", ranks=3)
         (self.folder / "again/summary.json").unlink()  # as if killed before it was written
         self.train("again", ranks=3)
-        self.assertEqual(summary(self.folder / "again")["steps"], 300)
+        self.assertEqual(summary(self.folder / "again")["steps"], 100)
 
     def test_keys_without_effect_are_warned_of_once(self):
         self.deck()
         for key, value in (("shard_group", 2), ("share_parameters", "false"), ("prefetch", 3), ("machine", "nowhere.yaml")):
-            for command in (["check", "deck.yaml"], ["train", "deck.yaml", "run.overwrite=true"]):
+            for command in (["check", "deck.yaml"], *([["train", "deck.yaml"]] if key == "prefetch" else [])):
                 result = self.lockstep(*command, f"parallel.{key}={value}", ranks=2)
                 self.assertEqual((result.out + result.err).count(f"parallel.{key}: has no effect with parallel.shard: none"), 1, result)
         for parallel in ("{shard: auto, shard_group: 2, share_parameters: false, prefetch: 3}", "{shard: parameters, shard_group: 2, share_parameters: false, prefetch: 3}",
                          "{shard_group: all, share_parameters: true, prefetch: 1}"):
-            result = self.lockstep("check", "deck.yaml", "--ranks", 2, f"parallel={parallel}")
-            self.assertNotIn("has no effect", result.out + result.err)
+            self.assertNotIn("has no effect", str(self.lockstep("check", "deck.yaml", "--ranks", 2, f"parallel={parallel}")))
 
     def test_audits_that_have_nothing_to_compare_are_warned_of(self):
         self.deck(run={"steps": 2})
@@ -251,7 +250,9 @@ class Parallel(LockstepTest):
                                 ("{shard: optimizer, shard_group: nodes}", ["parallel.shard_group", "a whole number or 'all' or 'node'", "nodes"]),
                                 ("{shard: optimiser}", ["parallel.shard", "none, optimizer, gradients, parameters"])):
             self.deck()
-            self.refused(78, words, "train", "deck.yaml", f"parallel={parallel}", ranks=2)
+            self.refused(78, words, "check", "deck.yaml", "--ranks", "2", f"parallel={parallel}")
+        self.refused(78, ["parallel.wire"], "train", "deck.yaml", "parallel={wire: fp16}", ranks=2)
+        self.refused(78, ["parallel.shard_group"], "train", "deck.yaml", "parallel={shard: optimizer, shard_group: 3}", ranks=2)
         self.deck(model={"layers": ["flatten", *[{"linear": {"features": 600}}] * 6, {"linear": {"features": 10}}]}, optimizer={"type": "adamw"})
         of_a_step = ["parallel.memory_gb: a step needs", "on each of 4 ranks"]
         self.refused(78, [*of_a_step, "shard: gradients needs"], "train", "deck.yaml", "parallel={memory_gb: 0.0205, unit_mb: 1, share_parameters: false}", ranks=4)
@@ -367,11 +368,9 @@ class Parallel(LockstepTest):
         allowed = os.sched_getaffinity(0)
         self.addCleanup(os.sched_setaffinity, 0, allowed)
         os.sched_setaffinity(0, {min(allowed)})  # and what is started here with it
-        self.assertRegex(self.bench(2), r"2 ranks share 1 core on \S+: their sums wait for each other")
-        self.assertNotIn("share", self.bench(1))
-
-    def bench(self, ranks):
-        return self.lockstep("bench", "allreduce", "--bytes", "4096", "--rounds", "1", ranks=ranks).out
+        bench = ("bench", "allreduce", "--bytes", "4096", "--rounds", "1")
+        self.assertRegex(self.lockstep(*bench, ranks=2).out, r"2 ranks share 1 core on \S+: their sums wait for each other")
+        self.assertNotIn("share", self.lockstep(*bench).out)
 
     def test_bad_all_reduce_tables(self):
         self.deck()
@@ -381,7 +380,7 @@ class Parallel(LockstepTest):
                             ("ranks: 2\nnodes: 1\nfastest: [ring: {up_to: many}]", ["bad.yaml:3:", "up_to"]),
                             ("ranks: [2", ["bad.yaml:"])):
             self.write("bad.yaml", text)
-            self.refused(78, words, "train", "deck.yaml", "parallel.all_reduce_table=bad.yaml", ranks=2)
+            self.refused(78, words, "train", "deck.yaml", "parallel.all_reduce_table=bad.yaml", ranks=2 if "rinng" in text else 1)
         self.refused(66, ["none.yaml"], "train", "deck.yaml", "parallel.all_reduce_table=none.yaml", ranks=2)
         self.refused(73, ["none/table.yaml", "folder"], "bench", "allreduce", "--bytes", "4096", "--rounds", "1", "--save", "none/table.yaml", ranks=2)
 

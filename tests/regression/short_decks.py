@@ -24,6 +24,9 @@ def overrides(deck):
         return ["batch.global=4"]
     if "synthetic:" not in content:
         return ["data.file=small.h5"]
-    large = "224, 224" in content or "wide_resnet" in content
-    return [f"data.synthetic.train={8 if large else 256}", f"data.synthetic.validation={2 if large else 40}",
-            *(["batch.global=2"] if large else [])]
+    large, wide = "224, 224" in content, "wide_resnet" in content
+    few = large or wide or "resnet18_cifar" in content or "speech_cnn" in content
+    batch = 2 if large or wide else 8
+    return [*([f"data.synthetic.train={3 * batch}", f"data.synthetic.validation={batch}", f"batch.global={batch}"] if few else
+              ["data.synthetic.train=256", "data.synthetic.validation=40"]),
+            *(["data.synthetic.shape=[64, 64, 3]", "model.input=[64, 64, 3]"] if large else []), *(["model.widening=4"] if wide else [])]

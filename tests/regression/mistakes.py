@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What tests of mistakes share: an earlier run that must stay as it is, and where each mistake is made."""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from program import LockstepTest, snapshot
+
+RANKS = (1, 4)
+MOSTLY = RANKS if "--full" in sys.argv else RANKS[:1]
+sys.argv = [argument for argument in sys.argv if argument != "--full"]
+
+
+class MistakeTest(LockstepTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.earlier = tempfile.TemporaryDirectory(prefix="lockstep-test-")
+        cls.addClassCleanup(cls.earlier.cleanup)
+
+    def setUp(self):
+        super().setUp()
+        # An earlier run, which must stay as it is whatever is wrong with the next one. One for all tests, each of which has its copy.
+        deck, earlier = self.deck(), pathlib.Path(self.earlier.name)
+        if not (earlier / "run").exists():
+            self.lockstep("train", deck, cwd=earlier)
+        shutil.copytree(earlier / "run", self.folder / "run", symlinks=True)
+        self.before = snapshot(self.folder / "run")
+        self.assertIn("metrics.csv", self.before)
+
+    def check(self, status, words, *arguments, on=MOSTLY):
+        for ranks in on:
+            with self.subTest(ranks=ranks):
+                here = set(os.listdir(self.folder))
+                self.refused(status, words, *arguments, ranks=ranks)
+                self.assertEqual(snapshot(self.folder / "run"), self.before, "the earlier run was changed")
+                self.assertEqual(set(os.listdir(self.folder)) - here, set(), "something was left behind")
+
+    def train(self, status, words, *overrides, on=MOSTLY):
+        self.check(status, words, "train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides, on=on)
