@@ -5,9 +5,11 @@
 
 #include "base/error.hpp"
 #include "core/device.hpp"
+#include "core/memory_plan.hpp"
 #include "ops/bias.hpp"
 #include "ops/blaslt/api.hpp"
 #include "ops/blaslt/provider.hpp"
+#include "ops/convert.hpp"
 
 namespace lockstep {
 namespace {
@@ -75,7 +77,7 @@ class Matmul {
     set(blaslt::transpose_b, b.transposed ? blaslt::transposed : blaslt::plain);
     set(blaslt::epilogue_of, epilogue);
     if (epilogue == blaslt::bias_epilogue || epilogue == blaslt::relu_bias_epilogue)
-      set(blaslt::bias_type, blaslt_type(master_));
+      set(blaslt::bias_type, blaslt_type(c.dtype));  // no algorithm adds one of another type
     choose(alignment_of(a), alignment_of(b), alignment_of(c));
   }
 
@@ -169,7 +171,7 @@ class BlasltInnerProduct final : public InnerProduct {
   }
   std::size_t workspace_bytes() const override {
     if (!products_) return 0;
-    return std::max({products_->forward.workspace_bytes(), products_->data_gradient.workspace_bytes(),
+    return std::max({bias_bytes() + products_->forward.workspace_bytes(), products_->data_gradient.workspace_bytes(),
                      products_->weight_gradient.workspace_bytes()});
   }
   void set_weight(const Tensor& weight) override { *weight_ = weight; }
@@ -177,9 +179,18 @@ class BlasltInnerProduct final : public InnerProduct {
   void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
                const Tensor& workspace) override {
     if (!products_) return;
-    const bool adds_bias = products_->adds_bias;
-    products_->forward.run(space, *weight_, x, y, Store::replace, workspace, adds_bias ? bias.data : nullptr);
-    if (!adds_bias) bias_activation_forward(space, bias, shape_.activation, y);
+    if (!products_->adds_bias) {
+      products_->forward.run(space, *weight_, x, y, Store::replace, workspace);
+      bias_activation_forward(space, bias, shape_.activation, y);
+      return;
+    }
+    Tensor added = bias, rest = workspace;
+    if (bias_bytes() > 0) {
+      added = {workspace.data, shape_.dtype, bias.shape};
+      convert(space, bias, added);
+      rest.data = static_cast<std::byte*>(workspace.data) + bias_bytes();
+    }
+    products_->forward.run(space, *weight_, x, y, Store::replace, rest, added.data);
   }
   void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor& workspace) override {
     if (products_) products_->data_gradient.run(space, *weight_, dy, dx, Store::replace, workspace);
@@ -191,6 +202,12 @@ class BlasltInnerProduct final : public InnerProduct {
   }
 
  private:
+  /// Of a bias in the type of y, where that is not its own; in front of the product's workspace.
+  std::size_t bias_bytes() const {
+    const bool is_rounded = shape_.bias && products_->adds_bias && shape_.dtype != master_dtype(shape_.dtype);
+    return is_rounded ? align_up(static_cast<std::size_t>(shape_.out) * size_of(shape_.dtype)) : 0;
+  }
+
   InnerProductShape shape_;
   std::unique_ptr<Products> products_;  // null: no examples
   std::shared_ptr<Tensor> weight_;
