@@ -109,6 +109,9 @@ def check(source):
         folder = inside.parts[0]
         provider = "/".join(inside.parts[:2]) if len(inside.parts) > 2 else folder
         lines = path.read_text(encoding="utf-8").splitlines()
+        if path.suffix == ".hpp" and re.search(r"(?<!>\n)^inline [^;{}]*\{\n(?:(?!\}).*\n)*?.*KOKKOS_LAMBDA", "\n".join(lines), re.M):
+            problems.append(f"{name}: a kernel in a function that several files compile: of those that are no templates nvcc keeps a part "
+                            "for each file by itself, and the linker one of the others, which jumps to 0; put it into a source file")
         if len(lines) > MAX_LINES:
             problems.append(f"{name}: {len(lines)} lines (at most {MAX_LINES}); split it")
         if folder not in MAY_USE:
