@@ -123,6 +123,7 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
   static constexpr std::string_view on_any_number_of_ranks[] = {
       "adamw",    "lamb_alone",   "ring",           "nodes_of_three", "pieces",
       "one_left", "fifty_by_sgd", "fifty_by_adamw", "fifty_by_lamb",  "fifty_in_pieces"};
+  if (test::are_for_hosts_alone(c.parallel)) GTEST_SKIP() << "for sums in hosts' shared memory";
   if (std::string_view(c.name) == "groups_of_two_nodes") {
     if (comm.size() % 4 != 0) GTEST_SKIP() << "for groups of 4 ranks";
   } else if (comm.size() != 2 && comm.size() != 4 && std::ranges::count(on_any_number_of_ranks, c.name) == 0) {

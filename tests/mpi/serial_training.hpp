@@ -2,14 +2,23 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/execution.hpp"
 #include "run/run_config.hpp"
 
 namespace lockstep::test {
 
 /// A deck as text, with what is not of interest here filled in.
 RunConfig read_run_config(const std::string& deck, const std::string& output_dir);
+
+/// Whether these keys are of sums in the memory that hosts share, while ranks of devices that divide sums send
+/// messages.
+inline bool are_for_hosts_alone(std::string_view parallel) {
+  return memory_is_separate &&
+         (parallel.find("between_nodes") != parallel.npos || parallel.find("leaders") != parallel.npos);
+}
 
 struct Curve {
   std::vector<double> losses;      ///< means over the global batches

@@ -59,10 +59,7 @@ struct Outcome {
 };
 
 TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
-  const std::string_view parallel = GetParam().parallel;
-  if (memory_is_separate &&
-      (parallel.find("between_nodes") != parallel.npos || parallel.find("leaders") != parallel.npos))
-    GTEST_SKIP() << "for sums in hosts' shared memory, and ranks of devices divide theirs by messages";
+  if (test::are_for_hosts_alone(GetParam().parallel)) GTEST_SKIP() << "for sums in hosts' shared memory";
   Outcome outcomes[2];
   for (const bool sharded : {false, true}) {
     const RunConfig run = config(sharded ? "optimizer" : "none");
