@@ -108,8 +108,8 @@ void sort_places(const ExecSpace& space, const std::int32_t* tokens, const Sorte
       });
 }
 
-/// Those of frequent tokens: a team has a token and goes through all places, each of its threads through neighbouring
-/// ones.
+/// Sorts the places of frequent tokens: a team has a token and goes through all places, each of its threads through
+/// neighbouring ones.
 void sort_frequent_places(const ExecSpace& space, const std::int32_t* tokens, const SortedPlaces& places) {
   Kokkos::parallel_for(
       "lockstep::embedding::list_frequent", RangePolicy(space, 0, places.vocabulary),

@@ -6,14 +6,29 @@
 namespace lockstep {
 namespace {
 
-/// The windows over position i of an axis with `count` windows: [begin, end).
+/// Windows [begin, end) of an axis.
 struct Windows {
-  std::int64_t begin, end;
+  int begin, end;
 };
-KOKKOS_INLINE_FUNCTION Windows windows_over(std::int64_t i, std::int64_t count, const PoolingWindows& w) {
-  const std::int64_t reach = i + w.padding - w.kernel + 1, last = row_of(i + w.padding, w.stride) + 1;
-  return {reach <= 0 ? 0 : row_of(reach + w.stride - 1, w.stride), last < count ? last : count};
-}
+
+/// PoolingWindows in 32 bits, which are enough for an axis, and half the work of GPUs.
+struct AxisWindows {
+  int kernel, stride, padding;
+
+  explicit AxisWindows(const PoolingWindows& w)
+      : kernel(static_cast<int>(w.kernel)), stride(static_cast<int>(w.stride)), padding(static_cast<int>(w.padding)) {}
+
+  /// The first position of a window; before 0 in the padding.
+  KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride - padding; }
+  /// Those over position i, of so many.
+  KOKKOS_INLINE_FUNCTION Windows over(int i, int count) const {
+    const int reach = i + padding - kernel + 1;
+    const int behind = static_cast<int>(static_cast<unsigned>(i + padding) / static_cast<unsigned>(stride)) + 1;
+    return {
+        reach <= 0 ? 0 : static_cast<int>(static_cast<unsigned>(reach + stride - 1) / static_cast<unsigned>(stride)),
+        behind < count ? behind : count};
+  }
+};
 
 // CPUs have a team for a row of pixels, and vectors along C. The window loop is outside the vector loop, so that the
 // inner loops are contiguous and without branches.
@@ -113,13 +128,14 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
+  const AxisWindows vertical(s.vertical), horizontal(s.horizontal);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward", pixel_rows(space, s.n * s.h),
       KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / s.h, iy = team.league_rank() % s.h;
-        const Windows rows = windows_over(iy, out_h, s.vertical);
+        const Windows rows = vertical.over(static_cast<int>(iy), static_cast<int>(out_h));
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.w), [&](const std::int64_t ix) {
-          const Windows columns = windows_over(ix, out_w, s.horizontal);
+          const Windows columns = horizontal.over(static_cast<int>(ix), static_cast<int>(out_w));
           const auto window = [&](std::int64_t oy, std::int64_t ox) {
             return ((image * out_h + oy) * out_w + ox) * s.c;
           };
@@ -154,7 +170,7 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
 
 // A thread of a GPU has a pack of channels of one pixel.
 
-/// Where index `index` is among pixels [n, h, w] with so many packs. Of an axis 32 bits are enough, and half the work.
+/// Where index `index` is among pixels [n, h, w] with so many packs.
 struct PackOfPixel {
   std::int64_t image, pack;
   int y, x;
@@ -168,31 +184,12 @@ struct PackOfPixel {
   }
 };
 
-/// PoolingWindows in 32 bits.
-struct PackWindows {
-  int kernel, stride, padding;
-
-  explicit PackWindows(const PoolingWindows& w)
-      : kernel(static_cast<int>(w.kernel)), stride(static_cast<int>(w.stride)), padding(static_cast<int>(w.padding)) {}
-
-  KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride - padding; }
-  /// The first window over position i, and the one behind the last, of so many.
-  KOKKOS_INLINE_FUNCTION int begin(int i) const {
-    const int reach = i + padding - kernel + 1;
-    return reach <= 0 ? 0 : static_cast<int>(static_cast<unsigned>(reach + stride - 1) / static_cast<unsigned>(stride));
-  }
-  KOKKOS_INLINE_FUNCTION int end(int i, int count) const {
-    const int behind = static_cast<int>(static_cast<unsigned>(i + padding) / static_cast<unsigned>(stride)) + 1;
-    return behind < count ? behind : count;
-  }
-};
-
 template <bool is_max, int lanes, class T>
 void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T* y, std::uint8_t* winner) {
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes, of_line = s.w * s.c;
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
-  const PackWindows vertical(s.vertical), horizontal(s.horizontal);
+  const AxisWindows vertical(s.vertical), horizontal(s.horizontal);
   const int height = static_cast<int>(s.h), width = static_cast<int>(s.w);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::forward" : "lockstep::avg_pool::forward",
@@ -235,17 +232,16 @@ void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::ui
   const std::int64_t packs = s.c / lanes, of_line = s.out_w() * s.c;
   const int out_h = static_cast<int>(s.out_h()), out_w = static_cast<int>(s.out_w());
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
-  const PackWindows vertical(s.vertical), horizontal(s.horizontal);
+  const AxisWindows vertical(s.vertical), horizontal(s.horizontal);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
       RangePolicy(space, 0, s.n * s.h * s.w * packs), KOKKOS_LAMBDA(const std::int64_t index) {
         const PackOfPixel at(index, s.h, s.w, packs);
-        const int bottom = vertical.end(at.y, out_h), left = horizontal.begin(at.x),
-                  right = horizontal.end(at.x, out_w);
+        const Windows rows = vertical.over(at.y, out_h), columns = horizontal.over(at.x, out_w);
         const std::int64_t image = at.image * out_h * of_line + at.pack * lanes;
         C sum[lanes] = {};
-        for (int oy = vertical.begin(at.y); oy < bottom; ++oy)
-          for (int ox = left; ox < right; ++ox) {
+        for (int oy = rows.begin; oy < rows.end; ++oy)
+          for (int ox = columns.begin; ox < columns.end; ++ox) {
             const std::int64_t from = image + oy * of_line + ox * s.c;
             const auto own = static_cast<std::uint8_t>((at.y - vertical.first_of(oy)) * horizontal.kernel +
                                                        (at.x - horizontal.first_of(ox)));

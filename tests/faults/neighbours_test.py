@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import h5py
@@ -38,20 +37,18 @@ def arrays(checkpoint):
 
 
 class Neighbours(LockstepTest):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="lockstep-test-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.whole = pathlib.Path(folder.name)
-
     def setUp(self):
         super().setUp()
         self.others = set(MEMORY.glob("lockstep-*-step-*"))
         self.addCleanup(lambda: [file.unlink(missing_ok=True) for file in self.files("*-step-*")])
-        deck = self.deck(**DECK)
-        if not (self.whole / "run").exists():  # once for all tests
-            self.lockstep("train", deck, *NODES, ranks=4, cwd=self.whole)
-            self.assertEqual(self.files("*-step-*"), [], "a run that has ended leaves nothing in memory")
+        self.whole = self.folder / "whole"
+        self.once(self.train_whole, self.whole)
+        self.deck(**DECK)
+
+    def train_whole(self):
+        self.deck("whole/deck.yaml", **DECK)
+        self.lockstep("train", "deck.yaml", *NODES, ranks=4, cwd=self.whole)
+        self.assertEqual(self.files("*-step-*"), [], "a run that has ended leaves nothing in memory")
 
     def files(self, pattern):
         return sorted(set(MEMORY.glob(f"lockstep-{pattern}")) - self.others)

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What tests of mistakes share: an earlier run that must stay as it is, and where each mistake is made."""
 import os
-import pathlib
-import shutil
 import sys
-import tempfile
 
 from program import LockstepTest, snapshot
 
@@ -14,18 +11,10 @@ sys.argv = [argument for argument in sys.argv if argument != "--full"]
 
 
 class MistakeTest(LockstepTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.earlier = tempfile.TemporaryDirectory(prefix="lockstep-test-")
-        cls.addClassCleanup(cls.earlier.cleanup)
-
     def setUp(self):
         super().setUp()
-        # An earlier run, which must stay as it is whatever is wrong with the next one. One for all tests, each of which has its copy.
-        deck, earlier = self.deck(), pathlib.Path(self.earlier.name)
-        if not (earlier / "run").exists():
-            self.lockstep("train", deck, cwd=earlier)
-        shutil.copytree(earlier / "run", self.folder / "run", symlinks=True)
+        # An earlier run, which must stay as it is whatever is wrong with the next one.
+        self.once(lambda: self.lockstep("train", self.deck()))
         self.before = snapshot(self.folder / "run")
         self.assertIn("metrics.csv", self.before)
 

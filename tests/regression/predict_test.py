@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a trained network makes of examples, in every kind of file; and text that a language model writes."""
 import csv
-import pathlib
-import shutil
-import tempfile
 import unittest
 
 import program
@@ -21,25 +18,17 @@ CHECKPOINT = "run/checkpoints/latest"
 
 @unittest.skipUnless(h5py, "no h5py")
 class Predict(LockstepTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.trained = tempfile.TemporaryDirectory(prefix="lockstep-test-")
-        cls.addClassCleanup(cls.trained.cleanup)
-
     def setUp(self):
-        """A copy of what is trained once for all tests."""
         super().setUp()
-        trained = pathlib.Path(self.trained.name) / "folder"
-        if trained.exists():
-            shutil.copytree(trained, self.folder, symlinks=True, dirs_exist_ok=True)
-            return
+        self.once(self.train)
+
+    def train(self):
         images, labels = idx_images(self.folder / "images", 130), idx_labels(self.folder / "labels", 130)
         self.lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 33, "--output", "data.h5")
         self.deck("deck.yaml", data={"file": "data.h5", "normalize": {"mean": [0.3], "std": [0.4]}}, run={"epochs": 3, "output_dir": "run"},
                   batch={"global": 16, "micro": 5}, model={"layers": ["flatten", {"linear": 16}, {"batch_norm": {}}, "relu", {"linear": 10}]})
         self.lockstep("train", "deck.yaml")
         (self.folder / "deck.yaml").unlink()  # the checkpoint has its own
-        shutil.copytree(self.folder, trained, symlinks=True)
 
     def predict(self, output, *arguments, data="data.h5:/validation", ranks=1):
         out = self.lockstep("predict", CHECKPOINT, "--data", data, "--output", output, *arguments, ranks=ranks).out

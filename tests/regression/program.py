@@ -58,6 +58,20 @@ class LockstepTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
+    def once(self, make, folder=None, name="made"):
+        """What make() puts into a folder (the test's); the other tests of the class get a copy."""
+        folder = folder or self.folder
+        cls = type(self)
+        if "made_once" not in vars(cls):
+            cls.made_once = tempfile.TemporaryDirectory(prefix="lockstep-test-")
+            cls.addClassCleanup(cls.made_once.cleanup)
+        made = pathlib.Path(cls.made_once.name) / name
+        if made.exists():
+            shutil.copytree(made, folder, symlinks=True, dirs_exist_ok=True)
+        else:
+            make()
+            shutil.copytree(folder, made, symlinks=True)
+
     def lockstep(self, *arguments, ranks=1, cwd=None, limit=180, status=0):
         result = run(*arguments, ranks=ranks, cwd=cwd or self.folder, limit=limit)
         self.assertEqual(result.status, status, f"{arguments} on {ranks} ranks: {result}")

@@ -7,7 +7,6 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
 import program
@@ -28,11 +27,6 @@ LAST = "checkpoints/step-00000100.h5"
 
 
 class Resume(LockstepTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.uninterrupted_ones = tempfile.TemporaryDirectory(prefix="lockstep-test-")
-        cls.addClassCleanup(cls.uninterrupted_ones.cleanup)
-
     def folder_of(self, name, **sections):
         self.deck(f"{name}/deck.yaml", **{**DECK, **sections})
         return self.folder / name
@@ -45,14 +39,8 @@ class Resume(LockstepTest):
         self.assertTrue((a / "run" / LAST).read_bytes() == (b / "run" / LAST).read_bytes(), "the last checkpoints differ")
 
     def uninterrupted(self, ranks, **sections):
-        """A copy of what is trained once for all tests."""
         folder = self.folder_of("whole", **sections)
-        once = pathlib.Path(self.uninterrupted_ones.name) / hashlib.sha256(f"{ranks} {sections}".encode()).hexdigest()
-        if once.exists():
-            shutil.copytree(once, folder, symlinks=True, dirs_exist_ok=True)
-        else:
-            self.train(folder, ranks=ranks)
-            shutil.copytree(folder, once, symlinks=True)
+        self.once(lambda: self.train(folder, ranks=ranks), folder, hashlib.sha256(f"{ranks} {sections}".encode()).hexdigest())
         rows = metrics(folder / "run")
         self.assertEqual([row["step"] for row in rows if row["split"] == "train"], [str(s) for s in range(10, 101, 10)])
         self.assertEqual([row["step"] for row in rows if row["split"] == "validation"], [str(s) for s in (16, 32, 48, 64, 80, 96, 100)])

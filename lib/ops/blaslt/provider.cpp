@@ -202,7 +202,7 @@ class BlasltInnerProduct final : public InnerProduct {
   }
 
  private:
-  /// Of a bias in the type of y, where that is not its own; in front of the product's workspace.
+  /// Bytes in front of the product's workspace for the bias in the type of y; 0 where it is of that type itself.
   std::size_t bias_bytes() const {
     const bool is_rounded = shape_.bias && products_->adds_bias && shape_.dtype != master_dtype(shape_.dtype);
     return is_rounded ? align_up(static_cast<std::size_t>(shape_.out) * size_of(shape_.dtype)) : 0;
