@@ -70,8 +70,13 @@ PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro, doub
   const PhaseSeconds rest = of(share % micro, again);
   const auto whole = static_cast<double>(share / micro);
   all.forward = whole * all.forward + rest.forward;
-  all.backward = whole * all.backward + rest.backward;
+  all.backward = whole * all.backward + rest.backward + static_cast<double>((share - 1) / micro) * accumulation();
   return all;
+}
+
+/// They are read and written once more than those of a first micro-batch, which are written alone.
+double ComputeTimes::accumulation() const {
+  return 2 * static_cast<double>(workload_.parameters()) * workload_.element_bytes() * 1e-9 / machine_.memory_gbps;
 }
 
 double ComputeTimes::forward_weight(int layer, std::int64_t examples) const {

@@ -42,6 +42,8 @@ class ComputeTimes {
   double backward_weight(int layer, std::int64_t examples) const;
 
  private:
+  /// Of a micro-batch's gradients, to those of the ones before it.
+  double accumulation() const;
   double product_seconds(double flops) const;
   double layer_seconds(const LayerWork& layer, std::int64_t examples, int products, double passes) const;
   PhaseSeconds known(std::int64_t examples) const;

@@ -18,6 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t small = 64, large = 4 << 20;  // bytes of messages
+constexpr std::int64_t beyond_caches = 32 << 20;     // bytes of each rank's gradients
 
 /// Seconds of one call, in the median of several batches of calls, of the slowest rank.
 double slowest_rank(const Communicator& comm, const std::function<void()>& call, double seconds) {
@@ -55,9 +56,10 @@ LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int pee
           .bandwidth_gbps = 1e-9 * static_cast<double>(large - small) / std::max(1e-9, last - first)};
 }
 
-/// Sums of these ranks, which are one node, in their memory.
+/// Sums of these ranks, which are one node, in their memory: of gradients that caches no longer hold, as a pass through
+/// a whole model leaves them.
 LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
-  const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(large));
+  const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(beyond_caches));
   if (comm.all_reduce_max(memory ? 0 : 1) > 0) return {.latency_us = 1, .bandwidth_gbps = 1};
   ParallelConfig config;
   config.all_reduce = find_algorithm("hierarchical");
@@ -71,9 +73,9 @@ LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
         },
         0.3);
   };
-  const double first = seconds(small), last = seconds(large);
+  const double first = seconds(small), last = seconds(beyond_caches);
   return {.latency_us = 1e6 * first,
-          .bandwidth_gbps = 1e-9 * static_cast<double>(large - small) / std::max(1e-9, last - first)};
+          .bandwidth_gbps = 1e-9 * static_cast<double>(beyond_caches - small) / std::max(1e-9, last - first)};
 }
 
 /// What a core adds to its own numbers, as it does with a message that arrives.

@@ -150,6 +150,17 @@ double seconds_of(std::span<const ExchangeCost> costs) {
                          [](double sum, const ExchangeCost& cost) { return sum + cost.seconds; });
 }
 
+TEST(DividedStep, OwnersTakeTheirPartOfASum) {
+  const Machine machine = cluster(1);
+  const Exchanged gradients("shard: gradients", machine, 4), optimizer("shard: optimizer", machine, 4);
+  ASSERT_EQ(gradients.exchange.buckets.size(), optimizer.exchange.buckets.size());
+  for (std::size_t i = 0; i < gradients.exchange.buckets.size(); ++i) {
+    const double owned = static_cast<double>(gradients.exchange.buckets[i].count()) / 4;
+    EXPECT_NEAR(gradients.exchange.sums[i].seconds - optimizer.exchange.sums[i].seconds,
+                2 * 4e-9 * owned / machine.memory_gbps, 1e-12);
+  }
+}
+
 /// A step in which each time takes so long.
 double exposed(const StepExchange& exchange, double each, std::size_t micro_batches) {
   const auto times = static_cast<std::size_t>(exchange.windows.times);

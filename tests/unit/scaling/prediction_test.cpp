@@ -109,6 +109,18 @@ TEST(ComputeTimes, OfOneMeasuredBatchThePassesAloneGrow) {
   EXPECT_NEAR(two.of(256).optimizer, 6e-3, 1e-12);
 }
 
+TEST(ComputeTimes, GradientsOfLaterMicroBatchesAreReadAndWrittenOnceMore) {
+  const Workload workload(config_of());
+  Machine described = machine("one", 8);
+  described.measured = {measured_step(workload, 64, 8)};
+  const ComputeTimes times(described, workload);
+  const double added = 2 * 4e-9 * static_cast<double>(workload.parameters()) / described.memory_gbps;
+  EXPECT_NEAR(times.of_share(64, 64).backward, 16e-3, 1e-12);
+  EXPECT_NEAR(times.of_share(256, 64).backward, 4 * 16e-3 + 3 * added, 1e-12);
+  EXPECT_NEAR(times.of_share(65, 32).backward, 65 * 0.25e-3 + 2 * added, 1e-12);
+  EXPECT_NEAR(times.of_share(256, 64).forward, 4 * 8e-3, 1e-12);
+}
+
 TEST(Prediction, StatisticsTravelInTheGroupsThatShareThem) {
   Machine nodes = machine("nodes", 4);
   nodes.network = networks[0].link;
