@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "comm/spin_backoff.hpp"
 #include "core/memory_plan.hpp"
+#include "nn/flat_part.hpp"
 
 namespace lockstep {
 namespace {
@@ -52,13 +53,6 @@ void for_each_held(const std::string& text, const Note& note) {
     }
     note(of, ranges);
   }
-}
-
-/// Elements [first, first + count).
-Tensor elements_of(const Tensor& numbers, std::int64_t first, std::int64_t count) {
-  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(first) * size_of(numbers.dtype),
-          numbers.dtype,
-          {count}};
 }
 
 }  // namespace
@@ -187,14 +181,14 @@ const std::byte* NumberStream::whole_block(const Block& block) const {
   const std::vector<Piece> own = pieces_of(block, rank_);
   if (own.size() != 1 || own[0].count != block.count) return nullptr;
   const Tensor& from = is_copied_ ? given_[block.of] : numbers_[block.of].values;
-  return static_cast<const std::byte*>(elements_of(from, own[0].at, 0).data);
+  return static_cast<const std::byte*>(flat_part(from, {own[0].at, 0}).data);
 }
 
 void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) const {
   if (const OffloadedState& offloaded = numbers_[block.of].offloaded)
     return offloaded.read(is_copied_ ? PassingBlocks::Version::held : PassingBlocks::Version::present, piece.at,
                           piece.count, to);
-  const Tensor from = elements_of(is_copied_ ? given_[block.of] : numbers_[block.of].values, piece.at, piece.count);
+  const Tensor from = flat_part(is_copied_ ? given_[block.of] : numbers_[block.of].values, {piece.at, piece.count});
   if (memory_is_separate && !is_copied_) copy_to_host(space_, from, to);
   else std::memcpy(to, from.data, from.bytes());
 }
@@ -202,7 +196,7 @@ void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) c
 void NumberStream::write(const Block& block, const Piece& piece, const std::byte* from) const {
   const HeldNumbers& numbers = numbers_[block.of];
   if (numbers.offloaded) numbers.offloaded.write(piece.at, piece.count, from);
-  else copy_from_host(space_, from, elements_of(numbers.values, piece.at, piece.count));
+  else copy_from_host(space_, from, flat_part(numbers.values, {piece.at, piece.count}));
 }
 
 void NumberStream::send(int rank, const void* data, std::size_t bytes) {

@@ -12,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "comm/surviving_ranks.hpp"
+#include "nn/flat_part.hpp"
 #include "parallel/outlast_kernels.hpp"
 
 namespace lockstep {
@@ -242,8 +243,7 @@ std::size_t BucketedReducer::bytes_before(const Bucket& bucket) const {
 }
 
 Tensor BucketedReducer::gradients_of(const Bucket& bucket) const {
-  return {
-      static_cast<std::byte*>(gradients_.data) + bytes_before(bucket), gradients_.dtype, {bucket.end - bucket.first}};
+  return flat_part(gradients_, {bucket.first, bucket.end - bucket.first});
 }
 
 /// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.

@@ -8,6 +8,7 @@
 
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
+#include "nn/flat_part.hpp"
 
 namespace lockstep {
 namespace {
@@ -22,12 +23,6 @@ void accumulate(const ExecSpace& space, std::int64_t count, const C* from, C* to
 /// to += from.
 void accumulate(const ExecSpace& space, const Tensor& from, const Tensor& to) {
   dispatch_master(to.dtype, [&]<class C>(C) { accumulate<C>(space, to.count(), from.as<const C>(), to.as<C>()); });
-}
-
-Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
-  return {static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * size_of(tensor.dtype),
-          tensor.dtype,
-          {count}};
 }
 
 }  // namespace
@@ -124,7 +119,7 @@ void DeterministicReducer::finish(const ExecSpace& space, const std::function<vo
 /// These elements of the sums, of which each has as many as the gradients.
 Tensor DeterministicReducer::sums_at(const Step::Part& part) const {
   const std::int64_t count = gradients_.count();
-  return part_of(sums_[static_cast<std::size_t>(part.first / count)].get(), part.first % count, part.count);
+  return flat_part(sums_[static_cast<std::size_t>(part.first / count)].get(), {part.first % count, part.count});
 }
 
 std::span<const std::byte> DeterministicReducer::outgoing(const Step::Part& part) {
@@ -151,7 +146,7 @@ void DeterministicReducer::arrived(const Step::Part& part) {
   } else if (part.final) {
     copy_from_host(*space_, incoming_.data(), sums);
   } else {
-    const Tensor staged = part_of(gradients_, 0, part.count);  // its numbers are in the sums already
+    const Tensor staged = flat_part(gradients_, {0, part.count});  // its numbers are in the sums already
     copy_from_host(*space_, incoming_.data(), staged);
     accumulate(*space_, staged, sums);
   }

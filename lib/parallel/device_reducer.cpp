@@ -6,20 +6,11 @@
 #include "base/heartbeat.hpp"
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
+#include "nn/flat_part.hpp"
 #include "ops/convert.hpp"
 #include "parallel/outlast_kernels.hpp"
 
 namespace lockstep {
-namespace {
-
-Tensor part_of(const Tensor& numbers, const Stretch& stretch) {
-  auto* const first = static_cast<std::byte*>(numbers.data) +
-                      static_cast<std::size_t>(stretch.first) * size_of(numbers.dtype);
-  return {first, numbers.dtype, {stretch.count()}};
-}
-
-}  // namespace
-
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,
                              const Tensor& gradients, const GradientBuckets& buckets)
     : gradients_(gradients), overlaps_(config.overlap != ParallelConfig::Overlap::none), sums_(std::move(sums)) {
@@ -36,8 +27,10 @@ DType DeviceReducer::type_on_wire(const ParallelConfig& config, DType gradients)
 }
 
 void DeviceReducer::add_buckets(std::span<const Stretch> buckets, const Tensor& rounded) {
-  for (const Stretch& bucket : buckets)
-    buckets_.push_back({bucket.end, part_of(gradients_, bucket), rounded ? part_of(rounded, bucket) : Tensor{}});
+  for (const Stretch& bucket : buckets) {
+    const ParameterRange range{bucket.first, bucket.count()};
+    buckets_.push_back({bucket.end, flat_part(gradients_, range), rounded ? flat_part(rounded, range) : Tensor{}});
+  }
 }
 
 void DeviceReducer::ready(const ExecSpace& space, std::int64_t end) {

@@ -9,13 +9,10 @@
 #include <map>
 
 #include "io/checksum.hpp"
+#include "nn/flat_part.hpp"
 
 namespace lockstep {
 namespace {
-
-void* place_in(const Tensor& numbers, std::int64_t element) {
-  return static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(element) * size_of(numbers.dtype);
-}
 
 std::string state_part_name(const Parameter& parameter, const Optimizer::State& state) {
   return parameter.name + " (" + state.name + ")";
@@ -53,7 +50,7 @@ void ReplicaAudit::add_whole(const ParameterBuffer& parameters, const Optimizer&
                 .values = {nullptr, state.values.dtype, parameter.shape},
                 .offloaded = state.offloaded,
                 .first = parameter.range.first};
-      if (!part.offloaded) part.values.data = place_in(state.values, part.first);
+      if (!part.offloaded) part.values.data = flat_part(state.values, parameter.range).data;
       parts.push_back(std::move(part));
     }
 }
@@ -64,7 +61,7 @@ void ReplicaAudit::add_owned(const ParameterBuffer& parameters, const Optimizer&
                        const ParameterRange& place) {
     Part part{
         .name = name, .values = {nullptr, numbers.dtype, {place.count}}, .offloaded = offloaded, .first = place.first};
-    if (!offloaded) part.values.data = place_in(numbers, place.first);
+    if (!offloaded) part.values.data = flat_part(numbers, place).data;
     parts.push_back(std::move(part));
   };
   const OffloadedValues* const elsewhere = optimizer.offloaded_values();

@@ -5,12 +5,6 @@
 
 namespace lockstep {
 
-Tensor flat_part(const Tensor& numbers, ParameterRange range) {
-  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(range.first) * size_of(numbers.dtype),
-          numbers.dtype,
-          {range.count}};
-}
-
 int OuterOptimizer::numbers_each(const LocalConfig& config, std::int64_t replicas) {
   return config.has_momentum() ? config.updates_of_momentum(replicas) > 1 ? 2 : 1 : 0;
 }

@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "comm/local_config.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/flat_part.hpp"
 #include "optim/outer_step.hpp"
 
 namespace lockstep {
-
-/// Elements of a flat tensor.
-Tensor flat_part(const Tensor& numbers, ParameterRange range);
 
 /// What becomes of parameters by the difference that replicas have made to them: the outer rule of parallel.local
 /// (OuterStep), with what it remembers from one step to the next.

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "core/tensor.hpp"
+#include "nn/parameter_layout.hpp"
+
+namespace lockstep {
+
+/// Elements of a flat tensor.
+inline Tensor flat_part(const Tensor& numbers, ParameterRange range) {
+  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(range.first) * size_of(numbers.dtype),
+          numbers.dtype,
+          {range.count}};
+}
+
+}  // namespace lockstep
