@@ -66,6 +66,20 @@ TEST_P(Compressed, WhatIsNoNumberShowsEverywhere) {
   }
 }
 
+/// Where such a step is left out, nothing of it is in later ones, if no errors are kept.
+TEST_P(Compressed, WhatIsNoNumberGoesWithItsStep) {
+  if (GetParam() == Method::dgc) GTEST_SKIP() << "keeps velocities";
+  const auto without_errors = compress(GetParam(), [](CompressConfig& c) { c.error_feedback = false; });
+  CompressionSetting<float> setting(ranks, without_errors, small_buckets());
+  setting.run(1, 5);
+  if (ranks.is_root()) setting.numbers[77] = std::numeric_limits<float>::quiet_NaN();
+  setting.sum->start(0, 1200);
+  wait_until([&] { return setting.sum->advance(); });
+  setting.run(2, 5);
+  EXPECT_TRUE(std::ranges::all_of(setting.numbers, [](float x) { return std::isfinite(x); }));
+  EXPECT_TRUE(setting.all_have_the_same());
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, Compressed,
                          testing::Values(Method::int8, Method::qsgd, Method::sign, Method::topk, Method::dgc,
                                          Method::powersgd),

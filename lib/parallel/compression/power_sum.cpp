@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+#include <span>
+
+#include "core/finite.hpp"
 #include "core/random.hpp"
 #include "parallel/compression/compressed_sum.hpp"
 #include "parallel/compression/orthonormal.hpp"
@@ -122,9 +126,12 @@ class PowerSum final : public Collective {
     return own_.numbers + matrix.tensor.place.first + number * matrix.tensor.columns;
   }
 
-  /// Columns without a direction get a drawn one, the same on all ranks.
+  /// Columns without a direction get a drawn one, the same on all ranks; so do all where a step has left numbers that
+  /// are not finite, since steps that are left out leave them, too.
   void make_thin_orthonormal(const Matrix& matrix) {
     const std::int64_t length = matrix.tensor.columns;
+    const std::span<T> all(right(matrix), static_cast<std::size_t>(matrix.thin_columns * length));
+    if (std::ranges::any_of(all, [](T number) { return is_nonfinite(number); })) std::ranges::fill(all, T(0));
     const RandomStream draws(own_.step.seed, RandomPurpose::compression, static_cast<std::uint64_t>(own_.step.number));
     bool has_lost = false;
     make_orthonormal<T>(right(matrix), matrix.thin_columns, length, [&](std::int64_t column) {
