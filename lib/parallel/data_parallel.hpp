@@ -24,6 +24,9 @@ class DataParallel final : public ParallelStrategy {
 
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
+  void forget_gradients(const ExecSpace& space) override {
+    if (compression_) compression_->forget(space);
+  }
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;

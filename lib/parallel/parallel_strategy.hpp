@@ -38,7 +38,12 @@ class ParallelStrategy : public BatchDealing, public ReplicaMeetings, public Str
     return false;
   }
 
-  /// The next stretch of the gradients of this rank, or of one of its shards, is final. Does not wait for other ranks.
+  /// The step that was begun cannot be done: what is kept of gradients from step to step, and has changed with them,
+  /// begins anew.
+  virtual void forget_gradients(const ExecSpace& /*space*/) {}
+
+  /// The next stretch of the gradients of this rank, or of one of its shards, is final. Waits for other ranks where
+  /// sums do not overlap (parallel.overlap: none).
   virtual void gradient_ready(const ExecSpace& space, ParameterRange range) = 0;
   /// All of them are: the next shard's may overwrite them.
   virtual void shard_done(const ExecSpace& space) = 0;

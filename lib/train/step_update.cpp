@@ -124,7 +124,10 @@ StepResult StepUpdate::take_finding() {
     throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
                                                   "others end with it)",
                                                   result.message, comm_.rank()));
-  if (!result.done()) count_.done = result.number - 1;
+  if (!result.done()) {
+    count_.done = result.number - 1;
+    parts_.strategy.forget_gradients(space_);
+  }
   return result;
 }
 

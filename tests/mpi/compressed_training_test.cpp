@@ -2,6 +2,7 @@
 // Runs with parallel.compress: the same bits on all ranks, whatever is summed when, and from checkpoints.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/log.hpp"
@@ -171,6 +172,25 @@ TEST_F(CompressedRun, IsMomentumWhereAllTravels) {
       if (name.starts_with("/optimizer")) continue;
       EXPECT_LT(test::largest_difference(given.at(name), values), 1e-5) << name << optimizer;
     }
+  }
+}
+
+/// Its errors are not finite, either: a run that goes on from the last checkpoint would have them in its first step.
+TEST_F(CompressedRun, LeavesNothingOfAStepThatCannotBeDone) {
+  const Communicator ranks = emulate_network(world, {1, 0, 1});
+  for (const std::string method : {"int8", "qsgd", "sign", "topk"}) {
+    const std::string deck = fmt::format(
+        "{{data: {{synthetic: {{kind: linear, features: 5, train: 60}}}}, loss: {{type: mse}}, batch: {{global: 12}},"
+        " model: {{layers: [{{linear: {{features: 3}}}}, {{linear: {{features: 1}}}}]}}, run: {{steps: 5}},"
+        " optimizer: {{type: sgd, learning_rate: 1.0e+30}}, parallel: {{compress: {{method: {}}}}}}}",
+        method);
+    TrainingRun run(test::read_run_config(deck, (folder.path() / method).string()), ranks);
+    EXPECT_THROW(run.run(), DivergedError);
+    ranks.barrier();
+    const Arrays left = arrays_in(file(method, static_cast<int>(run.trainer().steps())));
+    EXPECT_FALSE(errors_in(left).empty());
+    for (const auto& [name, values] : left)
+      EXPECT_TRUE(std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) << name;
   }
 }
 

@@ -152,6 +152,11 @@ std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients)
   });
 }
 
+void Compression::forget(const ExecSpace& space) const {
+  for (const Tensor& numbers : {errors_.get(), velocities_.get(), thin_.get()})
+    if (numbers) fill_zero(space, numbers);
+}
+
 void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
   const auto add_of_all_places = [&](const char* state, const Tensor& values) {
     for (int place = 0; place < places_; ++place) {

@@ -50,6 +50,8 @@ class Compression {
     step_.examples = static_cast<double>(examples);
   }
 
+  /// Nothing is left over.
+  void forget(const ExecSpace& space) const;
   /// Adds the errors and the velocities of all places, and all Q.
   void add_held_numbers(std::vector<HeldNumbers>& numbers) const;
   /// All ranks get Q of rank 0. Collective.
