@@ -2,6 +2,7 @@
 #include "optim/stale_gradient.hpp"
 
 #include "core/execution.hpp"
+#include "core/finite.hpp"
 
 namespace lockstep {
 namespace {
@@ -36,7 +37,7 @@ void compensate_adaptively(const ExecSpace& space, std::int64_t count, T lambda,
       KOKKOS_LAMBDA(const std::int64_t i) {
         const T mean = scale * gradient[i];
         const T m = T(0.95) * mean_square[i] + T(0.05) * mean * mean;
-        mean_square[i] = m;
+        if (!is_nonfinite(m)) mean_square[i] = m;  // it outlives the step, which is left out or not done then
         gradient[i] = compensated(gradient[i], lambda / Kokkos::sqrt(m + T(1e-7)), mean, now[i] - read[i]);
       });
 }
