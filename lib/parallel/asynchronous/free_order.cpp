@@ -19,7 +19,8 @@ FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last)
       .is_synchronous = backup.present,
       .duplicates = backup.present && backup.mode == BackupConfig::Mode::duplicate ? static_cast<int>(backup.ranks) : 0,
       .steps = {config.rounds().every, last},
-      .by_speed = config.rounds().by_speed};
+      .by_speed = config.rounds().by_speed,
+      .records = !(backup.present ? backup.record : config.asynchronous.record).empty()};
 }
 
 FreeOrder::FreeOrder(const FreeRules& rules, std::function<double()> seconds)
@@ -155,7 +156,7 @@ bool FreeOrder::is_late(const Worker& giver) const {
 void FreeOrder::push(int number, const Tell& tell) {
   const Worker& giver = worker(number);
   count(version_ - giver.version);
-  entries_.push_back({{number, giver.version, rules_.by_speed ? giver.steps : 0}, giver.part});
+  if (rules_.records) entries_.push_back({{number, giver.version, rules_.by_speed ? giver.steps : 0}, giver.part});
   const bool is_update = ++pushed_ % rules_.collect == 0;
   tell({.kind = StoreEvent::Kind::push,
         .worker = number,

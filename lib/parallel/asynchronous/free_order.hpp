@@ -49,6 +49,7 @@ struct FreeRules {
   int duplicates = 0;
   UpdateSteps steps{};    ///< that workers do, where they step by themselves; else one for each gradient
   bool by_speed = false;  ///< slow workers do fewer
+  bool records = false;   ///< what is done is kept until it is taken (FreeOrder::take_entries)
 };
 
 /// Of so many ranks that run freely, up to step number `last`.
@@ -56,7 +57,7 @@ FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last 
 
 /// The order in which workers' gradients are applied, and parameters read: that in which the workers come, as one rank
 /// finds it. Between two meetings all parts of the batches between them are given out, each to whoever asks next; of
-/// synchronous updates those of one batch at a time, some twice, or fewer than all (FreeRules). Keeps the record.
+/// synchronous updates those of one batch at a time, some twice, or fewer than all (FreeRules).
 class FreeOrder {
  public:
   using Tell = std::function<void(const StoreEvent&)>;

@@ -28,6 +28,7 @@ class ToldOrder {
   }
   const std::vector<std::int64_t>& counts() const { return order_.staleness_counts(); }
   std::int64_t dropped() const { return order_.dropped(); }
+  std::int64_t take_entries() { return std::ssize(order_.take_entries()); }
 
  private:
   bool by_speed_;
@@ -56,6 +57,18 @@ TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
   EXPECT_EQ(order.take(0), "p0 ");
   EXPECT_EQ(order.take(1), "p1u meet ");
   EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{3, 5}));
+}
+
+/// A run without a record would keep a line for each gradient else, which nobody takes.
+TEST(FreeOrder, KeepsWhatARecordTakes) {
+  for (const bool records : {false, true}) {
+    ToldOrder order({.workers = 2, .records = records});
+    order.begin(0, 9);
+    for (const int worker : {0, 1, 1}) order.take(worker);
+    EXPECT_EQ(order.take_entries(), records ? 3 : 0);
+    EXPECT_EQ(order.take_entries(), 0);
+    EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{2, 1}));
+  }
 }
 
 TEST(FreeOrder, GivesSlowWorkersFewerSteps) {
