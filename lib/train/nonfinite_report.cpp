@@ -131,17 +131,24 @@ double NonfiniteReport::count_in_store(const ExecSpace& space, ParameterRange ra
   return count;
 }
 
-/// Of tensors whose numbers ranks have divided among them, and of what is not trained, which all have. Collective.
+/// Of tensors whose numbers ranks have divided among them, and of what is not trained, which all have. Where several
+/// groups of ranks have divided them alike, each number counts once. Collective.
 std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRange> tensors,
                                                    const std::function<double(ParameterRange)>& count_in_range) const {
   std::vector<ParameterRange> owned = model_.parameters().layout().owned();
   if (comm_.is_root()) owned.push_back(model_.parameters().layout().others());
-  std::vector<double> counts(tensors.size());
-  for (std::size_t i = 0; i < counts.size(); ++i)
+  std::vector<double> counts(2 * tensors.size());  // what is found, and what is looked at, of each
+  for (std::size_t i = 0; i < tensors.size(); ++i)
     for (const ParameterRange& range : owned)
-      if (const ParameterRange part = range.within(tensors[i]); part.count > 0) counts[i] += count_in_range(part);
+      if (const ParameterRange part = range.within(tensors[i]); part.count > 0) {
+        counts[2 * i] += count_in_range(part);
+        counts[2 * i + 1] += static_cast<double>(part.count);
+      }
   comm_.all_reduce_sum(counts);
-  return counts;
+  std::vector<double> found(tensors.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (counts[2 * i] > 0) found[i] = counts[2 * i] * static_cast<double>(tensors[i].count) / counts[2 * i + 1];
+  return found;
 }
 
 bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {

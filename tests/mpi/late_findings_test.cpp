@@ -40,5 +40,18 @@ TEST(LateFindings, ARunThatCannotGoOnEndsInTheSameState) {
   test::expect_the_same(rarely, often);
 }
 
+/// Where each rank is a group that has all of the model, each of them counts gradients that are not finite.
+TEST(LateFindings, GroupsThatDivideTheModelTellOfItOnce) {
+  const std::string failure =
+      logged_every(1,
+                   "{{data: {{synthetic: {{kind: linear, features: 5, train: 60}}}}, loss: {{type: mse}},"
+                   " model: {{layers: [{{linear: {{features: 3}}}}, {{linear: {{features: 1}}}}]}},"
+                   " optimizer: {{type: sgd, learning_rate: 1.0e+30}}, batch: {{global: 10}},"
+                   " parallel: {{shard: optimizer, shard_group: 1}}, run: {{steps: 5, log_every: {}}}}}")
+          .failure;
+  EXPECT_NE(failure.find("the gradient of layer"), std::string::npos) << failure;
+  EXPECT_NE(failure.find("(100 %)"), std::string::npos) << failure;
+}
+
 }  // namespace
 }  // namespace lockstep
