@@ -256,8 +256,8 @@ class StepPlanner {
 
   void use_gradients() {
     std::vector<std::vector<Contribution>> contributions(nodes_.size());
-    std::vector<std::array<int, 2>> own(nodes_.size(),
-                                        {std::numeric_limits<int>::max(), -1});  // first and last own task
+    // The first own task, and the last one: of all nodes whose gradients share memory, once that is known.
+    std::vector<std::array<int, 2>> own(nodes_.size(), {std::numeric_limits<int>::max(), -1});
     for (const auto& n : nodes_) plan_.staging.emplace_back(n.inputs.size());
     plan_.adds_gradient.assign(nodes_.size(), false);
     int time = loss_time_;
@@ -294,8 +294,12 @@ class StepPlanner {
       for (Index c = 0; c < contributions[at(i)].size(); ++c) {
         const Contribution& part = contributions[at(i)][c];
         if (c == 0 && !from_loss) {
-          gradient_[at(i)] = may_share(part, contributions[at(i)], own, own[at(i)][0]) ? gradient_[at(part.node)]
-                                                                                       : uses_.add_tensor(bytes_of(i));
+          if (may_share(part, contributions[at(i)], own, own[at(i)][0])) {
+            gradient_[at(i)] = gradient_[at(part.node)];
+            own[at(i)][1] = std::max(own[at(i)][1], own[at(part.node)][1]);
+          } else {
+            gradient_[at(i)] = uses_.add_tensor(bytes_of(i));
+          }
         } else if (part.input == 0 && node(part.node).layer->traits().adds_gradient) {
           plan_.adds_gradient[at(part.node)] = true;
         } else {
@@ -316,8 +320,8 @@ class StepPlanner {
     return read;
   }
 
-  /// Whether the gradient that `first` begins can be the memory of the gradient that it comes from: when
-  /// the layer passes it on as it is, and is done with it before anybody changes it.
+  /// Whether the gradient that `first` begins can be the memory of the gradient that it comes from: when the layer
+  /// passes it on as it is, and all whose gradient that memory is are done with it before anybody changes it.
   bool may_share(const Contribution& first, const std::vector<Contribution>& all,
                  const std::vector<std::array<int, 2>>& own, int target_begins) {
     const Layer& layer = *node(first.node).layer;

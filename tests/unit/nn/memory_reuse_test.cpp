@@ -144,6 +144,19 @@ TEST(MemoryReuse, RandomNetworks) {
     expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::training);
 }
 
+/// The norm b reads its gradient once more when those of all examples are summed. Until then nobody may change the
+/// memory that it shares with the sum t, and that one with a layer before it: neither relu's gradient (of l), nor what
+/// another layer adds (l to n).
+TEST(MemoryReuse, SharedGradientsStayUntilAllHaveReadThem) {
+  const std::string begin =
+      "[{linear: {features: 4}, name: x}, {linear: {features: 4}}, {batch_norm: {}, name: n}, {linear: {features: 4}, name: l},"
+      " {relu: {}, name: r}, {linear: {features: 4}, name: c, from: x}, {batch_norm: {}, name: b}, ";
+  for (const char* end : {"{add: {}, from: [r, c], name: t}, {add: {}, from: [b, t]}, {linear: {features: 3}}]",
+                          "{add: {}, from: [n, c], name: t}, {add: {}, from: [b, t], name: u}, {add: {}, from: [u, r]},"
+                          " {linear: {features: 3}}]"})
+    expect_same(begin + end, {5}, Purpose::training);
+}
+
 TEST(MemoryReuse, RandomNetworksInEvaluation) {
   for (std::uint64_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed)
     expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::inference);
