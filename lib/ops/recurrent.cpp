@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// Units that one index of a kernel works on. Numbers pass through arrays of that length, so that compilers see that
+// One index of a kernel works on a tile of units. Numbers pass through arrays of its length, so that compilers see that
 // nothing overlaps.
 
 /// Where a tile of units stands.

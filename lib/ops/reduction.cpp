@@ -78,9 +78,7 @@ void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scrat
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch) {
   const Tensor result{scratch.data, DType::f64, {1}};
   sum_of_squares(space, x, scratch, result);
-  double total = 0;
-  copy_to_host(space, result, &total);
-  return total;
+  return f64_on_host(space, result);
 }
 
 void count_nonfinite(const ExecSpace& space, const Tensor& x, const Tensor& result) {
