@@ -44,7 +44,7 @@ Shape ConvTranspose2d::output_shape(std::span<const Shape> inputs) const {
 
 std::vector<ParameterSpec> ConvTranspose2d::parameters(std::span<const Shape> inputs) const {
   const std::int64_t channels = inputs[0][2], depth = config_.filters / config_.groups;
-  // The fans are PyTorch's, which takes the weight for that of a convolution.
+  // As in PyTorch, the fans are those of a convolution with this weight.
   const std::int64_t taps = config_.kernel * config_.kernel, fan_in = depth * taps;
   std::vector<ParameterSpec> specs{{"weight",
                                     {channels, depth, config_.kernel, config_.kernel},
