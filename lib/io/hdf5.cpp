@@ -2,8 +2,6 @@
 #include "io/hdf5.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
@@ -11,6 +9,7 @@
 #include "base/text.hpp"
 #include "io/hdf5_calls.hpp"
 #include "io/object_header.hpp"
+#include "io/raw_file.hpp"
 
 namespace lockstep {
 
@@ -29,18 +28,15 @@ void require_readable_file(const std::filesystem::path& path) {
                 fmt::format("{}: is a folder (an HDF5 file is expected); name the file in it{}", path.string(),
                             std::filesystem::exists(latest, code) ? fmt::format(", as {}", latest.string()) : ""));
   }
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  validate(file != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), std::strerror(errno));
-  std::fclose(file);
-  validate(std::filesystem::file_size(path, code) > 0, ExitStatus::bad_data,
+  validate(RawFile(path, RawFile::Access::read).size() > 0, ExitStatus::bad_data,
            "{}: is empty (an HDF5 file is expected); make or copy it again", path.string());
 }
 
-Hdf5File::Hdf5File(std::string name, std::int64_t id, bool writing)
-    : name_(std::move(name)), id_(id), writing_(writing) {}
+Hdf5File::Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw)
+    : name_(std::move(name)), id_(id), raw_(std::move(raw)) {}
 
 Hdf5File::Hdf5File(Hdf5File&& other) noexcept
-    : name_(std::move(other.name_)), id_(std::exchange(other.id_, -1)), writing_(other.writing_) {}
+    : name_(std::move(other.name_)), id_(std::exchange(other.id_, -1)), raw_(std::move(other.raw_)) {}
 
 Hdf5File::~Hdf5File() {
   if (id_ < 0) return;
@@ -50,11 +46,12 @@ Hdf5File::~Hdf5File() {
 
 Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   require_readable_file(path);
+  auto raw = std::make_unique<RawFile>(path, RawFile::Access::read);
   const LibraryLock lock;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_file_locking(access, false, true);  // see create
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  if (id >= 0) return {path.string(), id, false};
+  if (id >= 0) return {path.string(), id, std::move(raw)};
   const std::string why = reason();
   if (why.find("signature not found") != std::string::npos)
     throw Error(ExitStatus::bad_data,
@@ -79,7 +76,7 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path, std::size_t user_bl
   const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
   if (id < 0)
     throw Error(ExitStatus::cannot_create, fmt::format("{}: cannot be created ({})", path.string(), reason()));
-  return {path.string(), id, true};
+  return {path.string(), id, nullptr};
 }
 
 std::vector<std::string> Hdf5File::datasets() const {
@@ -107,16 +104,19 @@ std::vector<std::string> Hdf5File::datasets() const {
 
 bool Hdf5File::has(const std::string& dataset) const {
   const LibraryLock lock;
+  const std::string where = name_ + ":" + dataset;
   for (std::size_t end = dataset.find('/', 1);; end = dataset.find('/', end + 1)) {
-    const htri_t exists = H5Lexists(id_, dataset.substr(0, end).c_str(), H5P_DEFAULT);
-    if (exists < 0) damaged(name_ + ":" + dataset);
+    const std::string part = dataset.substr(0, end);
+    const htri_t exists = H5Lexists(id_, part.c_str(), H5P_DEFAULT);
+    if (exists < 0) damaged(where);
     if (exists == 0) return false;
     if (end == std::string::npos) return true;
+    if (object_at(id_, part, where).type != H5G_GROUP) return false;  // below it H5Lexists fails
   }
 }
 
 std::int64_t Hdf5File::open_dataset(const std::string& dataset, const std::string& where) const {
-  if (!writing_) require_old_layout(dataset, where);
+  if (raw_) require_old_layout(dataset, where);
   const hid_t id = H5Dopen2(id_, dataset.c_str(), H5P_DEFAULT);
   if (id < 0) damaged(where);
   return id;
@@ -130,8 +130,7 @@ void Hdf5File::require_old_layout(const std::string& dataset, const std::string&
       H5Pget_sizes(creation, &format.address_bytes, &format.length_bytes) < 0)
     damaged(where);
   format.base = user_block;
-  validate(!has_new_layout(RawFile(name_, RawFile::Access::read), format, object_at(id_, dataset, where).objno[0]),
-           ExitStatus::bad_data,
+  validate(!has_new_layout(*raw_, format, object_at(id_, dataset, where).objno[0]), ExitStatus::bad_data,
            "{}: is stored in a way that only HDF5's newest format has; store it without chunks, or without "
            "libver=\"latest\"",
            where);
@@ -298,7 +297,7 @@ void Hdf5File::flush() {
 void Hdf5File::close() {
   const LibraryLock lock;
   if (id_ < 0) return;
-  if (writing_) flush();
+  if (!raw_) flush();
   if (H5Fclose(std::exchange(id_, -1)) < 0) write_failed(name_);
 }
 

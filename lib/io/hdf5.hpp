@@ -14,6 +14,7 @@
 namespace lockstep {
 
 class Hdf5Rows;
+class RawFile;
 
 /// One HDF5 file. Everything that touches the HDF5 library stands in hdf5.cpp, behind one lock
 /// (distributions build HDF5 without thread safety, and the loader's thread reads beside the main
@@ -64,7 +65,7 @@ class Hdf5File {
   void close();
 
  private:
-  Hdf5File(std::string name, std::int64_t id, bool writing);
+  Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw);
   /// An identifier to close.
   std::int64_t open_dataset(const std::string& dataset, const std::string& where) const;
   void require_old_layout(const std::string& dataset, const std::string& where) const;
@@ -74,7 +75,8 @@ class Hdf5File {
 
   std::string name_;
   std::int64_t id_;
-  bool writing_;
+  std::unique_ptr<RawFile>
+      raw_;  ///< the same file, opened once for all looks at it past the library; null: it is written
 };
 
 /// Rows of one dataset. Keeps its file open by itself.

@@ -90,7 +90,7 @@ StoredType stored_type(hid_t type) {
   switch (H5Tget_class(type)) {
     case H5T_INTEGER:
       return {usual ? StoredType::Kind::integer : StoredType::Kind::other, bytes, H5Tget_sign(type) != H5T_SGN_NONE};
-    case H5T_FLOAT: return {StoredType::Kind::real, bytes, true};
+    case H5T_FLOAT: return {usual || bytes > 8 ? StoredType::Kind::real : StoredType::Kind::other, bytes, true};
     case H5T_STRING: return {StoredType::Kind::text, bytes, true};
     default: return {StoredType::Kind::other, bytes, true};
   }

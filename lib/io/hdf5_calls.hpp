@@ -63,8 +63,9 @@ std::string reason();
 /// Throws io_error for what cannot be written, with the library's reason.
 [[noreturn]] void write_failed(const std::string& file);
 
-/// The type in memory: at most as wide as `type`, whose size the caller's array has.
+/// The type in memory: at most as wide as `type`, whose size the caller's array has. Of a number (stored_type).
 hid_t native_type(const StoredType& type);
+/// Of sizes for which memory has no type, as reals of three bytes: other.
 StoredType stored_type(hid_t type);
 std::vector<std::int64_t> extents_of(hid_t space);
 /// To be closed by the caller.

@@ -30,6 +30,7 @@ TEST(Hdf5, WritesWhatItReads) {
   EXPECT_EQ(file.datasets(), (std::vector<std::string>{"/a/b/values", "/note"}));
   EXPECT_TRUE(file.has("/a/b/values"));
   EXPECT_FALSE(file.has("/a/c/values"));
+  EXPECT_FALSE(file.has("/note/values"));  // below what is no group
   const StoredArray info = file.info("/a/b/values");
   EXPECT_EQ(to_string(info.type), "f32");
   EXPECT_EQ(extents_text(info.extents), "5×3×4");
@@ -166,6 +167,21 @@ TEST(Hdf5, TextsOfVariableLengthAreRefused) {
   H5Dclose(H5Dcreate2(file, "x", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   H5Tclose(type), H5Sclose(space), H5Fclose(file);
   expect_error(ExitStatus::bad_data, "/x: is a text of variable length", [&] { Hdf5File::open(name).read_text("/x"); });
+}
+
+/// Reals of so many bytes have no type in memory: a conversion to the next wider one would go beyond what holds them.
+TEST(Hdf5, RealsOfOddSizesAreNotRead) {
+  const ScratchFolder folder;
+  const std::string name = folder / "odd.h5";
+  const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t extents[] = {100000};
+  const hid_t space = H5Screate_simple(1, extents, nullptr), type = H5Tcopy(H5T_IEEE_F32LE);
+  H5Tset_fields(type, 23, 16, 7, 0, 16), H5Tset_ebias(type, 63), H5Tset_size(type, 3);
+  const hid_t dataset = H5Dcreate2(file, "x", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const std::vector<float> numbers(extents[0], 1);
+  H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data());
+  H5Dclose(dataset), H5Tclose(type), H5Sclose(space), H5Fclose(file);
+  EXPECT_EQ(to_string(Hdf5File::open(name).info("/x").type), "something that is no number");
 }
 
 TEST(Hdf5, OddTypesAreNamed) {
