@@ -80,6 +80,15 @@ SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, 
   });
 }
 
+/// The text whose characters the tokens are; empty where there is none. Other programs keep lists of words by that
+/// name.
+std::string vocabulary_in(const Hdf5File& file) {
+  const std::string name = "/vocabulary";
+  if (!file.has(name)) return "";
+  const StoredArray array = file.info(name);
+  return array.type.kind == StoredType::Kind::text && array.extents.empty() ? file.read_text(name) : "";
+}
+
 /// The largest of the tokens that stay in the file: each rank looks through its part of them.
 std::int64_t largest_token(const Hdf5File& file, const std::string& name, const StoredArray& array,
                            const SharedReading& reading) {
@@ -168,8 +177,7 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
         "least {}, or a smaller data.sequence_length",
         description, array.count(), sequence_length, sequence_length + 1);
     found = array;
-    if (file->has("/vocabulary") && file->info("/vocabulary").type.kind == StoredType::Kind::text)
-      about.vocabulary = file->read_text("/vocabulary");
+    about.vocabulary = vocabulary_in(*file);
   });
   reading.agree(description,
                 found ? fmt::format("{} tokens {}", found->count(), to_string(found->type)) : "no examples");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/token_dataset.hpp"
 
+#include <hdf5.h>
+
 #include <numeric>
 
 #include "data/data_config.hpp"
@@ -66,6 +68,22 @@ TEST(TokenDataset, WindowsPredictWhatFollows) {
   }
 }
 
+/// A list of words has no character for each token.
+TEST(TokenDataset, TheVocabularyIsOneText) {
+  const ScratchFolder folder;
+  const std::string name = file_of(folder, StoredType::of(DType::u8), 9);
+  EXPECT_EQ(open(name, 4).train->vocabulary(), "");
+  const hid_t file = H5Fopen(name.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  const hsize_t extents[] = {2};
+  const char* const words[] = {"the", "of"};
+  const hid_t space = H5Screate_simple(1, extents, nullptr);
+  const hid_t dataset = H5Dcreate2(file, "vocabulary", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, words);
+  H5Dclose(dataset), H5Sclose(space), H5Tclose(type), H5Fclose(file);
+  EXPECT_EQ(open(name, 4).train->vocabulary(), "");
+}
+
 TEST(TokenDataset, NamesTheFirstTokenThatIsTooLarge) {
   const ScratchFolder folder;
   const std::string name = file_of(folder, StoredType::u16(), 600);
@@ -96,9 +114,8 @@ TEST(TokenDataset, SaysWhatIsWrong) {
   const std::vector<float> reals(4);
   const StoredType i64 = StoredType::of(DType::i64);
   expect_error(ExitStatus::bad_data, "token -3 at position 2", [&] { open(stored(i64, {4}, wide), 2); });
-  expect_error(ExitStatus::bad_data, "token 2147483648 at position 1", [&] {
-    open(stored(i64, {2}, std::vector{wide[0], wide[3]}), 1);
-  });
+  expect_error(ExitStatus::bad_data, "token 2147483648 at position 1",
+               [&] { open(stored(i64, {2}, std::vector{wide[0], wide[3]}), 1); });
   expect_error(ExitStatus::bad_data, "holds f32", [&] { open(stored(StoredType::of(DType::f32), {4}, reals), 2); });
   expect_error(ExitStatus::bad_data, "has the shape 2×2", [&] { open(stored(i64, {2, 2}, wide), 2); });
   const std::string name = file_of(folder, StoredType::of(DType::u8), 8, 4);
