@@ -28,6 +28,9 @@ void check_sampler(const RunConfig& config, int ranks) {
   validate_key(!config.parallel.deals_anew(), "data.sampler",
                "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
                "remove one of them");
+  validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
+               "distributed_sampler deals out equally many examples to each rank (parallel.virtual_replicas cuts "
+               "batches in another way); remove one of them");
 }
 
 RunBatches::RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
