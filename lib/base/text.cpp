@@ -33,6 +33,13 @@ bool matches_pattern(const std::string& pattern, const std::string& name) {
   return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
   for (const char* unit : {"KB", "MB", "GB"}) {

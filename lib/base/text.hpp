@@ -16,6 +16,9 @@ std::string for_message(std::string_view text, std::size_t most);
 /// Whether a name is what a pattern stands for, in which * stands for anything and ? for a letter.
 bool matches_pattern(const std::string& pattern, const std::string& name);
 
+/// As a cell of CSV: quoted, where it has to be, as RFC 4180 says.
+std::string csv_cell(const std::string& text);
+
 /// "812 B", "1.50 KB", "3.27 GB": powers of 1000.
 std::string bytes_text(double bytes);
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/text.hpp"
 #include "nn/metric_table.hpp"
 #include "run/run_results.hpp"
 
@@ -191,14 +192,8 @@ std::string markdown(const std::vector<Entry>& entries, const std::vector<std::s
   return text;
 }
 
-/// Quoted as in RFC 4180.
 std::string csv_row(Row row) {
-  for (std::string& cell : row) {
-    if (cell.find_first_of(",\"\r\n") == std::string::npos) continue;
-    for (std::size_t quote = 0; (quote = cell.find('"', quote)) != std::string::npos; quote += 2)
-      cell.insert(quote, 1, '"');
-    cell = '"' + cell + '"';
-  }
+  for (std::string& cell : row) cell = csv_cell(cell);
   return fmt::format("{}\n", fmt::join(row, ","));
 }
 

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -13,11 +15,6 @@ using Json = nlohmann::ordered_json;
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
-}
-
-/// A value as a cell, which may hold commas.
-std::string cell(const std::string& text) {
-  return text.find_first_of(",\"") == std::string::npos ? text : fmt::format("\"{}\"", text);
 }
 
 Json json_of(const GroupResult& group) {
@@ -74,14 +71,14 @@ Json json_of(const BranchCurve& curve) {
 
 std::string measurements_csv(const StudyResults& results) {
   std::string text = "group,batch,trial,seed,outcome";
-  for (const std::string& key : results.study.space.keys) text += "," + cell(key);
+  for (const std::string& key : results.study.space.keys) text += "," + csv_cell(key);
   text += fmt::format(",step,{}\n", results.study.goal.metric.text());
   for (const TrialRecord& record : results.records) {
     if (record.id.group >= results.groups.size()) continue;
     const GroupResult& group = results.groups[record.id.group];
-    std::string begin = fmt::format("{},{},{},{},{}", cell(group.name), group.batch, record.id.index, record.seed,
+    std::string begin = fmt::format("{},{},{},{},{}", csv_cell(group.name), group.batch, record.id.index, record.seed,
                                     outcome_names[static_cast<std::size_t>(record.outcome)]);
-    for (const auto& [key, value] : record.settings) begin += "," + cell(value);
+    for (const auto& [key, value] : record.settings) begin += "," + csv_cell(value);
     for (const TrialReport& report : record.curve.reports)
       text += fmt::format("{},{},{}\n", begin, report.step, report.value ? fmt::format("{:.9g}", *report.value) : "");
   }

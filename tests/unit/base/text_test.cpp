@@ -15,5 +15,12 @@ TEST(Text, ShowsBytesInPowersOfAThousand) {
   EXPECT_EQ(bytes_text(5.5e15), "5500.00 TB");
 }
 
+TEST(Text, QuotesCellsThatNeedIt) {
+  EXPECT_EQ(csv_cell("batch 64"), "batch 64");
+  EXPECT_EQ(csv_cell("batch 64, nesterov true"), "\"batch 64, nesterov true\"");
+  EXPECT_EQ(csv_cell("5\" tall"), "\"5\"\" tall\"");
+  EXPECT_EQ(csv_cell("two\nlines"), "\"two\nlines\"");
+}
+
 }  // namespace
 }  // namespace lockstep
