@@ -71,10 +71,17 @@ std::string axes_svg(const Axis& x, const Axis& y) {
 
 }  // namespace
 
-void Chart::add_points(const std::string& name, const std::vector<Point>& points) { series_.push_back({name, points}); }
+std::vector<Chart::Point> Chart::on_axes(std::vector<Point> points) {
+  std::erase_if(points, [](const Point& point) { return !(point.x > 0 && point.y > 0); });
+  return points;
+}
+
+void Chart::add_points(const std::string& name, const std::vector<Point>& points) {
+  series_.push_back({name, on_axes(points)});
+}
 
 void Chart::add_line(const std::string& name, const std::vector<Point>& points, Stroke stroke) {
-  series_.push_back({name, points, true, stroke});
+  series_.push_back({name, on_axes(points), true, stroke});
 }
 
 std::string Chart::svg() const {

@@ -6,7 +6,8 @@
 
 namespace lockstep {
 
-/// A picture with two logarithmic axes, as SVG. Values are above 0.
+/// A picture with two logarithmic axes, as SVG. Points have no place there, and are left out, whose values are not both
+/// above 0.
 class Chart {
  public:
   struct Point {
@@ -22,6 +23,8 @@ class Chart {
   std::string svg() const;
 
  private:
+  static std::vector<Point> on_axes(std::vector<Point> points);
+
   struct Series {
     std::string name;
     std::vector<Point> points;

@@ -53,8 +53,9 @@ std::string LossWatch::inspect(const char* what, const char* before, double loss
       return fmt::format("{} is {:.6g}, {:.3g} standard deviations above the {:.6g} of the {} {} before", what, loss, z,
                          mean, losses.size(), before);
   }
-  if (losses.size() >= static_cast<std::size_t>(config_.window)) losses.erase(losses.begin());
   losses.push_back(loss);
+  const std::ptrdiff_t beyond = std::ssize(losses) - config_.window;  // many, where the window was larger once
+  if (beyond > 0) losses.erase(losses.begin(), losses.begin() + beyond);
   return "";
 }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "checkpoint/state_text.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -47,6 +49,19 @@ TEST(LossWatch, KeepsAWindow) {
   // Losses that fall leave the window behind them.
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.inspect(1 + 0.01 * (i % 2)), "");
   EXPECT_NE(watch.inspect(2), "") << "what was usual once";
+}
+
+TEST(LossWatch, GoesOnWithASmallerWindow) {
+  LossWatchConfig config;
+  config.window = 60;
+  LossWatch before = after(60, config);
+  config.window = 25;
+  LossWatch watch(config);
+  restore_state(state_text([&](StateFields& fields) { before.describe_state(fields); }),
+                [&](StateFields& fields) { watch.describe_state(fields); });
+  EXPECT_EQ(watch.inspect(2), "");
+  ASSERT_EQ(watch.losses().size(), 25u);
+  EXPECT_EQ(watch.losses()[0], usual(36));
 }
 
 TEST(LossWatch, FewOrEqualLossesSayLittle) {
