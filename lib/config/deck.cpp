@@ -102,12 +102,15 @@ void refuse_large(std::uintmax_t bytes, const std::string& file) {
                     fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
 }
 
-/// By the first bytes, which no text has.
+/// By the signature, which no text has: at the beginning, or behind a block of text as checkpoints begin with.
 bool is_hdf5(const std::string& path) {
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
-  std::string begins(signature.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(begins.data(), static_cast<std::streamsize>(begins.size()));
-  return begins == signature;
+  std::ifstream file(path, std::ios::binary);
+  std::string found(signature.size(), '\0');
+  for (std::streamoff at = 0; file.seekg(at).read(found.data(), static_cast<std::streamsize>(found.size()));
+       at = std::max<std::streamoff>(512, 2 * at))  // where the format has it
+    if (found == signature) return true;
+  return false;
 }
 
 }  // namespace

@@ -181,6 +181,8 @@ class BadInput(MistakeTest):
     def test_hdf5_file_as_a_deck(self):
         self.dataset()
         self.check(78, ["data.h5:1:1: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "data.h5")
+        (self.folder / "checkpoint.h5").write_bytes(b"lockstep manifest 1".ljust(1024, b"\0") + (self.folder / "data.h5").read_bytes())
+        self.check(78, ["checkpoint.h5:1:1: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "checkpoint.h5")
 
     def test_values_in_the_place_of_sections(self):
         self.deck("bad.yaml", batch=128, optimizer="adamw", model="resnet50", loss="cross_entropy", precision="bf16", data="mnist.h5")
