@@ -16,6 +16,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 
 namespace lockstep {
 namespace {
@@ -44,9 +45,16 @@ void take(int signal) {
   end_by_signal(signal);
 }
 
-std::optional<double> variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text ? number_of(text) : std::nullopt;
+/// Of the environment; none where it is not there, or no number, which is said.
+std::optional<double> seconds_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text) return std::nullopt;
+  const std::optional<double> seconds = number_of(text);
+  if (!seconds)
+    warn(
+        "{} is '{}' in the environment (a number of seconds is expected), and ends nothing; correct it, or give run.wall_time",
+        variable, for_message(text, 40));
+  return seconds;
 }
 
 }  // namespace
@@ -119,8 +127,8 @@ std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time) {
     if (other > now) sooner(other);
   };
   for (const char* name : {"LOCKSTEP_JOB_END_TIME", "SLURM_JOB_END_TIME"})
-    if (const auto seconds = variable(name)) of_job(after(now, *seconds - date));
-  if (const auto seconds = variable("PBS_WALLTIME")) of_job(after(process_start(), *seconds));
+    if (const auto seconds = seconds_in(name)) of_job(after(now, *seconds - date));
+  if (const auto seconds = seconds_in("PBS_WALLTIME")) of_job(after(process_start(), *seconds));
   return end;
 }
 

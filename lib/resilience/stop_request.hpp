@@ -46,7 +46,8 @@ class StopRequest {
 /// When the time ends that this process has: `wall_time` seconds after its start, or what the scheduler has told the
 /// job in its environment, if that is sooner. LOCKSTEP_JOB_END_TIME and SLURM_JOB_END_TIME are seconds since 1970;
 /// PBS_WALLTIME is the whole job's, in seconds, of which the job script has used an unknown part: as if it were none.
-/// A job's end that is past already is an earlier job's; `wall_time` holds whatever it is.
+/// A job's end that is past already is an earlier job's, and one that is no number is warned of; `wall_time` holds
+/// whatever it is.
 std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time);
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 #include "resilience/stop_request.hpp"
 
 #include "base/duration.hpp"
+#include "base/log.hpp"
 #include "base/process.hpp"
 
 #include <gtest/gtest.h>
@@ -108,8 +109,21 @@ TEST(StopRequest, FindsTheEndOfTheJob) {
     EXPECT_NEAR(seconds_left(std::nullopt), 150 - age, 2);
   }
   EXPECT_LT(seconds_left(1e-9), 0) << "its time is up, and not without limit";
-  const Variable past("SLURM_JOB_END_TIME", epoch(-5)), wrong("PBS_WALLTIME", "1:00:00");
+  const Variable past("SLURM_JOB_END_TIME", epoch(-5));
   EXPECT_EQ(seconds_left(std::nullopt), -1) << "of a job before";
+}
+
+TEST(StopRequest, SaysWhenTheEndOfTheJobIsNoNumber) {
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view line) { said += line; });
+  for (const char* name : {"LOCKSTEP_JOB_END_TIME", "SLURM_JOB_END_TIME", "PBS_WALLTIME"})
+    for (const char* text : {"", "1:00:00", "tomorrow"}) {
+      said.clear();
+      const Variable wrong(name, text);
+      EXPECT_EQ(end_of_job(std::nullopt), std::nullopt);
+      EXPECT_EQ(said.find(std::string(name) + " is '" + text + "' in the environment"), 0u) << said;
+    }
+  set_log_sink({});
 }
 
 }  // namespace
