@@ -322,6 +322,18 @@ void declare_bench(CLI::App& app, Command& chosen) {
   declare_machine_bench(*command, chosen);
 }
 
+/// Zeros in front of a whole number change nothing, as in decks: the parser would take it for an octal one.
+void read_as_decimal(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option* each) {
+         return each->get_type_name().starts_with("INT") || each->get_type_name().starts_with("UINT");
+       }))
+    option->transform([](std::string text) {
+      const bool is_whole = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+      return is_whole ? text.substr(std::min(text.find_first_not_of('0'), text.size() - 1)) : text;
+    });
+  for (CLI::App* command : app.get_subcommands({})) read_as_decimal(*command);
+}
+
 }  // namespace
 
 void declare_commands(CLI::App& app, Command& chosen) {
@@ -334,6 +346,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_file_commands(app, chosen);
   declare_bench(app, chosen);
   declare_printers(app, chosen);
+  read_as_decimal(app);
 }
 
 }  // namespace lockstep

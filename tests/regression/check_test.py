@@ -103,6 +103,9 @@ class Data(LockstepTest):
             file["x"], file["y"] = inputs, classes
         self.deck(data={"file": "flat.h5"}, model=VECTORS)
         self.refused(65, ["flat.h5: is no dataset (it has no /train/inputs", "; it has /x, /y)", "with h5py or"], "check", "deck.yaml")
+        with h5py.File(self.folder / "flat.h5", "w") as file:
+            file["train"], file["labels"] = inputs, classes
+        self.refused(65, ["flat.h5: is no dataset (it has no /train/inputs", "; it has /labels, /train)"], "check", "deck.yaml")
 
 
 class AfterARun(LockstepTest):
@@ -156,6 +159,7 @@ class Batch(LockstepTest):
     def test_how_it_is_dealt_out(self):
         for ranks, text in ((1, "1 rank × 50, at most 50"), (8, "8 ranks × 6 or 7, at most 7"), (5, "5 ranks × 10, at most 10"), (50, "50 ranks × 1, at most 1")):
             self.assertEqual(self.step_lines("--ranks", ranks), (f"batch 50 = {text} at once", []))
+        self.assertEqual(self.step_lines("--ranks", "010")[0], self.step_lines("--ranks", 10)[0], "no octal number")
         self.assertEqual(self.step_lines("--ranks", 8, "batch.micro=2")[0], "batch 50 = 8 ranks × 6 or 7, at most 2 at once")
         shards = ["parallel={virtual_replicas: 4, sync_batch_norm: false}", "model.layers.2=batch_norm"]
         self.assertEqual(self.step_lines("--ranks", 4, *shards)[0], "batch 50 = 4 ranks × 12 to 14, at most 4 at once", "each of them four replicas")
