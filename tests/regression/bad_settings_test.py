@@ -128,7 +128,7 @@ class BadSettings(MistakeTest):
         """Of 10 examples, 2 ranks of 2 replicas have 6 and 4, and every other example of each would be one twice and one never."""
         norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
         self.deck("bad.yaml", parallel={"virtual_replicas": 2, "sync_batch_norm": False}, model=norms, batch={"global": 10})
-        self.refused(78, ["bad.yaml:", "data.sampler: distributed_sampler deals out equally many", "parallel.virtual_replicas"], "train", "bad.yaml",
+        self.refused(78, ["data.sampler: distributed_sampler deals out equally many", "parallel.virtual_replicas"], "train", "bad.yaml",
                      "run.overwrite=true", "run.resume=never", "data.sampler=distributed_sampler", ranks=2)
 
     def test_batches_that_cannot_be_dealt_out(self):
