@@ -134,6 +134,44 @@ struct ReadsColumns {
   KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<T, lanes>&) const {}
 };
 
+/// Random words, which are drawn where others are read: element i is that of number first + i, of which a draw makes
+/// four. `MakeStream` is called in the kernel, and makes the RandomStream.
+template <class MakeStream>
+struct DrawsWords {
+  using Value = std::uint32_t;
+  static constexpr bool of_columns = false;
+  MakeStream make_stream;
+  std::uint64_t first;
+
+  KOKKOS_INLINE_FUNCTION DrawsWords(const MakeStream& make, std::int64_t first_number)
+      : make_stream(make), first(static_cast<std::uint64_t>(first_number)) {}
+  KOKKOS_INLINE_FUNCTION std::uint32_t at(std::int64_t i) const {
+    const std::uint64_t number = first + static_cast<std::uint64_t>(i);
+    const auto drawn = make_stream().bits(number / 4);
+    const auto place = static_cast<int>(number % 4);
+    std::uint32_t word = drawn.word[0];
+    for (int w = 1; w < 4; ++w) word = place == w ? drawn.word[w] : word;  // in registers, unlike word[place]
+    return word;
+  }
+  /// Packs are of whole draws.
+  template <int lanes>
+  KOKKOS_INLINE_FUNCTION bool has_pack(std::int64_t i) const {
+    return (first + static_cast<std::uint64_t>(i)) % 4 == 0;
+  }
+  template <int lanes>
+  KOKKOS_INLINE_FUNCTION void load(std::int64_t i, Pack<std::uint32_t, lanes>& pack) const {
+    static_assert(lanes % 4 == 0);
+    make_stream().template bits<lanes / 4>((first + static_cast<std::uint64_t>(i)) / 4, pack.lane);
+  }
+  template <int lanes>
+  KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<std::uint32_t, lanes>&) const {}
+};
+
+template <class Array>
+inline constexpr bool is_drawn = false;
+template <class MakeStream>
+inline constexpr bool is_drawn<DrawsWords<MakeStream>> = true;
+
 /// Packs of one array, each `step` elements behind the one before; or the one of its columns, which all share.
 template <class T, int lanes, int depth>
 struct PackRow {
@@ -210,7 +248,8 @@ struct ArrayList<First, Rest...> {
   /// Calls f(i, its element of each array).
   template <class F, class... Elements>
   KOKKOS_INLINE_FUNCTION decltype(auto) do_element(const F& f, std::int64_t i, Elements&... elements) const {
-    return rest.do_element(f, i, elements..., first.at(i));
+    auto&& own = first.at(i);
+    return rest.do_element(f, i, elements..., own);
   }
   /// Calls f(number, element of each array) for the elements of the packs that begin at i, i + step, …, `depth` of
   /// them; step is a multiple of the columns, where there are any.
@@ -237,12 +276,13 @@ template <class... Arrays>
 inline constexpr int lanes_of = ArrayList<Arrays...>::narrowest == 1 ? 8 : 16 / ArrayList<Arrays...>::narrowest;
 
 /// One index does an element, or a pack where the arrays have them: of [rows, c] those of the same columns in a few
-/// rows, so that numbers of columns are loaded once.
+/// rows, so that numbers of columns are loaded once. CPUs have packs for random words alone, which are drawn several at
+/// a time.
 template <class F, class... Arrays>
 class ElementKernel {
  public:
   ElementKernel(std::int64_t count, const F& f, const Arrays&... arrays) : f_(f), arrays_(arrays...) {
-    if (!thread_per_element || !arrays_.template have_packs<lanes>(0)) {
+    if (!takes_packs || !arrays_.template have_packs<lanes>(0)) {
       indices_ = count;
       return;
     }
@@ -259,7 +299,7 @@ class ElementKernel {
   std::int64_t indices() const { return indices_; }
 
   KOKKOS_INLINE_FUNCTION void operator()(const std::int64_t index) const {
-    if constexpr (thread_per_element) {
+    if constexpr (takes_packs) {
       if (index >= walks_) return static_cast<void>(arrays_.do_element(f_, index - walks_ + in_packs_));
       const std::int64_t first = index * lanes;
       if (first + (depth - 1) * step_ < in_packs_)
@@ -271,7 +311,9 @@ class ElementKernel {
   }
 
  private:
-  static constexpr int lanes = lanes_of<Arrays...>, depth = ArrayList<Arrays...>::has_columns ? 4 : 1;
+  static constexpr bool takes_packs = thread_per_element || (is_drawn<Arrays> || ...);
+  static constexpr int lanes = thread_per_element ? lanes_of<Arrays...> : 32;
+  static constexpr int depth = ArrayList<Arrays...>::has_columns ? 4 : 1;
 
   F f_;
   ArrayList<Arrays...> arrays_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/elementwise.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/packs.hpp"
 #include "core/random.hpp"
 #include "ops/activation_math.hpp"
@@ -64,18 +67,26 @@ void accumulate(const ExecSpace& space, std::int64_t count, T scale, const T* x,
       Reads(x), Updates(y));
 }
 
+struct MaskStream {
+  std::uint64_t seed, stream;
+  StepNumber step;
+  KOKKOS_INLINE_FUNCTION RandomStream operator()() const {
+    return {seed, RandomPurpose::dropout, stream ^ static_cast<std::uint64_t>(step())};
+  }
+};
+
 template <class T>
 void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count, const T* x, T* y) {
-  const double rate = mask.rate;
+  // Of 2³² words, so many drop an element.
+  constexpr double words = 4294967296.0;
+  const auto dropping = static_cast<std::uint32_t>(std::min(std::round(mask.rate * words), words - 1));
   const auto scale = static_cast<Compute<T>>(1.0 / (1.0 - mask.rate));
   for_elements(
       space, "lockstep::dropout::apply", count,
-      KOKKOS_LAMBDA(std::int64_t i, const T& in, T& out) {
-        const RandomStream random(mask.seed, RandomPurpose::dropout,
-                                  mask.stream ^ static_cast<std::uint64_t>(mask.step()));
-        out = random.uniform(static_cast<std::uint64_t>(mask.first_element + i)) < rate ? T(0) : T(in * scale);
+      KOKKOS_LAMBDA(std::int64_t, const T& in, const std::uint32_t& word, T& out) {
+        out = word < dropping ? T(0) : T(in * scale);
       },
-      Reads(x), Writes(y));
+      Reads(x), DrawsWords(MaskStream{mask.seed, mask.stream, mask.step}, mask.first_element), Writes(y));
 }
 
 }  // namespace

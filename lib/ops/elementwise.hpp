@@ -23,9 +23,10 @@ void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y);
 void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y,
                 const std::int32_t* left_out = nullptr);
 
-/// Inverted dropout (Srivastava et al. 2014): y = x / (1 − rate) where kept, else 0. Element i is
-/// kept by random number (seed, stream ^ step, first_element + i), so that the mask depends on the place
-/// in the global batch and not on the rank; the backward pass draws it again instead of storing it.
+/// Inverted dropout (Srivastava et al. 2014): y = x / (1 − rate) where kept, else 0. With g = first_element + i,
+/// element i is dropped by word g mod 4 of draw g / 4 of the stream (seed, stream ^ step), so that the mask depends on
+/// the place in the global batch and not on the rank; the backward pass draws it again instead of storing it. The
+/// probability is the rate to 2⁻³².
 struct DropoutMask {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;  ///< of the layer; its lower 40 bits are the step's

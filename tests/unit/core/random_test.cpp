@@ -25,6 +25,14 @@ TEST(Philox, KnownAnswers) {
             (std::vector<std::uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+TEST(Philox, SeveralCallsAtOnceAreThose) {
+  const std::uint64_t first = (std::uint64_t{1} << 32) - 3;  // counters go on beyond 32 bits
+  std::uint32_t several[32];
+  philox_words<8>(5, 6, first, several);
+  for (std::uint64_t i = 0; i < 8; ++i)
+    EXPECT_EQ(words(philox(5, 6, first + i)), std::vector<std::uint32_t>(several + 4 * i, several + 4 * i + 4));
+}
+
 /// Not in the test itself: nvcc wants no kernels in private functions, which TestBody is.
 Kokkos::View<double*, MemorySpace> uniform_numbers(const RandomStream& random, int count) {
   const Kokkos::View<double*, MemorySpace> made("made", static_cast<std::size_t>(count));

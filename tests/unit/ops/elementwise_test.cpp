@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/random.hpp"
@@ -149,6 +150,49 @@ TEST_P(Elementwise, DropoutDependsOnThePlaceInTheGlobalBatch) {
   dropout(space, {.seed = 9, .stream = 5, .rate = 0.5}, x.get(), other.get());
   space.fence();
   EXPECT_NE(values_of(other.get()), all) << "another step, another mask";
+}
+
+/// Whole packs, draws that begin before the first element, single elements behind the last pack, and numbers beyond 32
+/// bits.
+TEST_P(Elementwise, DropoutTakesOneWordForEachElement) {
+  const double rate = 0.3;
+  const auto dropping = static_cast<std::uint32_t>(std::lround(rate * 0x1p32));
+  const std::int64_t count = 1003;
+  const OwnedTensor x = test::make_tensor(dtype, {count}, std::vector<double>(count, 1.0)), y("y", dtype, {count});
+  const RandomStream random(7, RandomPurpose::dropout, (std::uint64_t{3} << 40) ^ 5);
+  for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1}, std::int64_t{64}, std::int64_t{90},
+                                   (std::int64_t{1} << 34) - 8, (std::int64_t{1} << 40) + 3}) {
+    dropout(space, {.seed = 7, .stream = std::uint64_t{3} << 40, .step = 5, .first_element = first, .rate = rate},
+            x.get(), y.get());
+    space.fence();
+    const auto values = values_of(y.get());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto number = static_cast<std::uint64_t>(first + i);
+      ASSERT_EQ(values[static_cast<std::size_t>(i)] == 0, random.bits(number / 4).word[number % 4] < dropping)
+          << first << " + " << i;
+    }
+  }
+}
+
+/// What is kept is scaled such that the mean stays; neighbours, which share a draw, do not depend on each other.
+TEST_P(Elementwise, DropoutKeepsTheMeanAndNeighboursAlone) {
+  const std::int64_t count = 400'000;
+  const OwnedTensor x = test::make_tensor(dtype, {count}, std::vector<double>(count, 1.0)), y("y", dtype, {count});
+  for (const double rate : {0.5, 0.1}) {
+    dropout(space, {.seed = 3, .stream = 1, .rate = rate}, x.get(), y.get());
+    space.fence();
+    const auto values = values_of(y.get());
+    const double kept = 1 - rate, n = static_cast<double>(count);
+    double sum = 0, largest = 0;
+    for (const double value : values) sum += value, largest = std::max(largest, value);
+    EXPECT_NEAR(largest, 1 / kept, 2 * rounding_error(dtype) + 1e-6);
+    EXPECT_NEAR(sum / n / (largest * kept), 1, 5 * std::sqrt(rate / kept / n));
+    for (std::size_t distance = 1; distance < 8; ++distance) {
+      double both = 0;
+      for (std::size_t i = distance; i < values.size(); ++i) both += values[i] > 0 && values[i - distance] > 0 ? 1 : 0;
+      EXPECT_NEAR(both / n, kept * kept, 5 * std::sqrt(kept * kept * (1 - kept * kept) * 2 / n)) << distance;
+    }
+  }
 }
 
 TEST_P(Elementwise, DropoutOfRateZeroKeepsAll) {
