@@ -11,22 +11,27 @@ struct Windows {
   int begin, end;
 };
 
-/// PoolingWindows in 32 bits, which are enough for an axis, and half the work of GPUs.
+/// PoolingWindows in 32 bits, which are enough for an axis, and half the work of GPUs; with a stride that the compiler
+/// knows, if it is not 0.
+template <int known_stride = 0>
 struct AxisWindows {
-  int kernel, stride, padding;
+  int kernel, given_stride, padding;
 
   explicit AxisWindows(const PoolingWindows& w)
-      : kernel(static_cast<int>(w.kernel)), stride(static_cast<int>(w.stride)), padding(static_cast<int>(w.padding)) {}
+      : kernel(static_cast<int>(w.kernel)),
+        given_stride(static_cast<int>(w.stride)),
+        padding(static_cast<int>(w.padding)) {}
 
+  KOKKOS_INLINE_FUNCTION int stride() const { return known_stride > 0 ? known_stride : given_stride; }
   /// The first position of a window; before 0 in the padding.
-  KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride - padding; }
-  /// Those over position i, of so many.
-  KOKKOS_INLINE_FUNCTION Windows over(int i, int count) const {
-    const int reach = i + padding - kernel + 1;
-    const int behind = static_cast<int>(static_cast<unsigned>(i + padding) / static_cast<unsigned>(stride)) + 1;
-    return {
-        reach <= 0 ? 0 : static_cast<int>(static_cast<unsigned>(reach + stride - 1) / static_cast<unsigned>(stride)),
-        behind < count ? behind : count};
+  KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride() - padding; }
+  /// Those over any of the positions first, …, last, of so many.
+  KOKKOS_INLINE_FUNCTION Windows over(int first, int last, int count) const {
+    const auto step = static_cast<unsigned>(stride());
+    const int reach = first + padding - kernel + 1;
+    const int behind = static_cast<int>(static_cast<unsigned>(last + padding) / step) + 1;
+    return {reach <= 0 ? 0 : static_cast<int>((static_cast<unsigned>(reach) + step - 1) / step),
+            behind < count ? behind : count};
   }
 };
 
@@ -128,14 +133,16 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w();
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
-  const AxisWindows vertical(s.vertical), horizontal(s.horizontal);
+  const AxisWindows<> vertical(s.vertical), horizontal(s.horizontal);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward", pixel_rows(space, s.n * s.h),
       KOKKOS_LAMBDA(const Member& team) {
         const std::int64_t image = team.league_rank() / s.h, iy = team.league_rank() % s.h;
-        const Windows rows = vertical.over(static_cast<int>(iy), static_cast<int>(out_h));
+        const int y = static_cast<int>(iy);
+        const Windows rows = vertical.over(y, y, static_cast<int>(out_h));
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, s.w), [&](const std::int64_t ix) {
-          const Windows columns = horizontal.over(static_cast<int>(ix), static_cast<int>(out_w));
+          const int x = static_cast<int>(ix);
+          const Windows columns = horizontal.over(x, x, static_cast<int>(out_w));
           const auto window = [&](std::int64_t oy, std::int64_t ox) {
             return ((image * out_h + oy) * out_w + ox) * s.c;
           };
@@ -168,7 +175,7 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
       });
 }
 
-// A thread of a GPU has a pack of channels of one pixel.
+// A thread of a GPU has a pack of channels of one pixel, or, backward, of a few neighbouring pixels.
 
 /// Where index `index` is among pixels [n, h, w] with so many packs.
 struct PackOfPixel {
@@ -189,7 +196,7 @@ void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T*
   using C = Compute<T>;
   const std::int64_t out_h = s.out_h(), out_w = s.out_w(), packs = s.c / lanes, of_line = s.w * s.c;
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
-  const AxisWindows vertical(s.vertical), horizontal(s.horizontal);
+  const AxisWindows<> vertical(s.vertical), horizontal(s.horizontal);
   const int height = static_cast<int>(s.h), width = static_cast<int>(s.w);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::forward" : "lockstep::avg_pool::forward",
@@ -226,38 +233,71 @@ void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T*
       });
 }
 
-template <bool is_max, int lanes, class T>
+/// Blocks of so many positions along an axis, of which the first begins in the padding where that is no multiple of it:
+/// so the same windows are over all blocks.
+template <int block>
+struct AxisBlocks {
+  int extent, before;
+  std::int64_t count;
+
+  AxisBlocks(std::int64_t positions, const PoolingWindows& w)
+      : extent(static_cast<int>(positions)),
+        before(static_cast<int>(w.padding % block)),
+        count((positions + before + block - 1) / block) {}
+
+  KOKKOS_INLINE_FUNCTION int first_of(int i) const { return i * block - before; }
+  KOKKOS_INLINE_FUNCTION bool has(int position) const { return position >= 0 && position < extent; }
+};
+
+/// Of strides of `block` along both axes, if it is not 1: a thread has block × block pixels. Each of the windows over
+/// these, whose gradients are read once for all, is over most of them; what GPUs divide by is the stride, which is
+/// known.
+template <bool is_max, int lanes, int block, class T>
 void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
   using C = Compute<T>;
-  const std::int64_t packs = s.c / lanes, of_line = s.out_w() * s.c;
+  const std::int64_t channels = s.c, packs = s.c / lanes, of_line = s.out_w() * s.c;
   const int out_h = static_cast<int>(s.out_h()), out_w = static_cast<int>(s.out_w());
   const C scale = C(1) / static_cast<C>(s.vertical.kernel * s.horizontal.kernel);
-  const AxisWindows vertical(s.vertical), horizontal(s.horizontal);
+  const AxisWindows<block == 1 ? 0 : block> vertical(s.vertical), horizontal(s.horizontal);
+  const AxisBlocks<block> rows(s.h, s.vertical), columns(s.w, s.horizontal);
   Kokkos::parallel_for(
       is_max ? "lockstep::max_pool::backward" : "lockstep::avg_pool::backward",
-      RangePolicy(space, 0, s.n * s.h * s.w * packs), KOKKOS_LAMBDA(const std::int64_t index) {
-        const PackOfPixel at(index, s.h, s.w, packs);
-        const Windows rows = vertical.over(at.y, out_h), columns = horizontal.over(at.x, out_w);
+      RangePolicy(space, 0, s.n * rows.count * columns.count * packs), KOKKOS_LAMBDA(const std::int64_t index) {
+        const PackOfPixel at(index, rows.count, columns.count, packs);
+        const int top = rows.first_of(at.y), left = columns.first_of(at.x);
+        const Windows down = vertical.over(top, top + block - 1, out_h);
+        const Windows across = horizontal.over(left, left + block - 1, out_w);
         const std::int64_t image = at.image * out_h * of_line + at.pack * lanes;
-        C sum[lanes] = {};
-        for (int oy = rows.begin; oy < rows.end; ++oy)
-          for (int ox = columns.begin; ox < columns.end; ++ox) {
-            const std::int64_t from = image + oy * of_line + ox * s.c;
-            const auto own = static_cast<std::uint8_t>((at.y - vertical.first_of(oy)) * horizontal.kernel +
-                                                       (at.x - horizontal.first_of(ox)));
+        C sum[block][block][lanes] = {};
+        for (int oy = down.begin; oy < down.end; ++oy)
+          for (int ox = across.begin; ox < across.end; ++ox) {
+            const std::int64_t from = image + oy * of_line + ox * channels;
             const auto gradient = load_pack<lanes>(dy + from);
             Pack<std::uint8_t, lanes> place = {};
             if (is_max) place = load_pack<lanes>(winner + from);
+            const int y0 = top - vertical.first_of(oy), x0 = left - horizontal.first_of(ox);  // in the window
             LOCKSTEP_UNROLL
-            for (int l = 0; l < lanes; ++l) {
-              const C value = C(gradient.lane[l]);
-              sum[l] += !is_max ? value * scale : place.lane[l] == own ? value : C(0);
+            for (int y = 0; y < block; ++y) LOCKSTEP_UNROLL
+            for (int x = 0; x < block; ++x) {
+              if (y0 + y < 0 || y0 + y >= vertical.kernel || x0 + x < 0 || x0 + x >= horizontal.kernel) continue;
+              const int own = (y0 + y) * horizontal.kernel + x0 + x;
+              LOCKSTEP_UNROLL
+              for (int l = 0; l < lanes; ++l) {
+                const C value = C(gradient.lane[l]);
+                sum[y][x][l] += !is_max ? value * scale : place.lane[l] == own ? value : C(0);
+              }
             }
           }
-        Pack<T, lanes> result;
+        T* const to = dx + at.image * rows.extent * columns.extent * channels + at.pack * lanes;
         LOCKSTEP_UNROLL
-        for (int l = 0; l < lanes; ++l) result.lane[l] = T(sum[l]);
-        store_pack<lanes>(result, dx + index * lanes);
+        for (int y = 0; y < block; ++y) LOCKSTEP_UNROLL
+        for (int x = 0; x < block; ++x) {
+          if (!rows.has(top + y) || !columns.has(left + x)) continue;
+          Pack<T, lanes> result;
+          LOCKSTEP_UNROLL
+          for (int l = 0; l < lanes; ++l) result.lane[l] = T(sum[y][x][l]);
+          store_pack<lanes>(result, to + ((top + y) * std::int64_t{columns.extent} + left + x) * channels);
+        }
       });
 }
 
@@ -290,8 +330,11 @@ void pooling_backward(const ExecSpace& space, PoolingKind kind, const PoolingSha
       with_packs<T>(
           shape.c,
           [&]<int lanes>(std::integral_constant<int, lanes>) {
-            auto* run = is_max ? backward_packs<true, lanes, T> : backward_packs<false, lanes, T>;
-            run(space, shape, places, dy.as<const T>(), dx.as<T>());
+            constexpr int pair = lanes > 1 ? 2 : 1;
+            const bool in_pairs = shape.vertical.stride == pair && shape.horizontal.stride == pair;
+            auto* of_max = in_pairs ? backward_packs<true, lanes, pair, T> : backward_packs<true, lanes, 1, T>;
+            auto* of_average = in_pairs ? backward_packs<false, lanes, pair, T> : backward_packs<false, lanes, 1, T>;
+            (is_max ? of_max : of_average)(space, shape, places, dy.as<const T>(), dx.as<T>());
           },
           dy.as<const T>(), dx.as<const T>(), places);
     else if (is_max) backward<true, T>(space, shape, places, dy.as<T>(), dx.as<T>());
