@@ -1,38 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/ema.hpp"
 
-#include "core/execution.hpp"
+#include "core/packs.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Calls change(parameter, average) for each element. `change` is made anew for each block, by `make`.
-template <class T, class Make>
-void for_elements(const ExecSpace& space, const char* label, const ParameterBlock* blocks, std::int64_t count,
+/// Calls change(…, parameter, average) for each element, of arrays that are read or changed. `change` is made anew for
+/// each block, by `make`.
+template <template <class> class Parameters, class T, class Make>
+void for_averages(const ExecSpace& space, const char* label, const ParameterBlock* blocks, std::int64_t count,
                   T* parameters, T* average, const Make& make) {
-  if constexpr (thread_per_element)
+  if constexpr (thread_per_element) {
+    constexpr int lanes = 16 / sizeof(T), packs = array_block / lanes;  // of a block
     Kokkos::parallel_for(
-        label, RangePolicy(space, 0, count * array_block), KOKKOS_LAMBDA(const std::int64_t index) {
-          const ParameterBlock block = blocks[index / array_block];
-          const std::int64_t i = index % array_block;
+        label, RangePolicy(space, 0, count * packs), KOKKOS_LAMBDA(const std::int64_t index) {
+          const ParameterBlock block = blocks[index / packs];
+          const std::int64_t i = index % packs * lanes, end = i + lanes < block.count ? i + lanes : block.count;
           const auto change = make();
-          if (i < block.count) change(parameters[block.first + i], average[block.state + i]);
+          const ArrayList<Parameters<T>, Updates<T>> arrays(Parameters<T>(parameters + block.first),
+                                                            Updates<T>(average + block.state));
+          if (i + lanes == end && arrays.template have_packs<lanes>(i))
+            return arrays.template do_pack<lanes>(change, i);
+          for (std::int64_t j = i; j < end; ++j) arrays.do_element(change, j);
         });
-  else
+  } else {
     Kokkos::parallel_for(
         label, RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t b) {
           const ParameterBlock block = blocks[b];
           const auto change = make();
 #pragma GCC ivdep
-          for (std::int64_t i = 0; i < block.count; ++i) change(parameters[block.first + i], average[block.state + i]);
+          for (std::int64_t i = 0; i < block.count; ++i)
+            change(i, parameters[block.first + i], average[block.state + i]);
         });
+  }
 }
 
 template <class T>
 struct Average {
   T rest;
   bool first, left_out;
-  KOKKOS_INLINE_FUNCTION void operator()(T& parameter, T& average) const {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, const T& parameter, T& average) const {
     const T moved = average + rest * (parameter - average);
     average = left_out ? average : first ? parameter : moved;
   }
@@ -46,7 +54,7 @@ struct MakeAverage {
 
 template <class T>
 struct Swap {
-  KOKKOS_INLINE_FUNCTION void operator()(T& parameter, T& average) const {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, T& parameter, T& average) const {
     const T before = parameter;
     parameter = average;
     average = before;
@@ -62,15 +70,16 @@ struct MakeSwap {
 void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
                     const StepScalars* step, const Tensor& parameters, const Tensor& average) {
   dispatch_master(parameters.dtype, [&]<class T>(T) {
-    for_elements(space, "lockstep::ema::update", blocks, count, parameters.as<T>(), average.as<T>(),
-                 MakeAverage<T>{static_cast<T>(1 - decay), step});
+    for_averages<Reads>(space, "lockstep::ema::update", blocks, count, parameters.as<T>(), average.as<T>(),
+                        MakeAverage<T>{static_cast<T>(1 - decay), step});
   });
 }
 
 void swap_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
                   const Tensor& average) {
   dispatch_master(parameters.dtype, [&]<class T>(T) {
-    for_elements(space, "lockstep::ema::swap", blocks, count, parameters.as<T>(), average.as<T>(), MakeSwap<T>());
+    for_averages<Updates>(space, "lockstep::ema::swap", blocks, count, parameters.as<T>(), average.as<T>(),
+                          MakeSwap<T>());
   });
 }
 
