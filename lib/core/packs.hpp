@@ -323,31 +323,47 @@ class ElementKernel {
   std::int64_t indices_ = 0;
 };
 
-/// The elements of a row, whose arrays begin with it: up to where packs may begin, in packs, and the rest.
-template <class... Arrays>
-struct RowElements {
+/// The elements of a row, whose arrays begin with it: up to where packs may begin, in packs, `depth` of them at a time,
+/// and the rest.
+template <int depth, class... Arrays>
+struct RowPacks {
   static constexpr int lanes = lanes_of<Arrays...>;
 
   ArrayList<Arrays...> arrays;
-  std::int64_t head = 0, packs = 0, indices;
+  std::int64_t head = 0, groups = 0, in_groups = 0, packs = 0, indices;  // in_groups: elements; packs: in no group
 
-  explicit KOKKOS_INLINE_FUNCTION RowElements(std::int64_t c, const Arrays&... all) : arrays(all...), indices(c) {
+  explicit KOKKOS_INLINE_FUNCTION RowPacks(std::int64_t c, const Arrays&... all) : arrays(all...), indices(c) {
     if constexpr (thread_per_element) {
       const std::int64_t before = arrays.template elements_before_packs<lanes>();
       if (before + lanes > c || !arrays.template have_packs<lanes>(before)) return;
       head = before;
       packs = (c - head) / lanes;
-      indices = c - packs * (lanes - 1);
+      if constexpr (depth > 1) {
+        groups = packs / depth;
+        in_groups = groups * depth * lanes;
+        packs -= groups * depth;
+      }
+      indices = c - in_groups + groups - packs * (lanes - 1);
     }
   }
-  /// Does a pack, or an element; indices rise as elements do.
+  /// Does a group, whose packs are as far from each other as groups are many, a pack, or an element.
   template <class F>
   KOKKOS_INLINE_FUNCTION void do_index(const F& f, std::int64_t index) const {
-    if (index < head) arrays.do_element(f, index);
-    else if (index < head + packs) arrays.template do_pack<lanes>(f, head + (index - head) * lanes);
-    else arrays.do_element(f, index + packs * (lanes - 1));
+    if (index < head) return static_cast<void>(arrays.do_element(f, index));
+    if constexpr (depth > 1) {
+      const std::int64_t step = groups * lanes, first = head + (index - head) * lanes;
+      if (index < head + groups)
+        return arrays.template do_packs<lanes, depth>(f, ElementNumber{first, step}, first, step);
+      index -= groups;
+    }
+    if (index < head + packs) arrays.template do_pack<lanes>(f, head + in_groups + (index - head) * lanes);
+    else arrays.do_element(f, index + in_groups + packs * (lanes - 1));
   }
 };
+
+/// One pack at a time: indices rise as elements do.
+template <class... Arrays>
+using RowElements = RowPacks<1, Arrays...>;
 
 /// Calls f(i, element i of each array) for i < count. Calls for neighbours must not depend on each other.
 template <class F, class... Arrays>

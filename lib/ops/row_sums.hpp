@@ -25,6 +25,19 @@ KOKKOS_INLINE_FUNCTION void for_rows(const RowMember& team, std::int64_t rows, c
   });
 }
 
+/// Lanes of a vector, which work on a row together. Between loops over vectors each of them runs the code, with
+/// variables of its own, which loops over as many indices as there are lanes may read and change.
+inline constexpr int row_lanes = is_a_device ? 32 : 1;
+
+/// Makes of each lane's number, to which the reducer refers, that of all.
+template <class Reducer>
+KOKKOS_INLINE_FUNCTION void reduce_lanes(const RowMember& team, const Reducer& reducer) {
+  using Value = typename Reducer::value_type;
+  const Value own = reducer.reference();
+  Kokkos::parallel_reduce(
+      Kokkos::ThreadVectorRange(team, row_lanes), [&](const int, Value& all) { reducer.join(all, own); }, reducer);
+}
+
 /// Σ f(j), j < c. On CPUs in as many sums as a few vectors hold, so that there are vectors.
 template <class C, class F>
 KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F& f) {
@@ -99,5 +112,68 @@ KOKKOS_INLINE_FUNCTION Compute<T> largest_of_row(const RowMember& team, std::int
       Kokkos::Max<C>(largest));
   return largest;
 }
+
+/// A row of at most so many elements, all in packs, which its lanes read once, all at a time, and keep in registers:
+/// each some packs of it.
+template <class T>
+struct KeptRow {
+  using C = Compute<T>;
+  static constexpr int longest = 1024, lanes = 16 / sizeof(T), packs = longest / (lanes * row_lanes);
+  C value[packs * lanes];
+
+  /// Whether all rows of the arrays [rows, c] are such.
+  template <class... Arrays>
+  static bool can_keep(std::int64_t c, const Arrays*... arrays) {
+    return c <= longest && c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);
+  }
+  /// Behind the end of the row, values are `missing`.
+  KOKKOS_INLINE_FUNCTION KeptRow(const RowMember& team, std::int64_t c, const T* row, C missing) {
+    Pack<T, lanes> pack[packs];
+    for_packs(team, c, [&](const int k, const std::int64_t at) { pack[k] = load_pack<lanes>(row + at); });
+    LOCKSTEP_UNROLL
+    for (int j = 0; j < packs * lanes; ++j) value[j] = missing;
+    for_packs(team, c, [&](const int k, std::int64_t) {
+      LOCKSTEP_UNROLL
+      for (int l = 0; l < lanes; ++l) value[k * lanes + l] = C(pack[k].lane[l]);
+    });
+  }
+  /// Calls f(number of a pack of this lane, where it begins in the row).
+  template <class F>
+  static KOKKOS_INLINE_FUNCTION void for_packs(const RowMember& team, std::int64_t c, const F& f) {
+    for_columns(team, row_lanes, [&](const std::int64_t lane) {
+      LOCKSTEP_UNROLL
+      for (int k = 0; k < packs; ++k) {
+        const std::int64_t at = (lane + k * row_lanes) * lanes;
+        if (at < c) f(k, at);
+      }
+    });
+  }
+  /// Stores f(j) where value[j] was read in its row.
+  template <class F>
+  static KOKKOS_INLINE_FUNCTION void store(const RowMember& team, std::int64_t c, T* row, const F& f) {
+    for_packs(team, c, [&](const int k, const std::int64_t at) {
+      Pack<T, lanes> pack;
+      LOCKSTEP_UNROLL
+      for (int l = 0; l < lanes; ++l) pack.lane[l] = T(f(k * lanes + l));
+      store_pack<lanes>(pack, row + at);
+    });
+  }
+  /// Σ f(j) over the values of all lanes.
+  template <class F>
+  static KOKKOS_INLINE_FUNCTION C sum(const RowMember& team, const F& f) {
+    C total = 0;
+    LOCKSTEP_UNROLL
+    for (int j = 0; j < packs * lanes; ++j) total += f(j);
+    reduce_lanes(team, Kokkos::Sum<C>(total));
+    return total;
+  }
+  KOKKOS_INLINE_FUNCTION C largest(const RowMember& team) const {
+    C best = value[0];
+    LOCKSTEP_UNROLL
+    for (int j = 1; j < packs * lanes; ++j) best = value[j] > best ? value[j] : best;
+    reduce_lanes(team, Kokkos::Max<C>(best));
+    return best;
+  }
+};
 
 }  // namespace lockstep

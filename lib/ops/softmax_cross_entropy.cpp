@@ -3,6 +3,7 @@
 
 #include "ops/fast_math.hpp"
 #include "ops/loss_sums.hpp"
+#include "ops/online_softmax.hpp"
 #include "ops/row_sums.hpp"
 #include "ops/weighted_cross_entropy.hpp"
 
@@ -141,28 +142,25 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
         for_rows(team, rows, [&](const std::int64_t i) {
           const T* const z = logits + i * classes;
           const std::int64_t target = targets[i];
-          const C largest = largest_of_row(team, classes, z);
+          const OnlineSoftmax<C> seen = online_softmax_of_row(team, classes, z);
+          const C largest = seen.largest;
           const C target_logit = C(z[target]) - largest;  // read before any thread writes dz, which may stand there
-          const C sum = sum_of_row<C>(
-              team, classes, [&](std::int64_t, const T& logit) { return fast_exp(C(logit) - largest); }, Reads(z));
           const C differences = sum_of_row<C>(
               team, q.off_target > C(0) ? classes : 0, [&](std::int64_t, const T& logit) { return C(logit) - largest; },
               Reads(z));
-          const std::int64_t as_large_before = sum_of_row<std::int64_t>(
-              team, target, [&](std::int64_t, const T& logit) { return C(logit) == largest ? 1 : 0; }, Reads(z));
           const C linear = (q.on_target - q.off_target) * target_logit + q.off_target * differences;
           Kokkos::single(Kokkos::PerThread(team), [&] {
-            per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
-            per_row[2 * i + 1] = target_logit == C(0) && as_large_before == 0 ? 1.0 : 0.0;
+            per_row[2 * i] = static_cast<double>(Kokkos::log(seen.sum) - linear);
+            per_row[2 * i + 1] = seen.first == target ? 1.0 : 0.0;
           });
           if (dlogits == nullptr) return;
           T* const dz = dlogits + i * classes;
-          const C scale = q.gradient_scale(), factor = scale / sum;
+          const C scale = q.gradient_scale(), factor = scale / seen.sum;
           for_row(
               team, classes,
               [&](std::int64_t k, const T& logit, T& gradient) {
                 const C wanted = k == target ? q.on_target : q.off_target;
-                gradient = T(factor * fast_exp(C(logit) - largest) - scale * wanted);
+                gradient = T(factor * exp_of_distance(C(logit) - largest) - scale * wanted);
               },
               Reads(z), Writes(dz));
         });
@@ -171,40 +169,7 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
 
 /// From so many classes on, all threads of a team have a row.
 constexpr std::int64_t many_classes = 4096;
-constexpr int block_threads = 512;
-
-/// e^x of a distance to the largest logit, x ≤ 0, in the fewest instructions of a GPU: good to (2 + |x|) units in the
-/// last place.
-KOKKOS_INLINE_FUNCTION float exp_of_distance(float x) { return Kokkos::exp2(x * 1.44269504F); }
-KOKKOS_INLINE_FUNCTION double exp_of_distance(double x) { return Kokkos::exp(x); }
-
-/// The largest logit of a row, and Σ exp(z − largest), as they are known of some of its elements. (Milakov and
-/// Gimelshein, "Online normalizer calculation for softmax", 2018.)
-template <class C>
-struct OnlineSoftmax {
-  C largest = Kokkos::Experimental::finite_min_v<C>, sum = 0;
-  std::int32_t first = 0;  ///< place of the largest
-
-  /// A pack of the row, or an element.
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void add(const Row& row, std::int64_t index) {
-    C best = Kokkos::Experimental::finite_min_v<C>;
-    std::int32_t place = 0;
-    row.do_index(
-        [&](std::int64_t k, const auto& logit) {
-          const bool is_larger = C(logit) > best;
-          best = is_larger ? C(logit) : best;
-          place = is_larger ? static_cast<std::int32_t>(k) : place;
-        },
-        index);
-    if (best > largest) {
-      sum *= exp_of_distance(largest - best);
-      largest = best;
-      first = place;
-    }
-    row.do_index([&](std::int64_t, const auto& logit) { sum += exp_of_distance(C(logit) - largest); }, index);
-  }
-};
+constexpr int block_threads = 256;
 
 /// Softmax cross-entropy with a team for each row: the logits are read twice, the second time from the cache.
 template <class T>
@@ -217,17 +182,13 @@ void softmax_cross_entropy_by_blocks(const ExecSpace& space, const SmoothLabels<
       KOKKOS_LAMBDA(const RowMember& team) {
         const std::int64_t i = team.league_rank(), target = targets[i];
         const T* const z = logits + i * classes;
-        const RowElements<Reads<T>> row(classes, Reads<T>(z));
+        const SoftmaxRow<Reads<T>> row(classes, Reads<T>(z));
         const C of_target = C(z[target]);  // read before any thread writes dz, which may stand there
         OnlineSoftmax<C> seen;
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, row.indices),
                              [&](const std::int64_t index) { seen.add(row, index); });
-        C largest = seen.largest;
-        team.team_reduce(Kokkos::Max<C>(largest));
-        C sum = seen.sum * exp_of_distance(seen.largest - largest);
-        team.team_reduce(Kokkos::Sum<C>(sum));
-        std::int32_t first = seen.largest == largest ? seen.first : Kokkos::Experimental::finite_max_v<std::int32_t>;
-        team.team_reduce(Kokkos::Min<std::int32_t>(first));
+        seen.combine([&](const auto& reducer) { team.team_reduce(reducer); });
+        const C largest = seen.largest;
         C differences = 0;
         if (q.off_target > C(0)) {
           Kokkos::parallel_for(Kokkos::TeamThreadRange(team, row.indices), [&](const std::int64_t index) {
@@ -238,13 +199,13 @@ void softmax_cross_entropy_by_blocks(const ExecSpace& space, const SmoothLabels<
         const C target_logit = of_target - largest;
         Kokkos::single(Kokkos::PerTeam(team), [&] {
           const C linear = (q.on_target - q.off_target) * target_logit + q.off_target * differences;
-          per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
-          per_row[2 * i + 1] = first == target ? 1.0 : 0.0;
+          per_row[2 * i] = static_cast<double>(Kokkos::log(seen.sum) - linear);
+          per_row[2 * i + 1] = seen.first == target ? 1.0 : 0.0;
         });
         if (dlogits == nullptr) return;
         T* const dz = dlogits + i * classes;
-        const C scale = q.gradient_scale(), factor = scale / sum, off_target = scale * q.off_target;
-        const RowElements<Reads<T>, Writes<T>> both(classes, Reads<T>(z), Writes<T>(dz));
+        const C scale = q.gradient_scale(), factor = scale / seen.sum, off_target = scale * q.off_target;
+        const SoftmaxRow<Reads<T>, Writes<T>> both(classes, Reads<T>(z), Writes<T>(dz));
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, both.indices), [&](const std::int64_t index) {
           both.do_index([&](std::int64_t, const T& logit,
                             T& gradient) { gradient = T(factor * exp_of_distance(C(logit) - largest) - off_target); },

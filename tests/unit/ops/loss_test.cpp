@@ -174,7 +174,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, LossOps,
                                           testing::Values(Case{1, 1, 0, 1}, Case{13, 10, 0, 3}, Case{7, 3, 0.1, 1},
                                                           Case{5, 101, 0.5, 10}, Case{3, 17, 0, 1000}, Case{4, 6, 1, 2},
                                                           Case{3, 1003, 0.1, 20}, Case{3, 5003, 0.1, 20},
-                                                          Case{2, 4104, 0, 3})));
+                                                          Case{2, 4104, 0, 3}, Case{2, 1024, 0.1, 20},
+                                                          Case{3, 9001, 0, 20})));
 
 /// Of 16-bit logits, everything but the stored gradient is fp32.
 TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {

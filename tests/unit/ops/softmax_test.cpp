@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "support/fixtures.hpp"
 
@@ -49,9 +51,38 @@ TEST_P(SoftmaxTest, LargeNumbersDoNotOverflow) {
   EXPECT_LT(test::largest_difference(test::values_of(y.get()), {1, 0, 0, third, third, third}), 1e-7);
 }
 
+/// Numbers that a mask has made −∞, and a row in which the first number is one.
+TEST_P(SoftmaxTest, InfinitelySmallNumbersGetNothing) {
+  const auto& [dtype, shape] = GetParam();
+  const std::int64_t c = shape[-1], rows = shape.count() / c;
+  if (c < 3) return;
+  std::vector<double> x(static_cast<std::size_t>(rows * c), -std::numeric_limits<double>::infinity());
+  for (std::size_t row = 0; row < x.size(); row += static_cast<std::size_t>(c)) x[row + 1] = x[row + 2] = 1;
+  const OwnedTensor y = test::make_tensor(dtype, {rows, c}, x);
+  softmax_forward(ExecSpace(), y.get(), y.get());  // in place
+  ExecSpace().fence();
+  for (double& value : x) value = value == 1 ? 0.5 : 0;
+  EXPECT_EQ(test::values_of(y.get()), x);
+}
+
+TEST_P(SoftmaxTest, NotANumberShows) {
+  const auto& [dtype, shape] = GetParam();
+  const OwnedTensor y = test::make_filled(dtype, shape, 1), x = test::make_filled(dtype, shape, 1);
+  std::vector<double> values = test::values_of(x.get());
+  values.back() = std::numeric_limits<double>::quiet_NaN();
+  softmax_forward(ExecSpace(), test::make_tensor(dtype, shape, values).get(), y.get());
+  ExecSpace().fence();
+  const std::vector<double> result = test::values_of(y.get());
+  const auto bad = std::ranges::count_if(result, [](double value) { return std::isnan(value); });
+  EXPECT_EQ(bad, shape[-1]);
+}
+
+// Rows that GPUs keep in registers, and others: too long ones, and such as begin between packs.
 INSTANTIATE_TEST_SUITE_P(Types, SoftmaxTest,
                          testing::Combine(testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
-                                          testing::Values(Shape{5, 7}, Shape{2, 3, 64}, Shape{1, 1001}, Shape{9, 1})));
+                                          testing::Values(Shape{5, 7}, Shape{2, 3, 64}, Shape{1, 1001}, Shape{9, 1},
+                                                          Shape{3, 8}, Shape{6, 1024}, Shape{3, 1048},
+                                                          Shape{3, 2049})));
 
 }  // namespace
 }  // namespace lockstep
