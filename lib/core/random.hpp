@@ -15,40 +15,19 @@ struct RandomBits {
   std::uint32_t word[4];
 };
 
-/// Words of counter (high, low) and those behind it, `calls` in all, four each: loops over calls become vectors on
-/// CPUs.
-template <int calls>
-KOKKOS_INLINE_FUNCTION void philox_words(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low,
-                                         std::uint32_t* words) {
+KOKKOS_INLINE_FUNCTION RandomBits philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  std::uint32_t x[4][calls];
-  for (int i = 0; i < calls; ++i) {
-    const std::uint64_t low = counter_low + static_cast<std::uint64_t>(i);
-    x[0][i] = static_cast<std::uint32_t>(low);
-    x[1][i] = static_cast<std::uint32_t>(low >> 32);
-    x[2][i] = static_cast<std::uint32_t>(counter_high);
-    x[3][i] = static_cast<std::uint32_t>(counter_high >> 32);
-  }
+  RandomBits x{{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+                static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)}};
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < calls; ++i) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x[0][i];
-      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * x[2][i];
-      x[0][i] = static_cast<std::uint32_t>(p1 >> 32) ^ x[1][i] ^ k0;
-      x[1][i] = static_cast<std::uint32_t>(p1);
-      x[2][i] = static_cast<std::uint32_t>(p0 >> 32) ^ x[3][i] ^ k1;
-      x[3][i] = static_cast<std::uint32_t>(p0);
-    }
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x.word[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * x.word[2];
+    x = {{static_cast<std::uint32_t>(p1 >> 32) ^ x.word[1] ^ k0, static_cast<std::uint32_t>(p1),
+          static_cast<std::uint32_t>(p0 >> 32) ^ x.word[3] ^ k1, static_cast<std::uint32_t>(p0)}};
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int i = 0; i < calls; ++i)
-    for (int w = 0; w < 4; ++w) words[4 * i + w] = x[w][i];
-}
-
-KOKKOS_INLINE_FUNCTION RandomBits philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
-  RandomBits bits;
-  philox_words<1>(key, counter_high, counter_low, bits.word);
-  return bits;
+  return x;
 }
 
 /// What a stream of random numbers is for; mixed into the key so that purposes never share numbers.
@@ -73,10 +52,13 @@ class RandomStream {
       : key_(seed), high_((static_cast<std::uint64_t>(purpose) << 56) ^ index) {}
 
   KOKKOS_FUNCTION RandomBits bits(std::uint64_t i) const { return philox(key_, high_, i); }
-  /// Those of elements i, …, i + calls − 1.
-  template <int calls>
+  /// The words of elements i, …, i + count − 1, four each: CPUs draw them as vectors.
+  template <int count>
   KOKKOS_FUNCTION void bits(std::uint64_t i, std::uint32_t* words) const {
-    philox_words<calls>(key_, high_, i, words);
+    for (int element = 0; element < count; ++element) {
+      const RandomBits drawn = bits(i + static_cast<std::uint64_t>(element));
+      for (int w = 0; w < 4; ++w) words[4 * element + w] = drawn.word[w];
+    }
   }
 
   /// In [0, 1), 53 random bits; exact arithmetic, the same on every machine.

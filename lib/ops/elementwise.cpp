@@ -80,11 +80,13 @@ void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count
   // Of 2³² words, so many drop an element.
   constexpr double words = 4294967296.0;
   const auto dropping = static_cast<std::uint32_t>(std::min(std::round(mask.rate * words), words - 1));
-  const auto scale = static_cast<Compute<T>>(1.0 / (1.0 - mask.rate));
+  using C = Compute<T>;
+  const C scale = static_cast<C>(1.0 / (1.0 - mask.rate));
   for_elements(
       space, "lockstep::dropout::apply", count,
       KOKKOS_LAMBDA(std::int64_t, const T& in, const std::uint32_t& word, T& out) {
-        out = word < dropping ? T(0) : T(in * scale);
+        const C scaled = C(in) * scale;
+        out = T(word < dropping ? C(0) : scaled);
       },
       Reads(x), DrawsWords(MaskStream{mask.seed, mask.stream, mask.step}, mask.first_element), Writes(y));
 }

@@ -114,11 +114,11 @@ KOKKOS_INLINE_FUNCTION Compute<T> largest_of_row(const RowMember& team, std::int
 }
 
 /// A row of at most so many elements, all in packs, which its lanes read once, all at a time, and keep in registers:
-/// each some packs of it.
+/// each some packs of it, 128 bytes of numbers to compute with. Twice as many fp64 numbers would not fit.
 template <class T>
 struct KeptRow {
   using C = Compute<T>;
-  static constexpr int longest = 1024, lanes = 16 / sizeof(T), packs = longest / (lanes * row_lanes);
+  static constexpr int longest = 4096 / sizeof(C), lanes = 16 / sizeof(T), packs = longest / (lanes * row_lanes);
   C value[packs * lanes];
 
   /// Whether all rows of the arrays [rows, c] are such.

@@ -25,14 +25,6 @@ TEST(Philox, KnownAnswers) {
             (std::vector<std::uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, SeveralCallsAtOnceAreThose) {
-  const std::uint64_t first = (std::uint64_t{1} << 32) - 3;  // counters go on beyond 32 bits
-  std::uint32_t several[32];
-  philox_words<8>(5, 6, first, several);
-  for (std::uint64_t i = 0; i < 8; ++i)
-    EXPECT_EQ(words(philox(5, 6, first + i)), std::vector<std::uint32_t>(several + 4 * i, several + 4 * i + 4));
-}
-
 /// Not in the test itself: nvcc wants no kernels in private functions, which TestBody is.
 Kokkos::View<double*, MemorySpace> uniform_numbers(const RandomStream& random, int count) {
   const Kokkos::View<double*, MemorySpace> made("made", static_cast<std::size_t>(count));
@@ -48,6 +40,15 @@ TEST(RandomStream, DeviceAgreesWithHost) {
   const auto made = uniform_numbers(random, count);
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), made);
   for (int i = 0; i < count; ++i) EXPECT_EQ(host(i), random.uniform(static_cast<std::uint64_t>(i)));
+}
+
+TEST(RandomStream, SeveralElementsAtOnceAreThose) {
+  const RandomStream random(5, RandomPurpose::dropout, 6);
+  const std::uint64_t first = (std::uint64_t{1} << 32) - 3;  // counters go on beyond 32 bits
+  std::uint32_t several[32];
+  random.bits<8>(first, several);
+  for (std::uint64_t i = 0; i < 8; ++i)
+    EXPECT_EQ(words(random.bits(first + i)), std::vector<std::uint32_t>(several + 4 * i, several + 4 * i + 4));
 }
 
 TEST(RandomStream, UniformIsUniform) {
