@@ -75,8 +75,7 @@ class Hdf5File {
 
   std::string name_;
   std::int64_t id_;
-  std::unique_ptr<RawFile>
-      raw_;  ///< the same file, opened once for all looks at it past the library; null: it is written
+  std::unique_ptr<RawFile> raw_;  ///< what is read past the library; null: the file is written
 };
 
 /// Rows of one dataset. Keeps its file open by itself.

@@ -54,7 +54,7 @@ struct OnlineSoftmax {
   }
 };
 
-/// Of a row of which all lanes have a part.
+/// The largest number and the sum of a row whose elements are divided among the lanes of a vector, which all get it.
 template <class T>
 KOKKOS_INLINE_FUNCTION OnlineSoftmax<Compute<T>> online_softmax_of_row(const RowMember& team, std::int64_t c,
                                                                        const T* x) {

@@ -25,7 +25,7 @@ struct AxisWindows {
   KOKKOS_INLINE_FUNCTION int stride() const { return known_stride > 0 ? known_stride : given_stride; }
   /// The first position of a window; before 0 in the padding.
   KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride() - padding; }
-  /// Those over any of the positions first, …, last, of so many.
+  /// The windows over any of the positions first, …, last, where there are `count` windows in all.
   KOKKOS_INLINE_FUNCTION Windows over(int first, int last, int count) const {
     const auto step = static_cast<unsigned>(stride());
     const int reach = first + padding - kernel + 1;

@@ -121,7 +121,7 @@ struct KeptRow {
   static constexpr int longest = 4096 / sizeof(C), lanes = 16 / sizeof(T), packs = longest / (lanes * row_lanes);
   C value[packs * lanes];
 
-  /// Whether all rows of the arrays [rows, c] are such.
+  /// Whether the rows of arrays [rows, c] can be kept.
   template <class... Arrays>
   static bool can_keep(std::int64_t c, const Arrays*... arrays) {
     return c <= longest && c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);

@@ -45,7 +45,7 @@ void take(int signal) {
   end_by_signal(signal);
 }
 
-/// Of the environment; none where it is not there, or no number, which is said.
+/// What a variable of the environment says in seconds; none where it is not set, or is no number, which is warned of.
 std::optional<double> seconds_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (!text) return std::nullopt;

@@ -74,7 +74,9 @@ PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro, doub
   return all;
 }
 
-/// They are read and written once more than those of a first micro-batch, which are written alone.
+/// Gradients are read and written once more than in a first micro-batch, which only writes them. Where they are
+/// divided, windows are written anew instead, which caches have lost meanwhile: that takes as long
+/// (perf/results/planner.md).
 double ComputeTimes::accumulation() const {
   return 2 * static_cast<double>(workload_.parameters()) * workload_.element_bytes() * 1e-9 / machine_.memory_gbps;
 }

@@ -42,7 +42,7 @@ class ComputeTimes {
   double backward_weight(int layer, std::int64_t examples) const;
 
  private:
-  /// Of a micro-batch's gradients, to those of the ones before it.
+  /// Seconds in which the gradients of a micro-batch are added to those of the ones before it.
   double accumulation() const;
   double product_seconds(double flops) const;
   double layer_seconds(const LayerWork& layer, std::int64_t examples, int products, double passes) const;

@@ -63,8 +63,8 @@ class Builder {
     return machine_.has_devices() ? times * static_cast<double>(count) * bytes_ * 1e-9 / *machine_.host_copy_gbps : 0;
   }
 
-  /// As WindowReducer does it: an owner takes its part of a sum out of the window (read and written).
-  void take(std::int64_t count, ExchangeCost& sum) const {
+  /// An owner of divided gradients copies its part of a bucket's sum out of the window (WindowReducer).
+  void add_owners_copy(std::int64_t count, ExchangeCost& sum) const {
     const double seconds = 2 * static_cast<double>(count) / group_ * bytes_ * 1e-9 / machine_.memory_gbps;
     sum.seconds += seconds, sum.adding += seconds;
   }
@@ -76,7 +76,7 @@ class Builder {
       for (const Stretch& bucket : stretches) {
         ExchangeCost sum = sums_.of(operation, bucket.count(), bytes_, travels);
         sum.seconds += copies(bucket.count(), 2);
-        if (config_.divides_gradients() && operation == Operation::reduce_scatter) take(bucket.count(), sum);
+        if (config_.divides_gradients() && operation == Operation::reduce_scatter) add_owners_copy(bucket.count(), sum);
         ExchangeCost between = between_groups(operation, bucket.count(), travels);
         if (!config_.divides_gradients() || operation == Operation::all_reduce)
           sum = sum + std::exchange(between, ExchangeCost());

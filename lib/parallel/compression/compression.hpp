@@ -50,7 +50,7 @@ class Compression {
     step_.examples = static_cast<double>(examples);
   }
 
-  /// Nothing is left over.
+  /// Sets errors, velocities and all Q to 0.
   void forget(const ExecSpace& space) const;
   /// Adds the errors and the velocities of all places, and all Q.
   void add_held_numbers(std::vector<HeldNumbers>& numbers) const;
