@@ -284,7 +284,8 @@ void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::ui
               LOCKSTEP_UNROLL
               for (int l = 0; l < lanes; ++l) {
                 const C value = C(gradient.lane[l]);
-                sum[y][x][l] += !is_max ? value * scale : place.lane[l] == own ? value : C(0);
+                if (!is_max) sum[y][x][l] += value * scale;
+                else if (place.lane[l] == own) sum[y][x][l] += value;
               }
             }
           }
